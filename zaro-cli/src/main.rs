@@ -1,0 +1,2 @@
+//! The `zaro` command.
+fn main() {}

@@ -1,0 +1,273 @@
+//! The one error type.
+//!
+//! An [`Error`] has a [`kind`](Error::kind) — a stable word, the same in the library, as a CLI exit code, an HTTP
+//! status, an R condition and a Python exception — a message, and the place it happened: which store, which key,
+//! which node, which metadata field. A missing object is *not* an error below the level of "open": stores answer
+//! `Ok(None)`.
+
+use std::fmt;
+
+/// The result of everything in zaro that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What class of fault an [`Error`] is. The words are stable; see [`ErrorKind::as_str`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The caller asked for something that makes no sense (a bad selection, an unknown option).
+    Usage,
+    /// What was asked for is not there.
+    NotFound,
+    /// The data or metadata break the rules, or are damaged.
+    Invalid,
+    /// Well formed, but something zaro cannot do (an unknown codec, a pickle).
+    Unsupported,
+    /// The store could not be read: disk, network, time-out, server fault.
+    Io,
+    /// The store refused: credentials, permissions, or a guard of our own.
+    NotPermitted,
+    /// The caller stopped the operation.
+    Cancelled,
+}
+
+impl ErrorKind {
+    /// The stable word for this kind.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::NotFound => "not-found",
+            Self::Invalid => "invalid",
+            Self::Unsupported => "unsupported",
+            Self::Io => "io",
+            Self::NotPermitted => "not-permitted",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The exit code the command line gives for this kind.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Invalid => 4,
+            Self::Unsupported => 5,
+            Self::Io | Self::Cancelled => 6,
+            Self::NotPermitted => 7,
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An error with its kind and its place. One pointer wide, so `Result`s stay small.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    store: Option<String>,
+    node: Option<String>,
+    key: Option<String>,
+    field: Option<String>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` saying `message`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            store: None,
+            node: None,
+            key: None,
+            field: None,
+            source: None,
+        }))
+    }
+
+    /// [`ErrorKind::Usage`].
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message)
+    }
+
+    /// [`ErrorKind::NotFound`].
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// [`ErrorKind::Invalid`].
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// [`ErrorKind::Unsupported`].
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// [`ErrorKind::Io`].
+    pub fn io(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Io, message)
+    }
+
+    /// [`ErrorKind::NotPermitted`].
+    pub fn not_permitted(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotPermitted, message)
+    }
+
+    /// [`ErrorKind::Cancelled`].
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self::new(ErrorKind::Cancelled, "stopped by the caller")
+    }
+
+    /// Adds the underlying cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Names the store, unless one is named already (the innermost place wins).
+    #[must_use]
+    pub fn with_store(mut self, store: impl fmt::Display) -> Self {
+        self.0.store.get_or_insert_with(|| store.to_string());
+        self
+    }
+
+    /// Names the node (a path such as `/a/b`), unless one is named already.
+    #[must_use]
+    pub fn with_node(mut self, node: impl fmt::Display) -> Self {
+        self.0.node.get_or_insert_with(|| node.to_string());
+        self
+    }
+
+    /// Names the key, unless one is named already.
+    #[must_use]
+    pub fn with_key(mut self, key: impl fmt::Display) -> Self {
+        self.0.key.get_or_insert_with(|| key.to_string());
+        self
+    }
+
+    /// Names the metadata field (a path such as `codecs[0].configuration.level`), unless one is named already.
+    #[must_use]
+    pub fn with_field(mut self, field: impl fmt::Display) -> Self {
+        self.0.field.get_or_insert_with(|| field.to_string());
+        self
+    }
+
+    /// Puts `prefix: ` before the message; used to say which codec was at work.
+    #[must_use]
+    pub fn within(mut self, prefix: impl fmt::Display) -> Self {
+        self.0.message = format!("{prefix}: {}", self.0.message);
+        self
+    }
+
+    /// The class of the fault.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether this says that something is not there.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.0.kind == ErrorKind::NotFound
+    }
+
+    /// The message alone, without its place.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The store it happened in.
+    #[must_use]
+    pub fn store(&self) -> Option<&str> {
+        self.0.store.as_deref()
+    }
+
+    /// The node it happened at.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.0.node.as_deref()
+    }
+
+    /// The key it happened at.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.0.key.as_deref()
+    }
+
+    /// The metadata field it is about.
+    #[must_use]
+    pub fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let i = &*self.0;
+        for (word, place) in [("", &i.store), ("node ", &i.node), ("key ", &i.key), ("field ", &i.field)] {
+            if let Some(p) = place {
+                write!(f, "{word}{p}: ")?;
+            }
+        }
+        f.write_str(&i.message)?;
+        let mut cause: Option<&dyn std::error::Error> = i.source.as_deref().map(|s| s as _);
+        let mut said = i.message.clone();
+        while let Some(c) = cause {
+            // Many libraries repeat their cause in their own text; saying it once is enough.
+            let text = c.to_string();
+            if !said.contains(&text) {
+                write!(f, ": {text}")?;
+                said.push_str(&text);
+            }
+            cause = c.source();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({}: {self})", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|s| s as _)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(e: std::io::Error) -> Self {
+        let kind = match e.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::NotPermitted,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, e.to_string()).with_source(e)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_place_wins_and_reads_outside_in() {
+        let e = Error::invalid("checksum differs").with_key("a/c/0").with_key("b").with_node("/a");
+        assert_eq!(e.to_string(), "node /a: key a/c/0: checksum differs");
+        assert_eq!(e.kind().exit_code(), 4);
+    }
+}
