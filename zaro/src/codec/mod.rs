@@ -11,6 +11,11 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
+pub mod bytes;
+pub mod config;
+pub mod registry;
+pub mod transpose;
+
 use std::fmt::Debug;
 
 use crate::error::{Error, Result};

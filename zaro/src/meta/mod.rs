@@ -1,0 +1,5 @@
+//! Layer 2: JSON to one model.
+
+pub mod dtype;
+pub mod fill;
+pub mod json;

@@ -1,0 +1,143 @@
+//! Files below a folder.
+
+use std::fmt;
+use std::fs::File;
+use std::io::ErrorKind as IoKind;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{ByteRange, Direct, DirectObject, Listing, Store, check_key, check_prefix};
+use crate::error::{Error, Result};
+use crate::num;
+
+/// A folder as a store: a key is a path below it.
+#[derive(Debug, Clone)]
+pub struct LocalStore {
+    root: PathBuf,
+}
+
+impl LocalStore {
+    /// The folder `root`. It need not exist: then every key is missing.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn fault(&self, key: &str, e: std::io::Error) -> Error {
+        Error::from(e).with_key(key).with_store(self)
+    }
+
+    fn file(&self, key: &str) -> Result<Option<LocalFile>> {
+        check_key(key).map_err(|e| e.with_store(self))?;
+        let path = self.root.join(key);
+        let file = match File::open(&path) {
+            Ok(f) => f,
+            Err(e) if is_missing(&e) => return Ok(None),
+            Err(e) => return Err(self.fault(key, e)),
+        };
+        let meta = file.metadata().map_err(|e| self.fault(key, e))?;
+        if meta.is_dir() {
+            return Ok(None);
+        }
+        Ok(Some(LocalFile { file, size: meta.len() }))
+    }
+}
+
+/// No such file, a file where a folder should be, or a name no file system takes: the key does not exist.
+fn is_missing(e: &std::io::Error) -> bool {
+    matches!(e.kind(), IoKind::NotFound | IoKind::NotADirectory | IoKind::InvalidFilename)
+}
+
+impl fmt::Display for LocalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.root.display())
+    }
+}
+
+#[async_trait]
+impl Store for LocalStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let Some(file) = self.file(key)? else { return Ok(None) };
+        let read = || {
+            let (offset, length) = match range {
+                Some(r) => r.resolve(file.size)?,
+                None => (0, file.size),
+            };
+            let mut buf = vec![0; num::usize_of(length)?];
+            file.read_at(offset, &mut buf)?;
+            Ok(Some(Bytes::from(buf)))
+        };
+        read().map_err(|e: Error| e.with_key(key).with_store(self))
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        Ok(self.file(key)?.map(|f| f.size))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        check_prefix(prefix).map_err(|e| e.with_store(self))?;
+        let mut out = Listing::default();
+        let entries = match std::fs::read_dir(self.root.join(prefix)) {
+            Ok(entries) => entries,
+            Err(e) if is_missing(&e) => return Ok(out),
+            Err(e) => return Err(self.fault(prefix, e)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|e| self.fault(prefix, e))?;
+            // A name that is not Unicode cannot be a key.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let mut kind = entry.file_type().map_err(|e| self.fault(prefix, e))?;
+            if kind.is_symlink() {
+                // A link that leads nowhere is not there.
+                match std::fs::metadata(entry.path()) {
+                    Ok(m) => kind = m.file_type(),
+                    Err(_) => continue,
+                }
+            }
+            if kind.is_dir() { &mut out.prefixes } else { &mut out.objects }.push(name);
+        }
+        out.objects.sort();
+        out.prefixes.sort();
+        Ok(out)
+    }
+
+    fn direct(&self) -> Option<&dyn Direct> {
+        Some(self)
+    }
+}
+
+impl Direct for LocalStore {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
+        Ok(self.file(key)?.map(|f| Box::new(f) as Box<dyn DirectObject>))
+    }
+}
+
+/// An open file.
+struct LocalFile {
+    file: File,
+    size: u64,
+}
+
+impl DirectObject for LocalFile {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        use std::os::unix::fs::FileExt;
+        self.file.read_exact_at(buf, offset).map_err(|e| match e.kind() {
+            IoKind::UnexpectedEof => Error::invalid(format!(
+                "the file ends before byte {}",
+                offset.saturating_add(num::u64_of(buf.len()))
+            )),
+            _ => e.into(),
+        })
+    }
+}
