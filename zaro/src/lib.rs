@@ -4,6 +4,9 @@ pub mod codec;
 pub mod error;
 pub mod meta;
 pub mod num;
+pub mod open;
 pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use error::{Error, ErrorKind, Result};
