@@ -6,7 +6,7 @@ pub mod meta;
 pub mod num;
 pub mod open;
 pub mod store;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use error::{Error, ErrorKind, Result};
