@@ -360,3 +360,6 @@ impl Store for CloudStore {
         self.names(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
     }
 }
+
+#[cfg(test)]
+mod tests;
