@@ -73,7 +73,7 @@ def raw_equal(out, array, order="C"):
 def npy_equal(out, array):
     try:
         got = np.load(io.BytesIO(out), allow_pickle=False)
-    except ValueError as e:
+    except (ValueError, EOFError) as e:
         return f"not an npy file: {e}"
     if got.shape != array.shape:
         return f"npy shape {got.shape}, want {array.shape}"
@@ -85,7 +85,7 @@ def npy_equal(out, array):
 def json_equal(out, array):
     try:
         got = json.loads(out)
-    except ValueError as e:
+    except (ValueError, EOFError) as e:
         return f"not JSON: {e}: {out[:100]!r}"
     return tree_equal(got, np.asarray(array), "")
 

@@ -283,7 +283,7 @@ def write_ts2(case, path):
                             {"id": "blosc", "cname": case.pick(["lz4", "blosclz", "zstd", "snappy"]), "clevel": 5, "shuffle": int(case.rng.integers(-1, 3)), "blocksize": 0}])
     # tensorstore wants V2 complex fills left out of its own JSON form
     spec = {"driver": "zarr", "kvstore": f"file://{path}/", "metadata": {
-        "shape": shape, "chunks": case.chunks(shape), "dtype": name, "compressor": compressor, "filters": None, "order": case.pick("CF"),
+        "shape": shape, "chunks": case.chunks(shape), "dtype": name, "compressor": compressor, "filters": None, "order": case.pick("CF") if len(shape) > 1 else "C",
         "dimension_separator": case.pick("./"), "fill_value": ts_fill(fill), "zarr_format": 2}}
     array = ts.open(spec, create=True).result()
     if values.size:
