@@ -189,6 +189,8 @@ def array_filters(w):
             continue
         options = (0, 4, 8) if codec == "pcodec" else tuple(dict(mode=m, **k) for m, k in ((4, {"tolerance": 1e-3}), (3, {"precision": 20}), (2, {"rate": 16})))
         for name in kinds("i", "u", "f"):
+            if codec == "zfpy" and "special" in name:
+                continue  # zfp's lossy modes do not define what becomes of NaN
             for array, order in shaped(FLAT[name]):
                 for option in options:
                     if w.wanted(codec):
@@ -204,7 +206,7 @@ def numeric_compressor(w, codec, name, array, order, compressor):
         w.tally.skip(f"{codec} {name}", f"numcodecs: {e}")
         return
     flat = np.frombuffer(np.ascontiguousarray(back).tobytes() if codec == "pcodec" else np.asarray(back).tobytes("A"), array.dtype)
-    w.v2(codec, name, flat.reshape(array.shape, order=order), [], compressor, order)
+    w.v2(codec, name, flat.reshape(array.shape, order=order), [], compressor, order, chunk=chunk)
 
 
 def objects(w):
