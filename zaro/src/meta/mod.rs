@@ -2,4 +2,6 @@
 
 pub mod dtype;
 pub mod fill;
+pub mod float;
 pub mod json;
+pub mod typestr;
