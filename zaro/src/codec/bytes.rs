@@ -27,7 +27,9 @@ impl Bytes {
             Some("little") => Some(Endian::Little),
             Some("big") => Some(Endian::Big),
             Some(other) => {
-                return Err(Error::invalid(format!("\"endian\" must be \"little\" or \"big\", not {other:?}")));
+                return Err(Error::invalid(format!(
+                    "\"endian\" must be \"little\" or \"big\", not {other:?}"
+                )));
             }
         };
         let mixed = match config.get("mixed").and_then(|m| m.items()) {

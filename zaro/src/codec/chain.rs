@@ -113,7 +113,9 @@ impl Chain {
             let place = |e: Error| e.within(format_args!("codec {name}"));
             if meta.name == "sharding_indexed" {
                 if to_bytes.is_some() {
-                    return Err(Error::invalid(format!("the codec {name:?} stands after the bytes are made")));
+                    return Err(Error::invalid(format!(
+                        "the codec {name:?} stands after the bytes are made"
+                    )));
                 }
                 let shard = Shard::build(&meta.configuration, here, strict).map_err(place)?;
                 encoded = shard.encoded_size(here).map_err(place)?;
@@ -140,10 +142,14 @@ impl Chain {
             };
             match codec {
                 Codec::Array(_) | Codec::ToBytes(_) if to_bytes.is_some() => {
-                    return Err(Error::invalid(format!("the codec {name:?} stands after the bytes are made")));
+                    return Err(Error::invalid(format!(
+                        "the codec {name:?} stands after the bytes are made"
+                    )));
                 }
                 Codec::Bytes(_) if to_bytes.is_none() => {
-                    return Err(Error::invalid(format!("the codec {name:?} works on bytes, but none are made yet")));
+                    return Err(Error::invalid(format!(
+                        "the codec {name:?} works on bytes, but none are made yet"
+                    )));
                 }
                 Codec::Array(codec) => {
                     let next = codec.encoded(here).map_err(place)?;
@@ -171,7 +177,9 @@ impl Chain {
             }
         }
         let Some(to_bytes) = to_bytes else {
-            return Err(Error::invalid("the codecs have none that turns values into bytes").with_field("codecs"));
+            return Err(
+                Error::invalid("the codecs have none that turns values into bytes").with_field("codecs")
+            );
         };
         if order.as_ref().is_some_and(|o| o.iter().enumerate().all(|(i, d)| i == *d)) {
             order = None;

@@ -48,7 +48,9 @@ impl ShardIndex {
             .ok_or_else(damaged)?;
         match (u64::from_le_bytes(*a), u64::from_le_bytes(*b)) {
             (u64::MAX, u64::MAX) => Ok(None),
-            (offset, size) if offset.checked_add(size).is_some_and(|end| end < u64::MAX) => Ok(Some((offset, size))),
+            (offset, size) if offset.checked_add(size).is_some_and(|end| end < u64::MAX) => {
+                Ok(Some((offset, size)))
+            }
             (offset, size) => Err(Error::invalid(format!(
                 "the shard's index is damaged: inner chunk {i} at offset {offset} with {size} bytes"
             ))),
@@ -70,7 +72,9 @@ impl Shard {
         let shape: Vec<u64> = shape
             .items()
             .and_then(|items| items.iter().map(|v| v.as_u64().filter(|n| *n > 0)).collect())
-            .ok_or_else(|| Error::invalid(format!("\"chunk_shape\" must be positive integers, not {shape}")))?;
+            .ok_or_else(|| {
+                Error::invalid(format!("\"chunk_shape\" must be positive integers, not {shape}"))
+            })?;
         if shape.len() != shard.shape.len() {
             return Err(Error::invalid(format!(
                 "\"chunk_shape\" has {} dimensions, the shard {}",
@@ -213,7 +217,8 @@ impl ArrayToBytes for Shard {
                     .map_err(|e| e.within(format_args!("inner chunk {at:?}")))?
                     .into_buffer();
                 if let Some(order) = self.inner.order() {
-                    chunk.bytes = super::transpose::inverse(&chunk.bytes, &self.inner.viewed().shape, order, size)?;
+                    chunk.bytes =
+                        super::transpose::inverse(&chunk.bytes, &self.inner.viewed().shape, order, size)?;
                 }
                 if variable {
                     rebase(&mut chunk.bytes, out.heap.len())?;

@@ -35,9 +35,15 @@ impl Transpose {
             (_, Some(items)) => {
                 let order: Option<Vec<usize>> =
                     items.iter().map(|i| i.as_u64().and_then(|n| usize::try_from(n).ok())).collect();
-                Order::Given(order.ok_or_else(|| Error::invalid("\"order\" must be a list of dimension numbers"))?)
+                Order::Given(
+                    order.ok_or_else(|| Error::invalid("\"order\" must be a list of dimension numbers"))?,
+                )
             }
-            _ => return Err(Error::invalid(format!("\"order\" must be a list of dimension numbers, not {order}"))),
+            _ => {
+                return Err(Error::invalid(format!(
+                    "\"order\" must be a list of dimension numbers, not {order}"
+                )));
+            }
         };
         if let Order::Given(order) = &order {
             let mut seen = vec![false; order.len()];

@@ -121,7 +121,9 @@ impl Reader<'_> {
             },
             DataType::Raw(n) | DataType::FixedBytes(n) => {
                 let mut bytes = self.octets(value, t)?;
-                if bytes.len() > *n || (bytes.len() < *n && matches!(t, DataType::Raw(_)) && !bytes.is_empty()) {
+                if bytes.len() > *n
+                    || (bytes.len() < *n && matches!(t, DataType::Raw(_)) && !bytes.is_empty())
+                {
                     return self.bad(value, t);
                 }
                 bytes.resize(*n, 0);
@@ -155,8 +157,10 @@ impl Reader<'_> {
                     if let Some((name, _)) =
                         members.iter().find(|(n, _)| !fields.iter().any(|field| field.name == *n))
                     {
-                        return Err(Error::invalid(format!("the fill value has a field {name:?} that {t} has not"))
-                            .with_field("fill_value"));
+                        return Err(Error::invalid(format!(
+                            "the fill value has a field {name:?} that {t} has not"
+                        ))
+                        .with_field("fill_value"));
                     }
                     for field in fields.iter() {
                         let Some(member) = value.get(&field.name) else { return self.bad(value, t) };
@@ -247,7 +251,8 @@ impl Reader<'_> {
             Json::String(text) => match (special(text), text.strip_prefix("0x")) {
                 (Some(bits), _) => Some(bits),
                 (None, Some(digits)) => {
-                    let fits = digits.len() <= format.size() * 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+                    let fits =
+                        digits.len() <= format.size() * 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
                     u64::from_str_radix(digits, 16).ok().filter(|_| fits)
                 }
                 (None, None) => {
@@ -305,7 +310,9 @@ mod tests {
 
     #[test]
     fn payloads_and_signs_survive() {
-        let f32_bits = |t: &str| fill(t, &DataType::FLOAT32, Mode::Strict).map(|b| u32::from_le_bytes(b.try_into().unwrap()));
+        let f32_bits = |t: &str| {
+            fill(t, &DataType::FLOAT32, Mode::Strict).map(|b| u32::from_le_bytes(b.try_into().unwrap()))
+        };
         assert_eq!(f32_bits("\"0x7fa00000\"").unwrap(), 0x7fa0_0000);
         assert_eq!(f32_bits("\"NaN\"").unwrap(), 0x7fc0_0000);
         assert_eq!(f32_bits("-0.0").unwrap(), 0x8000_0000);

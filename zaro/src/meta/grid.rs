@@ -147,7 +147,8 @@ fn varying(spec: &Json, extent: u64) -> Result<Axis> {
             return Err(Error::invalid("too many chunks along one dimension"));
         }
         for _ in 0..count {
-            end = end.checked_add(length).ok_or_else(|| Error::invalid("chunk lengths add up beyond 2^64"))?;
+            end =
+                end.checked_add(length).ok_or_else(|| Error::invalid("chunk lengths add up beyond 2^64"))?;
             chunks.push((length, end));
         }
     }

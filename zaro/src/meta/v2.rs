@@ -55,7 +55,8 @@ pub fn array(document: Json, attributes: Option<Json>, f: &mut Findings) -> Resu
             .with_field("chunks"));
     }
     // zarr-python 2 wrote chunks of 0 for empty dimensions; there are no chunks to read then.
-    let zero_ok: Vec<u64> = chunks.iter().zip(&shape).map(|(c, n)| if *n == 0 { (*c).max(1) } else { *c }).collect();
+    let zero_ok: Vec<u64> =
+        chunks.iter().zip(&shape).map(|(c, n)| if *n == 0 { (*c).max(1) } else { *c }).collect();
     let grid = Grid::regular(&zero_ok).map_err(|e| e.with_field("chunks"))?;
     let order = order(&document, f)?;
     let separator = match document.get("dimension_separator") {
@@ -112,10 +113,9 @@ fn need<'a>(document: &'a Json, name: &str) -> Result<&'a Json> {
 
 fn extents(document: &Json, name: &str) -> Result<Vec<u64>> {
     let value = need(document, name)?;
-    value
-        .items()
-        .and_then(|items| items.iter().map(Json::as_u64).collect())
-        .ok_or_else(|| Error::invalid(format!("must be a list of non-negative integers, not {value}")).with_field(name))
+    value.items().and_then(|items| items.iter().map(Json::as_u64).collect()).ok_or_else(|| {
+        Error::invalid(format!("must be a list of non-negative integers, not {value}")).with_field(name)
+    })
 }
 
 fn attributes(value: Option<Json>, f: &mut Findings) -> Result<Json> {
@@ -155,7 +155,9 @@ fn steps(document: &Json, f: &mut Findings) -> Result<Vec<CodecMeta>> {
                 steps.push(step(item, "filters")?);
             }
         }
-        Some(other) => return Err(Error::invalid(format!("must be a list or null, not {other}")).with_field("filters")),
+        Some(other) => {
+            return Err(Error::invalid(format!("must be a list or null, not {other}")).with_field("filters"));
+        }
     }
     match document.get("compressor") {
         None => f.deviation("v2/compressor", "compressor", "\"compressor\" is missing; read as null")?,
@@ -166,11 +168,11 @@ fn steps(document: &Json, f: &mut Findings) -> Result<Vec<CodecMeta>> {
 }
 
 fn step(value: &Json, field: &str) -> Result<CodecMeta> {
-    let id = value
-        .get("id")
-        .and_then(Json::as_str)
-        .ok_or_else(|| Error::invalid(format!("{value} is not a codec: it has no \"id\"")).with_field(field))?;
-    let configuration = value.members().unwrap_or_default().iter().filter(|(n, _)| n != "id").cloned().collect();
+    let id = value.get("id").and_then(Json::as_str).ok_or_else(|| {
+        Error::invalid(format!("{value} is not a codec: it has no \"id\"")).with_field(field)
+    })?;
+    let configuration =
+        value.members().unwrap_or_default().iter().filter(|(n, _)| n != "id").cloned().collect();
     Ok(CodecMeta::new(format!("v2.{id}"), configuration))
 }
 
@@ -179,7 +181,12 @@ fn id(step: &CodecMeta) -> &str {
 }
 
 /// The data type and the whole codec chain.
-fn lower(dtype: TypeStr, steps: &[CodecMeta], fortran: bool, rank: usize) -> Result<(DataType, Vec<CodecMeta>)> {
+fn lower(
+    dtype: TypeStr,
+    steps: &[CodecMeta],
+    fortran: bool,
+    rank: usize,
+) -> Result<(DataType, Vec<CodecMeta>)> {
     let mut codecs = Vec::new();
     if fortran && rank > 1 {
         let order = (0..rank).rev().map(Json::int).collect();
@@ -208,7 +215,9 @@ fn lower(dtype: TypeStr, steps: &[CodecMeta], fortran: bool, rank: usize) -> Res
 /// The type of an object array: its first codec decides.
 fn object_type(steps: &[CodecMeta]) -> Result<DataType> {
     let Some(first) = steps.first() else {
-        return Err(Error::invalid("an array of objects needs a codec that encodes objects").with_field("filters"));
+        return Err(
+            Error::invalid("an array of objects needs a codec that encodes objects").with_field("filters")
+        );
     };
     match id(first) {
         "vlen-utf8" | "categorize" => Ok(DataType::String),
@@ -216,15 +225,15 @@ fn object_type(steps: &[CodecMeta]) -> Result<DataType> {
         "json2" | "json" | "msgpack2" | "msgpack" => Ok(DataType::Json),
         "vlen-array" => {
             let dtype = first.configuration.iter().find(|(n, _)| n == "dtype").map(|(_, v)| v);
-            let dtype = dtype.ok_or_else(|| Error::invalid("vlen-array needs a \"dtype\"").with_field("filters"))?;
+            let dtype =
+                dtype.ok_or_else(|| Error::invalid("vlen-array needs a \"dtype\"").with_field("filters"))?;
             match typestr::parse(dtype)?.data_type {
                 Some(t) => Ok(DataType::List(Arc::new(t))),
                 None => Err(Error::unsupported("lists of objects").with_field("filters")),
             }
         }
-        "pickle" => {
-            Err(Error::unsupported("pickles can run any program when read; zaro never reads them").with_field("filters"))
-        }
+        "pickle" => Err(Error::unsupported("pickles can run any program when read; zaro never reads them")
+            .with_field("filters")),
         other => Err(Error::invalid(format!("an array of objects cannot begin with the codec {other:?}"))
             .with_field("filters")),
     }

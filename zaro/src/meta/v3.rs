@@ -16,7 +16,9 @@ pub fn node(document: Json, f: &mut Findings) -> Result<NodeMeta> {
     };
     let format = need(&document, "zarr_format")?;
     if format.number_text() != Some("3") {
-        return Err(Error::invalid(format!("\"zarr_format\" must be 3, not {format}")).with_field("zarr_format"));
+        return Err(
+            Error::invalid(format!("\"zarr_format\" must be 3, not {format}")).with_field("zarr_format")
+        );
     }
     match need(&document, "node_type")?.as_str() {
         Some("array") => array(document, f).map(NodeMeta::Array),
@@ -47,10 +49,8 @@ fn attributes(document: &Json) -> Result<Json> {
     match document.get("attributes") {
         None => Ok(Json::object()),
         Some(a @ Json::Object(_)) => Ok(a.clone()),
-        Some(other) => {
-            Err(Error::invalid(format!("\"attributes\" must be an object, not {}", other.kind()))
-                .with_field("attributes"))
-        }
+        Some(other) => Err(Error::invalid(format!("\"attributes\" must be an object, not {}", other.kind()))
+            .with_field("attributes")),
     }
 }
 
@@ -105,12 +105,16 @@ impl<'a> Extension<'a> {
         let configuration = match value.get("configuration") {
             None => &[][..],
             Some(Json::Object(members)) => members,
-            Some(other) => return Err(fault(format!("\"configuration\" must be an object, not {}", other.kind()))),
+            Some(other) => {
+                return Err(fault(format!("\"configuration\" must be an object, not {}", other.kind())));
+            }
         };
         let must_understand = match value.get("must_understand") {
             None => true,
             Some(Json::Bool(b)) => *b,
-            Some(other) => return Err(fault(format!("\"must_understand\" must be true or false, not {other}"))),
+            Some(other) => {
+                return Err(fault(format!("\"must_understand\" must be true or false, not {other}")));
+            }
         };
         Ok(Self { name, configuration, must_understand })
     }
@@ -181,13 +185,15 @@ fn array(document: Json, f: &mut Findings) -> Result<ArrayMeta> {
 
 fn extents(value: &Json, field: &str) -> Result<Vec<u64>> {
     let items = value.items().ok_or_else(|| {
-        Error::invalid(format!("must be a list of non-negative integers, not {}", value.kind())).with_field(field)
+        Error::invalid(format!("must be a list of non-negative integers, not {}", value.kind()))
+            .with_field(field)
     })?;
     items
         .iter()
         .map(|v| {
             v.as_u64().ok_or_else(|| {
-                Error::invalid(format!("must be a list of non-negative integers; {v} is none")).with_field(field)
+                Error::invalid(format!("must be a list of non-negative integers; {v} is none"))
+                    .with_field(field)
             })
         })
         .collect()
@@ -220,7 +226,8 @@ fn keys(value: &Json, f: &mut Findings) -> Result<ChunkKeys> {
         "default" => (true, '/'),
         "v2" => (false, '.'),
         other => {
-            return Err(Error::unsupported(format!("the chunk key encoding {other:?} is not known")).with_field(field));
+            return Err(Error::unsupported(format!("the chunk key encoding {other:?} is not known"))
+                .with_field(field));
         }
     };
     let separator = match e.get("separator") {
@@ -229,7 +236,8 @@ fn keys(value: &Json, f: &mut Findings) -> Result<ChunkKeys> {
             Some("/") => '/',
             Some(".") => '.',
             _ => {
-                return Err(Error::invalid(format!("\"separator\" must be \"/\" or \".\", not {s}")).with_field(field));
+                return Err(Error::invalid(format!("\"separator\" must be \"/\" or \".\", not {s}"))
+                    .with_field(field));
             }
         },
     };
@@ -277,13 +285,14 @@ fn transformers(document: &Json, f: &mut Findings) -> Result<()> {
     let field = "storage_transformers";
     let list = match document.get(field) {
         None => return Ok(()),
-        Some(Json::Null) => return f.deviation("v3/storage-transformers", field, "null stands for none here"),
+        Some(Json::Null) => {
+            return f.deviation("v3/storage-transformers", field, "null stands for none here");
+        }
         Some(list) => codecs(list, field)?,
     };
     match list.iter().find(|t| t.must_understand) {
-        Some(t) => {
-            Err(Error::unsupported(format!("the storage transformer {:?} is not known", t.name)).with_field(field))
-        }
+        Some(t) => Err(Error::unsupported(format!("the storage transformer {:?} is not known", t.name))
+            .with_field(field)),
         None => Ok(()),
     }
 }
@@ -366,7 +375,9 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
             }
             Some(bits) => return Err(fault(format!("r{bits} is not a whole number of bytes"))),
             None => {
-                return Err(Error::unsupported(format!("the data type {name:?} is not known")).with_field(field));
+                return Err(
+                    Error::unsupported(format!("the data type {name:?} is not known")).with_field(field)
+                );
             }
         },
     };
