@@ -12,9 +12,19 @@
 //! One file a codec; [`registry`] is the one list of names.
 
 pub mod bytes;
+pub mod checksum;
 pub mod config;
+mod fletcher32;
+pub mod gzip;
+mod inflate;
+mod jenkins;
+mod output;
 pub mod registry;
+#[cfg(test)]
+mod testing;
 pub mod transpose;
+pub mod zlib;
+pub mod zstd;
 
 use std::fmt::Debug;
 
