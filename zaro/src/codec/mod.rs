@@ -11,6 +11,7 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
+pub mod blosc;
 pub mod bytes;
 pub mod checksum;
 pub mod config;
@@ -18,6 +19,7 @@ mod fletcher32;
 pub mod gzip;
 mod inflate;
 mod jenkins;
+mod lz4_block;
 mod output;
 pub mod registry;
 #[cfg(test)]

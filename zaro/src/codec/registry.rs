@@ -4,6 +4,7 @@
 //! `v2.*`, the names `meta` gives to V2's filters and compressors when it lowers them. V2's typed filters (`v2.delta`)
 //! work on bytes with a byte order of their own, which is what they are in V2; `numcodecs.delta` works on values.
 
+use super::blosc::Blosc;
 use super::checksum::Checksum;
 use super::config::Config;
 use super::gzip::Gzip;
@@ -53,6 +54,7 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
     let foreign = request.name.strip_prefix("v2.").or_else(|| request.name.strip_prefix("numcodecs."));
     let strict = request.strict && foreign.is_none();
     Ok(Some(match foreign.unwrap_or(request.name) {
+        "blosc" => Box::new(Blosc::from_config(config, request.data_type.size(), strict)?),
         "gzip" => Box::new(Gzip::from_config(config, strict)?),
         "zstd" | "imagecodecs_zstd" => Box::new(Zstd::from_config(config, strict && request.name == "zstd")?),
         "crc32c" if foreign.is_none() => Box::new(Checksum::crc32c()),
