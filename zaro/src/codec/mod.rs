@@ -11,12 +11,24 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
+pub mod blosc;
 pub mod bytes;
 pub mod chain;
+pub mod checksum;
 pub mod config;
+mod fletcher32;
+pub mod gzip;
+mod inflate;
+mod jenkins;
+mod lz4_block;
+mod output;
 pub mod registry;
+#[cfg(test)]
 pub mod shard;
+mod testing;
 pub mod transpose;
+pub mod zlib;
+pub mod zstd;
 
 use std::fmt::Debug;
 
