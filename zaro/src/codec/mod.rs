@@ -13,8 +13,10 @@
 
 pub mod bytes;
 pub mod config;
+pub mod objects;
 pub mod registry;
 pub mod transpose;
+pub mod vlen;
 
 use std::fmt::Debug;
 

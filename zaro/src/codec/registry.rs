@@ -5,7 +5,7 @@
 //! work on bytes with a byte order of their own, which is what they are in V2; `numcodecs.delta` works on values.
 
 use super::config::Config;
-use super::{Codec, bytes, transpose};
+use super::{Codec, bytes, objects, transpose, vlen};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
@@ -33,11 +33,39 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
     Ok(match request.name {
         "bytes" => Codec::ToBytes(Box::new(bytes::Bytes::from_config(config)?)),
         "transpose" => Codec::Array(Box::new(transpose::Transpose::from_config(config, request.strict)?)),
+        // Elements of variable length.
+        "vlen-utf8" | "v2.vlen-utf8" | "numcodecs.vlen-utf8" => to_bytes(vlen::Vlen::utf8()),
+        "vlen-bytes" | "v2.vlen-bytes" | "numcodecs.vlen-bytes" => to_bytes(vlen::Vlen::bytes()),
+        "v2.vlen-array" | "numcodecs.vlen-array" => to_bytes(vlen::Vlen::array(config)?),
+        "v2.json2" | "numcodecs.json2" => to_bytes(objects::Objects::json(config, true)?),
+        "v2.json" => to_bytes(objects::Objects::json(config, false)?),
+        "v2.msgpack2" | "numcodecs.msgpack2" => to_bytes(objects::Objects::msgpack(config, true)?),
+        "v2.msgpack" => to_bytes(objects::Objects::msgpack(config, false)?),
+
         "v2.pickle" | "numcodecs.pickle" => {
             return Err(Error::unsupported("pickles can run any program when read; zaro never reads them"));
         }
         name => return Err(Error::unsupported(format!("{:?} is not a codec zaro knows", shown(name)))),
     })
+}
+
+fn to_bytes(codec: impl super::ArrayToBytes + 'static) -> Codec {
+    Codec::ToBytes(Box::new(codec))
+}
+
+/// The type of V2's `|O` elements, which the first object codec among the filters and the compressor decides. `None`
+/// if `id` (without `v2.`) is no object codec.
+pub fn object_type(id: &str, config: &[(String, Json)]) -> Result<Option<DataType>> {
+    Ok(Some(match id {
+        "vlen-utf8" | "categorize" => DataType::String,
+        "vlen-bytes" => DataType::Bytes,
+        "vlen-array" => {
+            let codec = vlen::Vlen::array(&Config::new(config));
+            codec.map_err(|e| e.within("codec vlen-array"))?.data_type()
+        }
+        "json2" | "json" | "msgpack2" | "msgpack" => DataType::Json,
+        _ => return Ok(None),
+    }))
 }
 
 /// A codec's name as its writer spelled it.
