@@ -13,7 +13,12 @@
 
 pub mod bytes;
 pub mod config;
+mod delta;
+mod filter;
+mod fixed_scale_offset;
+mod number;
 pub mod objects;
+mod quantize;
 pub mod registry;
 pub mod transpose;
 pub mod vlen;

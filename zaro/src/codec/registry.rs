@@ -5,7 +5,7 @@
 //! work on bytes with a byte order of their own, which is what they are in V2; `numcodecs.delta` works on values.
 
 use super::config::Config;
-use super::{Codec, bytes, objects, transpose, vlen};
+use super::{Codec, bytes, delta, fixed_scale_offset, objects, quantize, transpose, vlen};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
@@ -41,6 +41,14 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
         "v2.json" => to_bytes(objects::Objects::json(config, false)?),
         "v2.msgpack2" | "numcodecs.msgpack2" => to_bytes(objects::Objects::msgpack(config, true)?),
         "v2.msgpack" => to_bytes(objects::Objects::msgpack(config, false)?),
+
+        // Filters over numbers.
+        "v2.delta" | "numcodecs.delta" => delta::from_config(request, config)?,
+        "v2.fixedscaleoffset" | "numcodecs.fixedscaleoffset" => {
+            fixed_scale_offset::from_config(request, config)?
+        }
+        "v2.quantize" | "numcodecs.quantize" => quantize::quantize(request, config)?,
+        "v2.astype" | "numcodecs.astype" => quantize::astype(request, config)?,
 
         "v2.pickle" | "numcodecs.pickle" => {
             return Err(Error::unsupported("pickles can run any program when read; zaro never reads them"));
