@@ -16,17 +16,24 @@ pub mod bytes;
 pub mod chain;
 pub mod checksum;
 pub mod config;
+mod delta;
+mod filter;
+mod fixed_scale_offset;
 mod fletcher32;
 pub mod gzip;
 mod inflate;
 mod jenkins;
 mod lz4_block;
+mod number;
+pub mod objects;
 mod output;
+mod quantize;
 pub mod registry;
-#[cfg(test)]
 pub mod shard;
+#[cfg(test)]
 mod testing;
 pub mod transpose;
+pub mod vlen;
 pub mod zlib;
 pub mod zstd;
 

@@ -10,7 +10,7 @@ use super::config::Config;
 use super::gzip::Gzip;
 use super::zlib::Zlib;
 use super::zstd::Zstd;
-use super::{BytesToBytes, Codec, bytes, transpose};
+use super::{BytesToBytes, Codec, bytes, delta, fixed_scale_offset, objects, quantize, transpose, vlen};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
@@ -38,6 +38,23 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
     Ok(match request.name {
         "bytes" => Codec::ToBytes(Box::new(bytes::Bytes::from_config(config)?)),
         "transpose" => Codec::Array(Box::new(transpose::Transpose::from_config(config, request.strict)?)),
+        // Elements of variable length.
+        "vlen-utf8" | "v2.vlen-utf8" | "numcodecs.vlen-utf8" => to_bytes(vlen::Vlen::utf8()),
+        "vlen-bytes" | "v2.vlen-bytes" | "numcodecs.vlen-bytes" => to_bytes(vlen::Vlen::bytes()),
+        "v2.vlen-array" | "numcodecs.vlen-array" => to_bytes(vlen::Vlen::array(config)?),
+        "v2.json2" | "numcodecs.json2" => to_bytes(objects::Objects::json(config, true)?),
+        "v2.json" => to_bytes(objects::Objects::json(config, false)?),
+        "v2.msgpack2" | "numcodecs.msgpack2" => to_bytes(objects::Objects::msgpack(config, true)?),
+        "v2.msgpack" => to_bytes(objects::Objects::msgpack(config, false)?),
+
+        // Filters over numbers.
+        "v2.delta" | "numcodecs.delta" => delta::from_config(request, config)?,
+        "v2.fixedscaleoffset" | "numcodecs.fixedscaleoffset" => {
+            fixed_scale_offset::from_config(request, config)?
+        }
+        "v2.quantize" | "numcodecs.quantize" => quantize::quantize(request, config)?,
+        "v2.astype" | "numcodecs.astype" => quantize::astype(request, config)?,
+
         "v2.pickle" | "numcodecs.pickle" => {
             return Err(Error::unsupported("pickles can run any program when read; zaro never reads them"));
         }
@@ -46,6 +63,10 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
             None => return Err(Error::unsupported(format!("{:?} is not a codec zaro knows", shown(name)))),
         },
     })
+}
+
+fn to_bytes(codec: impl super::ArrayToBytes + 'static) -> Codec {
+    Codec::ToBytes(Box::new(codec))
 }
 
 /// The codecs between byte strings, which are the same under all their spellings: V3's own, `numcodecs.<id>` and

@@ -203,6 +203,53 @@ fn plain(text: &str, names: bool) -> Result<(DataType, Option<Endian>)> {
     }
 }
 
+/// The V2 form of a type whose numbers all have the order `endian`; `None` if V2 has no such type.
+#[must_use]
+pub fn write(data_type: &DataType, endian: Option<Endian>) -> Option<Json> {
+    let order = match endian {
+        _ if !data_type.has_byte_order() || data_type.size() == 1 => '|',
+        Some(Endian::Big) => '>',
+        Some(Endian::Little) => '<',
+        None => return None,
+    };
+    let (kind, size) = match data_type {
+        DataType::Bool => ('b', 1),
+        DataType::Int(bits @ (8 | 16 | 32 | 64)) => ('i', usize::from(bits / 8)),
+        DataType::UInt(bits @ (8 | 16 | 32 | 64)) => ('u', usize::from(bits / 8)),
+        DataType::Float(f @ (Float::F16 | Float::F32 | Float::F64)) => ('f', f.size()),
+        DataType::Complex(f @ (Float::F32 | Float::F64)) => ('c', 2 * f.size()),
+        DataType::Raw(n) => ('V', *n),
+        DataType::FixedBytes(n) => ('S', *n),
+        DataType::FixedUtf32(n) => ('U', *n),
+        DataType::DateTime(unit, scale) => return Some(write_time(order, 'M', *unit, *scale)),
+        DataType::TimeDelta(unit, scale) => return Some(write_time(order, 'm', *unit, *scale)),
+        DataType::Struct(fields) => {
+            let field = |f: &super::dtype::Field| {
+                let mut parts = vec![Json::string(f.name.as_str())];
+                match &f.data_type {
+                    DataType::SubArray(inner, shape) => {
+                        parts.push(write(inner, endian)?);
+                        parts.push(Json::Array(shape.iter().map(Json::int).collect()));
+                    }
+                    other => parts.push(write(other, endian)?),
+                }
+                Some(Json::Array(parts))
+            };
+            return fields.iter().map(field).collect::<Option<Vec<_>>>().map(Json::Array);
+        }
+        _ => return None,
+    };
+    Some(Json::string(format!("{order}{kind}{size}")))
+}
+
+fn write_time(order: char, kind: char, unit: TimeUnit, scale: u32) -> Json {
+    Json::string(match (unit, scale) {
+        (TimeUnit::Generic, 1) => format!("{order}{kind}8"),
+        (unit, 1) => format!("{order}{kind}8[{}]", unit.name()),
+        (unit, scale) => format!("{order}{kind}8[{scale}{}]", unit.name()),
+    })
+}
+
 fn bits(bytes: usize) -> u8 {
     match bytes {
         1 => 8,
@@ -360,6 +407,30 @@ mod tests {
         let t = read(r#"[["a",">i4",3],["b",">f8",[]],[["title","n"],"|b1"]]"#).unwrap();
         assert_eq!((t.endian, t.mixed.len()), (Some(Endian::Big), 0));
         assert_eq!(t.fixed().unwrap().to_string(), "struct(a: int32[3], b: float64, n: bool)");
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for text in [
+            r#""|b1""#,
+            r#""|i1""#,
+            r#""<u2""#,
+            r#"">f8""#,
+            r#""<c8""#,
+            r#""|S5""#,
+            r#"">U7""#,
+            r#""|V3""#,
+            r#""<M8[ns]""#,
+            r#"">m8[10us]""#,
+            r#""<m8""#,
+            r#"[["a",">i4"],["n",[["x","|u1"],["y",">f8",[2,3]]]],["s","|S2"]]"#,
+        ] {
+            let t = read(text).unwrap();
+            assert_eq!(write(t.fixed().unwrap(), t.endian).unwrap().to_string(), text);
+        }
+        assert_eq!(write(&DataType::Float(Float::BF16), Some(Endian::Little)), None);
+        assert_eq!(write(&DataType::String, None), None);
+        assert_eq!(write(&DataType::Int(16), None), None);
     }
 
     #[test]
