@@ -7,7 +7,10 @@ pub mod error;
 pub mod group;
 pub mod meta;
 pub mod num;
+pub mod open;
 pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use array::{Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab};
 pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,1 @@
+//! The store suite and a store that fails on purpose.
