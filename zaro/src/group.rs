@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{self, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
 use crate::store::SharedStore;
+use crate::store::options::StoreOptions;
 
 /// Metadata documents fetched at once.
 const DOCUMENTS_IN_FLIGHT: usize = 32;
@@ -28,11 +29,19 @@ pub struct OpenOptions {
     pub use_consolidated: bool,
     /// Memory a read may use beyond its answer.
     pub memory: usize,
+    /// How to reach the store.
+    pub store: StoreOptions,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { mode: Mode::Tolerant, format: None, use_consolidated: true, memory: DEFAULT_MEMORY }
+        Self {
+            mode: Mode::Tolerant,
+            format: None,
+            use_consolidated: true,
+            memory: DEFAULT_MEMORY,
+            store: StoreOptions::default(),
+        }
     }
 }
 

@@ -15,3 +15,4 @@ pub mod testing;
 pub use array::{Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab};
 pub use error::{Error, ErrorKind, Result};
 pub use group::{Node, OpenOptions, Zarr};
+pub use open::open;
