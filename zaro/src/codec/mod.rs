@@ -15,6 +15,7 @@ pub mod bytes;
 pub mod config;
 pub mod registry;
 pub mod transpose;
+pub mod zfp;
 
 use std::fmt::Debug;
 

@@ -5,7 +5,7 @@
 //! work on bytes with a byte order of their own, which is what they are in V2; `numcodecs.delta` works on values.
 
 use super::config::Config;
-use super::{Codec, bytes, transpose};
+use super::{Codec, bytes, transpose, zfp};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
@@ -33,6 +33,12 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
     Ok(match request.name {
         "bytes" => Codec::ToBytes(Box::new(bytes::Bytes::from_config(config)?)),
         "transpose" => Codec::Array(Box::new(transpose::Transpose::from_config(config, request.strict)?)),
+        "zfp" | "zarrs.zfp" | "https://codec.zarrs.dev/array_to_bytes/zfp" => {
+            Codec::ToBytes(Box::new(zfp::Zfp::from_config(config, request.strict)?))
+        }
+        "v2.zfpy" | "numcodecs.zfpy" | "https://codec.zarrs.dev/array_to_bytes/zfpy" => {
+            Codec::ToBytes(Box::new(zfp::Zfp::from_numcodecs(config)?))
+        }
         "v2.pickle" | "numcodecs.pickle" => {
             return Err(Error::unsupported("pickles can run any program when read; zaro never reads them"));
         }
