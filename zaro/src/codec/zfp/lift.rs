@@ -183,7 +183,8 @@ pub(super) fn unsorted<T: Int, const N: usize>(values: &[u64; N]) -> [T; N] {
 }
 
 /// Where in a block of `N` values the coefficients lie, lowest frequency first. They are sorted by the sum of their
-/// indexes, then by the sum of the squares; among equals the order is what zfp happens to use.
+/// indexes, then by the sum of the squares; among equals the order follows no rule,
+/// and the tables of three and four dimensions are taken from zfp's source.
 #[inline(always)]
 fn order<const N: usize>() -> &'static [u8] {
     match N {

@@ -13,8 +13,9 @@
 //! {"id": "zfpy", "mode": 4, "tolerance": 0.05, "rate": -1, "precision": -1}
 //! ```
 //!
-//! Written in Rust from the description of the format (zfp 1.0, format version 5; default rounding): streams are
-//! those of the C library to the bit. Exceptions, all in writing:
+//! Written anew in Rust, with the source of the C library at hand (LLNL's zfp 1.0.1, BSD 3-clause; format version 5,
+//! default rounding): the lifting steps and the order of coefficients in `lift` are the library's, as the format
+//! fixes them. Streams are the library's to the bit. Exceptions, all in writing:
 //!
 //! * NaN and infinity are refused in lossy modes, and unsigned integers beyond the signed range in all: zfp or its
 //!   callers would silently write something else.
