@@ -34,6 +34,7 @@ pub mod shard;
 mod testing;
 pub mod transpose;
 pub mod vlen;
+pub mod zfp;
 pub mod zlib;
 pub mod zstd;
 

@@ -10,7 +10,7 @@ use super::config::Config;
 use super::gzip::Gzip;
 use super::zlib::Zlib;
 use super::zstd::Zstd;
-use super::{BytesToBytes, Codec, bytes, delta, fixed_scale_offset, objects, quantize, transpose, vlen};
+use super::{BytesToBytes, Codec, bytes, delta, fixed_scale_offset, objects, quantize, transpose, vlen, zfp};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
@@ -54,6 +54,13 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
         }
         "v2.quantize" | "numcodecs.quantize" => quantize::quantize(request, config)?,
         "v2.astype" | "numcodecs.astype" => quantize::astype(request, config)?,
+
+        "zfp" | "zarrs.zfp" | "https://codec.zarrs.dev/array_to_bytes/zfp" => {
+            Codec::ToBytes(Box::new(zfp::Zfp::from_config(config, request.strict)?))
+        }
+        "v2.zfpy" | "numcodecs.zfpy" | "https://codec.zarrs.dev/array_to_bytes/zfpy" => {
+            Codec::ToBytes(Box::new(zfp::Zfp::from_numcodecs(config)?))
+        }
 
         "v2.pickle" | "numcodecs.pickle" => {
             return Err(Error::unsupported("pickles can run any program when read; zaro never reads them"));
