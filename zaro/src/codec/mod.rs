@@ -11,15 +11,23 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
+mod bitround;
+mod bool_bits;
 pub mod bytes;
+pub mod cast_value;
+pub mod categorize;
 pub mod config;
 mod delta;
 mod filter;
 mod fixed_scale_offset;
 mod number;
 pub mod objects;
+pub mod packbits;
+mod pcodec;
 mod quantize;
 pub mod registry;
+pub mod reshape;
+pub mod scale_offset;
 pub mod transpose;
 pub mod vlen;
 

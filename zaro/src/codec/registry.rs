@@ -5,7 +5,10 @@
 //! work on bytes with a byte order of their own, which is what they are in V2; `numcodecs.delta` works on values.
 
 use super::config::Config;
-use super::{Codec, bytes, delta, fixed_scale_offset, objects, quantize, transpose, vlen};
+use super::{
+    Codec, bitround, bool_bits, bytes, cast_value, categorize, delta, fixed_scale_offset, objects, packbits,
+    pcodec, quantize, reshape, scale_offset, transpose, vlen,
+};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
@@ -49,6 +52,16 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
         }
         "v2.quantize" | "numcodecs.quantize" => quantize::quantize(request, config)?,
         "v2.astype" | "numcodecs.astype" => quantize::astype(request, config)?,
+        "bitround" | "numcodecs.bitround" | "v2.bitround" => bitround::from_config(request, config)?,
+        "v2.packbits" | "numcodecs.packbits" => bool_bits::make(request),
+        "v2.categorize" => to_bytes(categorize::Categorize::from_config(config)?),
+
+        // V3 over values.
+        "packbits" => to_bytes(packbits::PackBits::from_config(config)?),
+        "scale_offset" => Codec::Array(Box::new(scale_offset::ScaleOffset::from_config(request, config)?)),
+        "cast_value" => Codec::Array(Box::new(cast_value::CastValue::from_config(request, config)?)),
+        "v2.pcodec" | "numcodecs.pcodec" => pcodec::from_config(request, config)?,
+        "reshape" => Codec::Array(Box::new(reshape::Reshape::from_config(config)?)),
 
         "v2.pickle" | "numcodecs.pickle" => {
             return Err(Error::unsupported("pickles can run any program when read; zaro never reads them"));
