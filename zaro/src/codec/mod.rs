@@ -20,6 +20,7 @@ pub mod config;
 mod delta;
 mod filter;
 mod fixed_scale_offset;
+pub mod n5_default;
 mod number;
 pub mod objects;
 pub mod packbits;

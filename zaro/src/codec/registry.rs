@@ -6,8 +6,8 @@
 
 use super::config::Config;
 use super::{
-    Codec, bitround, bool_bits, bytes, cast_value, categorize, delta, fixed_scale_offset, objects, packbits,
-    pcodec, quantize, reshape, scale_offset, transpose, vlen,
+    Codec, bitround, bool_bits, bytes, cast_value, categorize, delta, fixed_scale_offset, n5_default,
+    objects, packbits, pcodec, quantize, reshape, scale_offset, transpose, vlen,
 };
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
@@ -61,6 +61,7 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
         "scale_offset" => Codec::Array(Box::new(scale_offset::ScaleOffset::from_config(request, config)?)),
         "cast_value" => Codec::Array(Box::new(cast_value::CastValue::from_config(request, config)?)),
         "v2.pcodec" | "numcodecs.pcodec" => pcodec::from_config(request, config)?,
+        "n5_default" => to_bytes(n5_default::N5Default::from_config(request, config)?),
         "reshape" => Codec::Array(Box::new(reshape::Reshape::from_config(config)?)),
 
         "v2.pickle" | "numcodecs.pickle" => {
