@@ -11,8 +11,12 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
+mod bitround;
 pub mod blosc;
+mod bool_bits;
 pub mod bytes;
+pub mod cast_value;
+pub mod categorize;
 pub mod chain;
 pub mod checksum;
 pub mod config;
@@ -24,11 +28,16 @@ pub mod gzip;
 mod inflate;
 mod jenkins;
 mod lz4_block;
+pub mod n5_default;
 mod number;
 pub mod objects;
 mod output;
+pub mod packbits;
+mod pcodec;
 mod quantize;
 pub mod registry;
+pub mod reshape;
+pub mod scale_offset;
 pub mod shard;
 #[cfg(test)]
 mod testing;

@@ -10,7 +10,10 @@ use super::config::Config;
 use super::gzip::Gzip;
 use super::zlib::Zlib;
 use super::zstd::Zstd;
-use super::{BytesToBytes, Codec, bytes, delta, fixed_scale_offset, objects, quantize, transpose, vlen, zfp};
+use super::{
+    BytesToBytes, Codec, bitround, bool_bits, bytes, cast_value, categorize, delta, fixed_scale_offset,
+    n5_default, objects, packbits, pcodec, quantize, reshape, scale_offset, transpose, vlen, zfp,
+};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
@@ -54,6 +57,17 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
         }
         "v2.quantize" | "numcodecs.quantize" => quantize::quantize(request, config)?,
         "v2.astype" | "numcodecs.astype" => quantize::astype(request, config)?,
+        "bitround" | "numcodecs.bitround" | "v2.bitround" => bitround::from_config(request, config)?,
+        "v2.packbits" | "numcodecs.packbits" => bool_bits::make(request),
+        "v2.categorize" => to_bytes(categorize::Categorize::from_config(config)?),
+
+        // V3 over values.
+        "packbits" => to_bytes(packbits::PackBits::from_config(config)?),
+        "scale_offset" => Codec::Array(Box::new(scale_offset::ScaleOffset::from_config(request, config)?)),
+        "cast_value" => Codec::Array(Box::new(cast_value::CastValue::from_config(request, config)?)),
+        "v2.pcodec" | "numcodecs.pcodec" => pcodec::from_config(request, config)?,
+        "n5_default" => to_bytes(n5_default::N5Default::from_config(request, config)?),
+        "reshape" => Codec::Array(Box::new(reshape::Reshape::from_config(config)?)),
 
         "zfp" | "zarrs.zfp" | "https://codec.zarrs.dev/array_to_bytes/zfp" => {
             Codec::ToBytes(Box::new(zfp::Zfp::from_config(config, request.strict)?))
