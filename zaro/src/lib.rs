@@ -9,7 +9,7 @@ pub mod meta;
 pub mod num;
 pub mod open;
 pub mod store;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use array::{Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab};

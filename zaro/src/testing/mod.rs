@@ -1,1 +1,12 @@
-//! The store suite and a store that fails on purpose.
+//! What tests of stores, here and elsewhere, have in common: a suite that every store passes, a store that fails on
+//! purpose, and archives made to order.
+//!
+//! These are test code: they panic with what was expected and what came.
+
+mod fault;
+mod suite;
+mod zip;
+
+pub use fault::{Fault, FaultStore};
+pub use suite::{sample_objects, store_suite, store_suite_unlisted};
+pub use zip::{ZipMaker, ZipMethod};
