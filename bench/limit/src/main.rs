@@ -63,11 +63,13 @@ fn layout(path: &str) -> Layout {
 struct Map(*mut libc::c_void, usize);
 
 impl Map {
-    fn open(path: &Path) -> Map {
+    /// `whole`: all of it will be read, so the kernel may map every page at once.
+    fn open(path: &Path, whole: bool) -> Map {
         let file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let size = file.metadata().expect("size").len() as usize;
+        let flags = libc::MAP_PRIVATE | if whole { libc::MAP_POPULATE } else { 0 };
         // SAFETY: a private read-only mapping of a file nobody changes during the benchmark.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_POPULATE * i32::from(size > 1 << 16), file.as_raw_fd(), 0) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, flags, file.as_raw_fd(), 0) };
         assert!(at != libc::MAP_FAILED, "mmap {}", path.display());
         Map(at, size)
     }
@@ -100,7 +102,8 @@ impl Output {
     fn new(size: usize) -> Output {
         // SAFETY: a fresh anonymous mapping; the advice may be refused without harm.
         unsafe {
-            let at = libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            let at =
+                libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
             assert!(at != libc::MAP_FAILED);
             if size >= 1 << 22 {
                 libc::madvise(at, size, libc::MADV_HUGEPAGE);
@@ -180,7 +183,8 @@ impl Layout {
             for z in low[0]..high[0] {
                 for y in low[1]..high[1] {
                     let from = (((z - base[0]) * self.chunk[1] + (y - base[1])) * self.chunk[2] + low[2] - base[2]) * self.item;
-                    let to = (((z - region.start[0]) * region.size[1] + (y - region.start[1])) * region.size[2] + low[2] - region.start[2]) * self.item;
+                    let to = (((z - region.start[0]) * region.size[1] + (y - region.start[1])) * region.size[2] + low[2] - region.start[2])
+                        * self.item;
                     assert!(to + run <= out.1 && from + run <= values.len());
                     // SAFETY: both ranges were checked; no other chunk writes here.
                     unsafe { std::ptr::copy_nonoverlapping(values.as_ptr().add(from), out.0.add(to), run) };
@@ -198,7 +202,8 @@ impl Layout {
 
     /// One file's share of a region.
     fn read_file(&self, at: [usize; 3], region: Region, out: &Output) {
-        let map = Map::open(&self.key(at));
+        let whole = self.file == self.chunk && (self.codec != Codec::Raw || region.size == self.shape);
+        let map = Map::open(&self.key(at), whole);
         if self.file == self.chunk {
             return self.place(map.bytes(), at, region, out);
         }
@@ -247,7 +252,7 @@ impl Layout {
         if self.file == self.chunk {
             return self.read_file(at, region, out);
         }
-        let map = Map::open(&self.key(at));
+        let map = Map::open(&self.key(at), false);
         let mut start: [usize; 3] = std::array::from_fn(|d| (at[d] * self.file[d]).max(region.start[d]));
         let mut size: [usize; 3] = std::array::from_fn(|d| ((at[d] + 1) * self.file[d]).min(region.start[d] + region.size[d]) - start[d]);
         start[0] = low;
