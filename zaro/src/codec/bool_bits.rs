@@ -95,6 +95,6 @@ mod tests {
         for bad in [&[][..], &[8, 0], &[255, 0, 0, 0, 0], &[1], &[9, 255, 255]] {
             assert!(unpack(bad, Size::AtMost(100)).is_err(), "{bad:?}");
         }
-        assert_eq!(unpack(&[0], Size::Exact(0)).unwrap(), []);
+        assert_eq!(unpack(&[0], Size::Exact(0)).unwrap(), [0u8; 0]);
     }
 }

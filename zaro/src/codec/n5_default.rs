@@ -67,7 +67,7 @@ impl N5Default {
             ref other => return Err(Error::invalid(format!("N5 has no {other}"))),
         }
         let rank = decoded.shape.len();
-        if !self.transpose.permutation(rank)?.into_iter().eq((0..rank).rev()) {
+        if !self.transpose.dimensions(rank)?.into_iter().eq((0..rank).rev()) {
             return Err(Error::invalid("the transpose inside must reverse all dimensions"));
         }
         match self.bytes.endian {

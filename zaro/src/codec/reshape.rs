@@ -133,10 +133,10 @@ mod tests {
         assert_eq!(apply("[4,-1,2]", &[2, 2, 6]).unwrap(), [4, 3, 2]);
         assert_eq!(apply("[2,2,[1]]", &[4, 5]).unwrap(), [2, 2, 5]);
         assert_eq!(apply("[[],[0]]", &[4]).unwrap(), [1, 4]);
-        assert_eq!(apply("[]", &[]).unwrap(), []);
+        assert!(apply("[]", &[]).unwrap().is_empty());
         assert_eq!(apply("[1]", &[]).unwrap(), [1]);
         assert_eq!(apply("[-1,[1]]", &[4, 5]).unwrap(), [4, 5]);
-        assert_eq!(apply("[]", &[1, 1]).unwrap(), []);
+        assert!(apply("[]", &[1, 1]).unwrap().is_empty());
     }
 
     #[test]
