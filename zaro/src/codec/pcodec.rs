@@ -2,10 +2,11 @@
 //!
 //! V2: `{"id": "pcodec", "level": 8, "mode_spec": "auto", "delta_spec": "auto", "delta_encoding_order": null,
 //! "equal_pages_up_to": 262144}`; V3 spelling `numcodecs.pcodec`, over values. The data say the type of their numbers;
-//! it must be the array's. Integers of 8 to 64 bits, floats of 16 to 64.
+//! under the V3 name it must be the array's, while V2 takes what comes, since other filters may stand between. Integers
+//! of 8 to 64 bits, floats of 16 to 64.
 
 use half::f16;
-use pco::data_types::Number;
+use pco::data_types::{Number, NumberType};
 use pco::standalone::{DecompressorItem, FileDecompressor};
 use pco::{ChunkConfig, DeltaSpec, ModeSpec, PagingSpec};
 
@@ -92,16 +93,35 @@ impl Pcodec {
     fn compress(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         with_type!(&self.data_type, compress, bytes, &self.settings)
     }
+}
 
-    fn decompress(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
-        // The crate means to report every fault as an error; should it panic on damaged data after all, that is one
-        // too.
-        let attempt = std::panic::AssertUnwindSafe(|| with_type!(&self.data_type, decompress, bytes, size));
-        let out = std::panic::catch_unwind(attempt)
-            .unwrap_or_else(|_| Err(Error::invalid("the data are damaged")))?;
-        size.check(out.len())?;
-        Ok(out)
-    }
+fn decompress_any(bytes: &[u8], size: Size, data_type: &DataType) -> Result<Vec<u8>> {
+    // The crate means to report every fault as an error; should it panic on damaged data after all, that is one too.
+    let attempt = std::panic::AssertUnwindSafe(|| with_type!(data_type, decompress, bytes, size));
+    let out =
+        std::panic::catch_unwind(attempt).unwrap_or_else(|_| Err(Error::invalid("the data are damaged")))?;
+    size.check(out.len())?;
+    Ok(out)
+}
+
+/// The type of the numbers in the data; none if there are none.
+fn stored_type(bytes: &[u8]) -> Result<Option<DataType>> {
+    let (file, src) = FileDecompressor::new(bytes).map_err(fault)?;
+    let Some(found) = file.peek_number_type_or_termination(src).map_err(fault)? else { return Ok(None) };
+    Ok(Some(match found {
+        NumberType::I8 => DataType::Int(8),
+        NumberType::I16 => DataType::Int(16),
+        NumberType::I32 => DataType::Int(32),
+        NumberType::I64 => DataType::Int(64),
+        NumberType::U8 => DataType::UInt(8),
+        NumberType::U16 => DataType::UInt(16),
+        NumberType::U32 => DataType::UInt(32),
+        NumberType::U64 => DataType::UInt(64),
+        NumberType::F16 => DataType::Float(Float::F16),
+        NumberType::F32 => DataType::Float(Float::F32),
+        NumberType::F64 => DataType::Float(Float::F64),
+        other => return Err(Error::unsupported(format!("pco's numbers of type {other:?}"))),
+    }))
 }
 
 fn compress<T: Number, const N: usize>(
@@ -151,7 +171,7 @@ impl BytesToBytes for Pcodec {
     }
 
     fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
-        self.decompress(bytes, size)
+        decompress_any(bytes, size, &stored_type(bytes)?.unwrap_or_else(|| self.data_type.clone()))
     }
 
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
@@ -172,7 +192,7 @@ impl ArrayToBytes for Pcodec {
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
-        self.decompress(bytes, Size::Exact(decoded.byte_size()?)).map(Buffer::fixed)
+        decompress_any(bytes, Size::Exact(decoded.byte_size()?), &self.data_type).map(Buffer::fixed)
     }
 
     fn encode(&self, chunk: &Buffer, _: &Repr) -> Result<Vec<u8>> {
@@ -214,7 +234,13 @@ mod tests {
         assert_eq!(c.decode(&encoded, Size::Exact(40)).unwrap(), want);
         assert!(c.decode(&encoded, Size::Exact(36)).is_err());
         assert!(c.decode(&encoded, Size::Exact(44)).is_err());
-        assert!(v2("{}", &DataType::UInt(32)).decode(&encoded, Size::Exact(40)).is_err());
+        // V2 takes the type that is there, V3 the array's only.
+        assert_eq!(v2("{}", &DataType::FLOAT64).decode(&encoded, Size::Exact(40)).unwrap(), want);
+        let Codec::ToBytes(c) = check::codec("numcodecs.pcodec", "{}", &DataType::UInt(32)).unwrap() else {
+            panic!()
+        };
+        let r = Repr { shape: vec![10], data_type: DataType::UInt(32), fill: Default::default() };
+        assert!(c.decode(&encoded, &r).is_err());
     }
 
     #[test]
