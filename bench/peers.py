@@ -92,7 +92,10 @@ class ZarrsPython(ZarrPython):
 
 
 class Gdal:
-    """GDAL's classic raster model: axis 0 becomes bands. Only what that can express."""
+    """GDAL's classic raster model: axis 0 becomes bands, each of which decodes its chunks anew.
+
+    Good for checking values, unfair for timing: GDAL's multidimensional interface is not in rasterio.
+    """
 
     def __init__(self):
         import rasterio
