@@ -11,19 +11,28 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
+pub mod base64;
 pub mod blosc;
 pub mod bytes;
+pub mod bz2;
 pub mod checksum;
 pub mod config;
 mod fletcher32;
 pub mod gzip;
 mod inflate;
 mod jenkins;
+pub mod lz4;
 mod lz4_block;
+pub mod lzf;
+pub mod lzma;
+pub mod lzw;
 mod output;
 pub mod registry;
+pub mod shuffle;
 #[cfg(test)]
 mod testing;
+pub mod tiff_packbits;
+pub mod tiff_predictor;
 pub mod transpose;
 pub mod zlib;
 pub mod zstd;

@@ -4,10 +4,19 @@
 //! `v2.*`, the names `meta` gives to V2's filters and compressors when it lowers them. V2's typed filters (`v2.delta`)
 //! work on bytes with a byte order of their own, which is what they are in V2; `numcodecs.delta` works on values.
 
+use super::base64::Base64;
 use super::blosc::Blosc;
+use super::bz2::Bz2;
 use super::checksum::Checksum;
 use super::config::Config;
 use super::gzip::Gzip;
+use super::lz4::Lz4;
+use super::lzf::Lzf;
+use super::lzma::Lzma;
+use super::lzw::Lzw;
+use super::shuffle::Shuffle;
+use super::tiff_packbits::TiffPackBits;
+use super::tiff_predictor::TiffPredictor;
 use super::zlib::Zlib;
 use super::zstd::Zstd;
 use super::{BytesToBytes, Codec, bytes, transpose};
@@ -63,8 +72,22 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
         "adler32" => Box::new(Checksum::adler32(config)?),
         "fletcher32" => Box::new(Checksum::fletcher32()),
         "jenkins_lookup3" => Box::new(Checksum::jenkins(config)?),
-        "zlib" | "imagecodecs_zlib" | "imagecodecs_deflate" => Box::new(Zlib::from_config(config)?),
+        "zlib" => Box::new(Zlib::from_config(config)?),
+        "imagecodecs_zlib" | "imagecodecs_deflate" => Box::new(Zlib::imagecodecs(config)?),
         "deflate" => Box::new(Zlib::deflate(config)?),
+        "lz4" => Box::new(Lz4::from_config(config)?),
+        "imagecodecs_lz4" => Box::new(Lz4::imagecodecs(config)?),
+        "imagecodecs_lz4h5" => Box::new(Lz4::hdf5(config)?),
+        "bz2" | "imagecodecs_bz2" => Box::new(Bz2::from_config(config)?),
+        "lzma" => Box::new(Lzma::from_config(config)?),
+        "imagecodecs_lzma" => Box::new(Lzma::xz()),
+        "imagecodecs_lzf" => Box::new(Lzf::from_config(config)?),
+        "imagecodecs_lzw" => Box::new(Lzw),
+        "imagecodecs_packbits" => Box::new(TiffPackBits),
+        "imagecodecs_delta" => Box::new(TiffPredictor::delta(config)?),
+        "imagecodecs_floatpred" => Box::new(TiffPredictor::float(config)?),
+        "shuffle" => Box::new(Shuffle::from_config(config)?),
+        "base64" => Box::new(Base64),
         _ => return Ok(None),
     }))
 }
