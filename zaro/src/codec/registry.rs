@@ -97,3 +97,60 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
 pub fn shown(name: &str) -> &str {
     name.strip_prefix("v2.").unwrap_or(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(name: &str, strict: bool) -> Result<Codec> {
+        build(&Request { name, config: &[], strict, data_type: &DataType::UInt(16) })
+    }
+
+    #[test]
+    fn byte_codecs_have_three_spellings() {
+        for name in [
+            "adler32",
+            "base64",
+            "blosc",
+            "bz2",
+            "crc32",
+            "crc32c",
+            "deflate",
+            "fletcher32",
+            "gzip",
+            "imagecodecs_bz2",
+            "imagecodecs_deflate",
+            "imagecodecs_delta",
+            "imagecodecs_lz4",
+            "imagecodecs_lz4h5",
+            "imagecodecs_lzf",
+            "imagecodecs_lzma",
+            "imagecodecs_lzw",
+            "imagecodecs_packbits",
+            "imagecodecs_zlib",
+            "imagecodecs_zstd",
+            "jenkins_lookup3",
+            "lz4",
+            "lzma",
+            "shuffle",
+            "zlib",
+            "zstd",
+        ] {
+            for spelling in [name.to_owned(), format!("numcodecs.{name}"), format!("v2.{name}")] {
+                assert!(matches!(kind(&spelling, false), Ok(Codec::Bytes(_))), "{spelling}");
+            }
+        }
+        assert!(kind("v2.imagecodecs_floatpred", false).is_err_and(|e| e.message().contains("dtype")));
+    }
+
+    #[test]
+    fn strictness_is_for_v3s_own_names() {
+        for name in ["gzip", "zstd", "blosc"] {
+            assert!(kind(name, true).is_err(), "{name}");
+            assert!(kind(&format!("numcodecs.{name}"), true).is_ok());
+            assert!(kind(&format!("v2.{name}"), true).is_ok());
+        }
+        assert!(kind("crc32c", true).is_ok());
+        assert!(kind("no-such", true).is_err_and(|e| e.kind() == crate::ErrorKind::Unsupported));
+    }
+}
