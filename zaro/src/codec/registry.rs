@@ -63,7 +63,11 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
     let foreign = request.name.strip_prefix("v2.").or_else(|| request.name.strip_prefix("numcodecs."));
     let strict = request.strict && foreign.is_none();
     Ok(Some(match foreign.unwrap_or(request.name) {
-        "blosc" => Box::new(Blosc::from_config(config, request.data_type.size(), strict)?),
+        "blosc" => {
+            // Elements of variable length have become plain bytes by then.
+            let element = if request.data_type.is_variable() { 1 } else { request.data_type.size() };
+            Box::new(Blosc::from_config(config, element, strict)?)
+        }
         "gzip" => Box::new(Gzip::from_config(config, strict)?),
         "zstd" | "imagecodecs_zstd" => Box::new(Zstd::from_config(config, strict && request.name == "zstd")?),
         "crc32c" if foreign.is_none() => Box::new(Checksum::crc32c()),
