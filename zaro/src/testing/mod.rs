@@ -8,5 +8,5 @@ mod suite;
 mod zip;
 
 pub use fault::{Fault, FaultStore};
-pub use suite::{sample_objects, store_suite, store_suite_unlisted};
+pub use suite::{Lists, sample_objects, store_suite, store_suite_listing};
 pub use zip::{ZipMaker, ZipMethod};
