@@ -11,10 +11,31 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
+pub mod blosc;
 pub mod bytes;
+pub mod chain;
+pub mod checksum;
 pub mod config;
+mod delta;
+mod filter;
+mod fixed_scale_offset;
+mod fletcher32;
+pub mod gzip;
+mod inflate;
+mod jenkins;
+mod lz4_block;
+mod number;
+pub mod objects;
+mod output;
+mod quantize;
 pub mod registry;
+pub mod shard;
+#[cfg(test)]
+mod testing;
 pub mod transpose;
+pub mod vlen;
+pub mod zlib;
+pub mod zstd;
 
 use std::fmt::Debug;
 
@@ -187,6 +208,13 @@ pub trait ArrayToArray: Debug + Send + Sync {
 
     /// What the next step sees, given what this one does; an error if it cannot work on that.
     fn encoded(&self, decoded: &Repr) -> Result<Repr>;
+
+    /// If all the codec does is to reorder dimensions: which dimension of the decoded chunk becomes dimension `i` of
+    /// the encoded one.
+    fn permutation(&self, rank: usize) -> Option<Vec<usize>> {
+        let _ = rank;
+        None
+    }
 
     /// Turns a chunk as the next step sees it (`encoded`) into one as this step's caller does (`decoded`).
     fn decode(&self, chunk: Buffer, decoded: &Repr, encoded: &Repr) -> Result<Buffer>;
