@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use zaro::meta::{Finding, Format, Mode};
-use zaro::store::{RequestLog, StoreOptions};
+use zaro::store::options::StoreOptions;
+use zaro::store::wrap::log::RequestLog;
 use zaro::{OpenOptions, Result, Zarr};
 
 use crate::number;
@@ -75,8 +76,8 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The library's options for these.
-    pub(crate) fn open_options(&self) -> Result<OpenOptions> {
+    /// How to reach the store.
+    fn store_options(&self) -> Result<StoreOptions> {
         let mut store = StoreOptions::default();
         store.anonymous = self.anonymous;
         store.region.clone_from(&self.region);
@@ -95,19 +96,35 @@ impl Common {
                 let _ = writeln!(std::io::stderr(), "{}", paint.dim(&plain(&request.to_string())));
             })));
         }
-        let mut options = OpenOptions::default();
-        options.mode = if self.strict { Mode::Strict } else { Mode::Tolerant };
-        options.format = self.zarr_format.map(|n| if n == 2 { Format::V2 } else { Format::V3 });
-        options.use_consolidated = !self.no_consolidated;
-        options.store = store;
-        // One half for what the library has in flight, one for the piece that is being written.
-        options.memory = self.memory / 2;
-        Ok(options)
+        Ok(store)
+    }
+
+    /// How to read what is there.
+    #[allow(clippy::needless_update, reason = "the library may get more options")]
+    fn open_options(&self) -> OpenOptions {
+        OpenOptions {
+            mode: if self.strict { Mode::Strict } else { Mode::Tolerant },
+            format: self.zarr_format.map(|n| if n == 2 { Format::V2 } else { Format::V3 }),
+            use_consolidated: !self.no_consolidated,
+            // One half for what the library has in flight, one for the piece that is being written.
+            memory: self.memory / 2,
+            ..OpenOptions::default()
+        }
     }
 
     /// Opens the Zarr at `uri`.
     pub(crate) async fn open(&self, uri: &str) -> Result<Zarr> {
-        zaro::open(uri, &self.open_options()?).await
+        self.open_with(uri, self.open_options()).await
+    }
+
+    /// Opens the Zarr at `uri` with its metadata read tolerantly from their own documents, for `validate`.
+    pub(crate) async fn open_direct(&self, uri: &str) -> Result<Zarr> {
+        self.open_with(uri, OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options() }).await
+    }
+
+    async fn open_with(&self, uri: &str, options: OpenOptions) -> Result<Zarr> {
+        let store = zaro::open::open_store(uri, &self.store_options()?).await?;
+        Zarr::from_store(store, options).await
     }
 
     /// Sets the number of decoding threads; has to come before the first read.

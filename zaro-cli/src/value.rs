@@ -45,9 +45,8 @@ pub(crate) fn text_of(t: &DataType, bytes: &[u8], style: Style) -> String {
 fn element(t: &DataType, bytes: &[u8], style: Style, out: &mut String) -> Option<()> {
     match t {
         DataType::Bool => out.push_str(if *bytes.first()? != 0 { "true" } else { "false" }),
-        // Writing to a string cannot fail.
-        DataType::Int(_) => drop(write!(out, "{}", signed(bytes.get(..t.size())?)?)),
-        DataType::UInt(_) => drop(write!(out, "{}", unsigned(bytes.get(..t.size())?)?)),
+        DataType::Int(_) => put(out, format_args!("{}", signed(bytes.get(..t.size())?)?)),
+        DataType::UInt(_) => put(out, format_args!("{}", unsigned(bytes.get(..t.size())?)?)),
         DataType::Float(f) => float_text(*f, bytes, style, out)?,
         DataType::Complex(f) => complex(*f, bytes, style, out)?,
         DataType::Raw(n) => string(&base64(bytes.get(..*n)?), style, out),
@@ -68,7 +67,7 @@ fn element(t: &DataType, bytes: &[u8], style: Style, out: &mut String) -> Option
             };
             match text {
                 Some(s) => string(&s, style, out),
-                None => drop(write!(out, "{n}")),
+                None => put(out, format_args!("{n}")),
             }
         }
         DataType::Struct(fields) => {
@@ -109,6 +108,11 @@ fn element(t: &DataType, bytes: &[u8], style: Style, out: &mut String) -> Option
     Some(())
 }
 
+/// Writing to a string cannot fail.
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = out.write_fmt(text);
+}
+
 fn sub_array(inner: &DataType, shape: &[usize], bytes: &[u8], style: Style, out: &mut String) -> Option<()> {
     let Some((first, rest)) = shape.split_first() else { return element(inner, bytes, style, out) };
     let stride = rest.iter().fold(inner.size(), |a, n| a.saturating_mul(*n));
@@ -129,7 +133,7 @@ fn json_element(bytes: &[u8], style: Style, out: &mut String) {
     match Json::parse(bytes) {
         Ok(document) => match document.value {
             Json::String(s) => string(&s, style, out),
-            value => drop(write!(out, "{value}")),
+            value => put(out, format_args!("{value}")),
         },
         Err(_) => string(&String::from_utf8_lossy(bytes), style, out),
     }
@@ -140,12 +144,12 @@ fn float_text(f: Float, bytes: &[u8], style: Style, out: &mut String) -> Option<
         // The shortest decimal that reads back as the same float32.
         Float::F32 => {
             let x = f32::from_le_bytes(*bytes.first_chunk::<4>()?);
-            if x.is_finite() { drop(write!(out, "{x:?}")) } else { special(f64::from(x), style, out) }
+            if x.is_finite() { put(out, format_args!("{x:?}")) } else { special(f64::from(x), style, out) }
         }
         // Smaller formats are short decimals exactly.
         _ => {
             let x = float_value(f, bytes)?;
-            if x.is_finite() { drop(write!(out, "{x:?}")) } else { special(x, style, out) }
+            if x.is_finite() { put(out, format_args!("{x:?}")) } else { special(x, style, out) }
         }
     }
     Some(())
@@ -197,7 +201,7 @@ fn string(s: &str, style: Style, out: &mut String) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if u32::from(c) < 0x20 || c == '\u{7f}' => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            c if u32::from(c) < 0x20 || c == '\u{7f}' => put(out, format_args!("\\u{:04x}", u32::from(c))),
             c => out.push(c),
         }
     }

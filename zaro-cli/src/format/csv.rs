@@ -19,6 +19,8 @@ use crate::value::{self, Style};
 pub(crate) struct Csv {
     style: Style,
     long: bool,
+    /// One element a line, unquoted, without a header.
+    bare: bool,
     shape: Vec<u64>,
     next: u64,
     text: String,
@@ -27,7 +29,12 @@ pub(crate) struct Csv {
 impl Csv {
     /// Times as ISO 8601 if `iso`; one line an element if `long`.
     pub(crate) fn new(iso: bool, long: bool) -> Self {
-        Self { style: Style { iso, ..Style::TEXT }, long, shape: Vec::new(), next: 0, text: String::new() }
+        Self { style: Style { iso, ..Style::TEXT }, long, bare: false, shape: Vec::new(), next: 0, text: String::new() }
+    }
+
+    /// One element a line and nothing else, whatever the shape and type.
+    pub(crate) fn lines() -> Self {
+        Self { bare: true, ..Self::new(false, false) }
     }
 
     /// The index of the next element, a cell a dimension.
@@ -88,7 +95,7 @@ impl Sink for Csv {
             }));
         }
         match &layout.data_type {
-            DataType::Struct(fields) => header.extend(fields.iter().map(|f| f.name.clone())),
+            DataType::Struct(fields) if !self.bare => header.extend(fields.iter().map(|f| f.name.clone())),
             _ if self.long => header.push("value".into()),
             _ => {}
         }
@@ -107,7 +114,7 @@ impl Sink for Csv {
     }
 
     fn block(&mut self, block: &Block, out: &mut dyn Write) -> Result<()> {
-        let by_element = self.long || self.shape.len() < 2 || matches!(block.data_type, DataType::Struct(_));
+        let by_element = self.long || self.bare || self.shape.len() < 2 || matches!(block.data_type, DataType::Struct(_));
         let row = if by_element { 1 } else { self.shape.last().copied().unwrap_or(1).max(1) };
         let mut line = String::new();
         for i in 0..block.len() {
@@ -115,7 +122,12 @@ impl Sink for Csv {
             if self.long {
                 self.index(&mut line);
             }
-            self.cells(&block.data_type, block.item(i).unwrap_or_default(), &mut line);
+            let item = block.item(i).unwrap_or_default();
+            if self.bare {
+                value::write(&block.data_type, item, self.style, &mut line);
+            } else {
+                self.cells(&block.data_type, item, &mut line);
+            }
             self.next = self.next.saturating_add(1);
             line.push(if self.next.is_multiple_of(row) { '\n' } else { ',' });
             out.write_all(line.as_bytes())?;

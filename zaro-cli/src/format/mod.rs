@@ -89,6 +89,11 @@ pub(crate) fn shape_text(shape: &[u64], names: &[Option<String>]) -> String {
 
 /// Where an answer goes, piece by piece.
 pub(crate) trait Sink {
+    /// Whether [`Layout::width`] has to be known for text.
+    fn needs_width(&self) -> bool {
+        false
+    }
+
     /// Before the first piece.
     fn begin(&mut self, layout: &Layout, out: &mut dyn Write) -> Result<()>;
 

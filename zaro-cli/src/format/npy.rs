@@ -20,6 +20,10 @@ pub(crate) struct Npy {
 }
 
 impl Sink for Npy {
+    fn needs_width(&self) -> bool {
+        true
+    }
+
     fn begin(&mut self, layout: &Layout, out: &mut dyn Write) -> Result<()> {
         let descr = match &layout.data_type {
             DataType::String => {

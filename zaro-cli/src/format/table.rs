@@ -16,6 +16,8 @@ use crate::value::{self, Style};
 pub(crate) const THRESHOLD: u64 = 1000;
 /// How many positions are shown at either end of a dimension that is cut short.
 pub(crate) const EDGE: u64 = 3;
+/// Even the edges of a great many dimensions are more than anybody reads.
+pub(crate) const MOST: u64 = 1 << 17;
 /// Text longer than this is cut short.
 const CELL: usize = 60;
 /// Rows longer than this go on in the next line.
