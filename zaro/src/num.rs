@@ -22,9 +22,10 @@ pub fn usize_of(n: u64) -> Result<usize> {
 
 /// The product of extents, or an error if it leaves `u64`.
 pub fn product(extents: &[u64]) -> Result<u64> {
-    extents.iter().try_fold(1u64, |acc, &n| acc.checked_mul(n)).ok_or_else(|| {
-        Error::invalid(format!("the extents {extents:?} have a product beyond 2^64"))
-    })
+    extents
+        .iter()
+        .try_fold(1u64, |acc, &n| acc.checked_mul(n))
+        .ok_or_else(|| Error::invalid(format!("the extents {extents:?} have a product beyond 2^64")))
 }
 
 /// The product of extents as a length in memory.

@@ -8,15 +8,7 @@ use super::config::Config;
 use super::{ArrayToBytes, Buffer, Repr, Size};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
-
-/// The order of the bytes of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Endian {
-    /// Least significant first.
-    Little,
-    /// Most significant first.
-    Big,
-}
+pub use crate::meta::dtype::Endian;
 
 /// The `bytes` codec.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +27,9 @@ impl Bytes {
             Some("little") => Some(Endian::Little),
             Some("big") => Some(Endian::Big),
             Some(other) => {
-                return Err(Error::invalid(format!("\"endian\" must be \"little\" or \"big\", not {other:?}")));
+                return Err(Error::invalid(format!(
+                    "\"endian\" must be \"little\" or \"big\", not {other:?}"
+                )));
             }
         };
         let mixed = match config.get("mixed").and_then(|m| m.items()) {

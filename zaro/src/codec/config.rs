@@ -77,9 +77,9 @@ impl<'a> Config<'a> {
     ) -> Result<Option<T>> {
         match self.get(name) {
             None => Ok(None),
-            Some(v) => read(v).map(Some).ok_or_else(|| {
-                Error::invalid(format!("{name:?} must be {what}, not {v}")).with_field(name)
-            }),
+            Some(v) => read(v)
+                .map(Some)
+                .ok_or_else(|| Error::invalid(format!("{name:?} must be {what}, not {v}")).with_field(name)),
         }
     }
 }

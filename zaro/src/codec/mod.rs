@@ -11,10 +11,50 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
+pub mod base64;
+mod bitround;
+pub mod blosc;
+mod bool_bits;
 pub mod bytes;
+pub mod bz2;
+pub mod cast_value;
+pub mod categorize;
+pub mod chain;
+pub mod checksum;
 pub mod config;
+mod delta;
+mod filter;
+mod fixed_scale_offset;
+mod fletcher32;
+pub mod gzip;
+mod inflate;
+mod jenkins;
+pub mod lz4;
+mod lz4_block;
+pub mod lzf;
+pub mod lzma;
+pub mod lzw;
+pub mod n5_default;
+mod number;
+pub mod objects;
+mod output;
+pub mod packbits;
+mod pcodec;
+mod quantize;
 pub mod registry;
+pub mod reshape;
+pub mod scale_offset;
+pub mod shard;
+pub mod shuffle;
+#[cfg(test)]
+mod testing;
+pub mod tiff_packbits;
+pub mod tiff_predictor;
 pub mod transpose;
+pub mod vlen;
+pub mod zfp;
+pub mod zlib;
+pub mod zstd;
 
 use std::fmt::Debug;
 
@@ -187,6 +227,13 @@ pub trait ArrayToArray: Debug + Send + Sync {
 
     /// What the next step sees, given what this one does; an error if it cannot work on that.
     fn encoded(&self, decoded: &Repr) -> Result<Repr>;
+
+    /// If all the codec does is to reorder dimensions: which dimension of the decoded chunk becomes dimension `i` of
+    /// the encoded one.
+    fn permutation(&self, rank: usize) -> Option<Vec<usize>> {
+        let _ = rank;
+        None
+    }
 
     /// Turns a chunk as the next step sees it (`encoded`) into one as this step's caller does (`decoded`).
     fn decode(&self, chunk: Buffer, decoded: &Repr, encoded: &Repr) -> Result<Buffer>;

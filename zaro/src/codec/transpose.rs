@@ -35,9 +35,15 @@ impl Transpose {
             (_, Some(items)) => {
                 let order: Option<Vec<usize>> =
                     items.iter().map(|i| i.as_u64().and_then(|n| usize::try_from(n).ok())).collect();
-                Order::Given(order.ok_or_else(|| Error::invalid("\"order\" must be a list of dimension numbers"))?)
+                Order::Given(
+                    order.ok_or_else(|| Error::invalid("\"order\" must be a list of dimension numbers"))?,
+                )
             }
-            _ => return Err(Error::invalid(format!("\"order\" must be a list of dimension numbers, not {order}"))),
+            _ => {
+                return Err(Error::invalid(format!(
+                    "\"order\" must be a list of dimension numbers, not {order}"
+                )));
+            }
         };
         if let Order::Given(order) = &order {
             let mut seen = vec![false; order.len()];
@@ -52,7 +58,7 @@ impl Transpose {
     }
 
     /// The permutation for `rank` dimensions.
-    pub fn permutation(&self, rank: usize) -> Result<Vec<usize>> {
+    pub fn dimensions(&self, rank: usize) -> Result<Vec<usize>> {
         match &self.order {
             Order::Given(p) if p.len() == rank => Ok(p.clone()),
             Order::Given(p) => {
@@ -70,39 +76,48 @@ impl ArrayToArray for Transpose {
     }
 
     fn encoded(&self, decoded: &Repr) -> Result<Repr> {
-        let order = self.permutation(decoded.shape.len())?;
+        let order = self.dimensions(decoded.shape.len())?;
         let shape = order.iter().filter_map(|d| decoded.shape.get(*d).copied()).collect();
         Ok(Repr { shape, ..decoded.clone() })
     }
 
-    fn decode(&self, chunk: Buffer, decoded: &Repr, _encoded: &Repr) -> Result<Buffer> {
-        let order = self.permutation(decoded.shape.len())?;
-        let mut inverse = vec![0; order.len()];
-        for (i, d) in order.iter().enumerate() {
-            if let Some(slot) = inverse.get_mut(*d) {
-                *slot = i;
-            }
-        }
-        let bytes = permute(&chunk.bytes, &_encoded.shape, &inverse, decoded.data_type.size())?;
+    fn permutation(&self, rank: usize) -> Option<Vec<usize>> {
+        self.dimensions(rank).ok()
+    }
+
+    fn decode(&self, chunk: Buffer, decoded: &Repr, encoded: &Repr) -> Result<Buffer> {
+        let order = self.dimensions(decoded.shape.len())?;
+        let bytes = inverse(&chunk.bytes, &encoded.shape, &order, decoded.data_type.size())?;
         Ok(Buffer { bytes, heap: chunk.heap })
     }
 
     fn encode(&self, chunk: Buffer, decoded: &Repr, _encoded: &Repr) -> Result<Buffer> {
-        let order = self.permutation(decoded.shape.len())?;
+        let order = self.dimensions(decoded.shape.len())?;
         let bytes = permute(&chunk.bytes, &decoded.shape, &order, decoded.data_type.size())?;
         Ok(Buffer { bytes, heap: chunk.heap })
     }
 }
 
+/// Undoes [`permute`] by `order`: the elements of a C-ordered array of `shape`, with dimension `i` as `order[i]`.
+pub(crate) fn inverse(bytes: &[u8], shape: &[u64], order: &[usize], size: usize) -> Result<Vec<u8>> {
+    let mut inverse = vec![0; order.len()];
+    for (i, d) in order.iter().enumerate() {
+        if let Some(slot) = inverse.get_mut(*d) {
+            *slot = i;
+        }
+    }
+    permute(bytes, shape, &inverse, size)
+}
+
 /// The elements of a C-ordered array of `shape`, with dimension `order[i]` as dimension `i`.
-fn permute(bytes: &[u8], shape: &[u64], order: &[usize], size: usize) -> Result<Vec<u8>> {
+pub(crate) fn permute(bytes: &[u8], shape: &[u64], order: &[usize], size: usize) -> Result<Vec<u8>> {
     let shape: Vec<usize> = shape.iter().map(|n| num::usize_of(*n)).collect::<Result<_>>()?;
     let mut strides = vec![size; shape.len()];
     for i in (1..shape.len()).rev() {
-        if let (Some(s), Some(n)) = (strides.get(i).copied(), shape.get(i)) {
-            if let Some(slot) = strides.get_mut(i - 1) {
-                *slot = s.saturating_mul(*n);
-            }
+        if let (Some(s), Some(n)) = (strides.get(i).copied(), shape.get(i))
+            && let Some(slot) = strides.get_mut(i - 1)
+        {
+            *slot = s.saturating_mul(*n);
         }
     }
     let dims: Vec<(usize, usize)> =

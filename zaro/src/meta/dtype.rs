@@ -10,6 +10,15 @@ use std::sync::Arc;
 /// The size in memory of one element of a variable-length type: a view into the heap.
 pub const VIEW_SIZE: usize = 16;
 
+/// The order of the bytes of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endian {
+    /// Least significant first.
+    Little,
+    /// Most significant first.
+    Big,
+}
+
 /// The floating-point formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

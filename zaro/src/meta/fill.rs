@@ -1,16 +1,348 @@
 //! Fill values, kept as bits.
 //!
 //! A fill value never passes through a floating-point conversion on its way from the metadata to the answer: the
-//! payload of a NaN, the sign of a zero and all 64 bits of an integer survive.
+//! payload of a NaN, the sign of a zero and all 64 bits of an integer survive. A decimal is rounded once, to the type
+//! it is for.
+
+use base64::Engine as _;
+
+use super::dtype::{DataType, Float};
+use super::finding::Findings;
+use super::float;
+use super::json::Json;
+use crate::error::{Error, Result};
 
 /// A fill value: the bytes of one element (little-endian), or the content of one variable-length element.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Fill(pub Vec<u8>);
 
 impl Fill {
+    /// All bits zero; nothing, for variable-length types.
+    #[must_use]
+    pub fn zero(data_type: &DataType) -> Self {
+        match data_type {
+            DataType::Json => Self(b"null".to_vec()),
+            t if t.is_variable() => Self::default(),
+            t => Self(vec![0; t.size()]),
+        }
+    }
+
     /// Whether every bit is zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.0.iter().all(|b| *b == 0)
+    }
+}
+
+/// Which rules a fill value was written by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Zarr V3.
+    V3,
+    /// Zarr V2.
+    V2,
+}
+
+/// Reads the fill value `value` of an array of `data_type`.
+pub fn read(value: &Json, data_type: &DataType, dialect: Dialect, f: &mut Findings) -> Result<Fill> {
+    if *value == Json::Null && *data_type != DataType::Json {
+        if dialect == Dialect::V3 {
+            f.deviation("v3/fill-value", "fill_value", "the fill value is null; read as zero")?;
+        }
+        return Ok(Fill::zero(data_type));
+    }
+    let mut out = Vec::new();
+    Reader { dialect, f }.element(value, data_type, &mut out)?;
+    Ok(Fill(out))
+}
+
+struct Reader<'a> {
+    dialect: Dialect,
+    f: &'a mut Findings,
+}
+
+impl Reader<'_> {
+    fn v2(&self) -> bool {
+        self.dialect == Dialect::V2
+    }
+
+    fn bad<T>(&self, value: &Json, t: &DataType) -> Result<T> {
+        Err(Error::invalid(format!("{value} is not a fill value of {t}")).with_field("fill_value"))
+    }
+
+    /// A form that is no fill value by the text, but whose meaning is plain.
+    fn odd(&mut self, value: &Json, t: &DataType) -> Result<()> {
+        let message = format!("{value} is not a fill value of {t} by the text");
+        self.f.deviation("fill-value", "fill_value", message)
+    }
+
+    fn element(&mut self, value: &Json, t: &DataType, out: &mut Vec<u8>) -> Result<()> {
+        match t {
+            DataType::Bool => {
+                let b = match (value, value.as_f64()) {
+                    (Json::Bool(b), _) => *b,
+                    (_, Some(n)) if n == 0.0 || n == 1.0 => {
+                        if !self.v2() {
+                            self.odd(value, t)?;
+                        }
+                        n != 0.0
+                    }
+                    _ => return self.bad(value, t),
+                };
+                out.push(u8::from(b));
+            }
+            DataType::Int(bits) | DataType::UInt(bits) => {
+                let n = self.integer(value, t)?;
+                let signed = matches!(t, DataType::Int(_));
+                let (low, high) = if signed {
+                    (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
+                } else {
+                    (0, (1i128 << bits) - 1)
+                };
+                if n < low || n > high {
+                    return self.bad(value, t);
+                }
+                out.extend(n.to_le_bytes().iter().take(t.size()));
+            }
+            DataType::Float(format) => self.float(value, *format, t, out)?,
+            DataType::Complex(format) => match value.items() {
+                Some([re, im]) => {
+                    self.float(re, *format, t, out)?;
+                    self.float(im, *format, t, out)?;
+                }
+                Some(_) => return self.bad(value, t),
+                None => {
+                    if !self.v2() {
+                        self.odd(value, t)?;
+                    }
+                    self.float(value, *format, t, out)?;
+                    out.extend(std::iter::repeat_n(0, format.size()));
+                }
+            },
+            DataType::Raw(n) | DataType::FixedBytes(n) => {
+                let mut bytes = self.octets(value, t)?;
+                if bytes.len() > *n
+                    || (bytes.len() < *n && matches!(t, DataType::Raw(_)) && !bytes.is_empty())
+                {
+                    return self.bad(value, t);
+                }
+                bytes.resize(*n, 0);
+                out.extend(bytes);
+            }
+            DataType::FixedUtf32(n) => {
+                let text = match value {
+                    Json::String(s) => s.as_str(),
+                    Json::Number(z) if self.v2() && &**z == "0" => "",
+                    _ => return self.bad(value, t),
+                };
+                let start = out.len();
+                for c in text.chars() {
+                    out.extend(u32::from(c).to_le_bytes());
+                }
+                if out.len() - start > n * 4 {
+                    return self.bad(value, t);
+                }
+                out.resize(start + n * 4, 0);
+            }
+            DataType::DateTime(..) | DataType::TimeDelta(..) => {
+                let n = match value.as_str() {
+                    Some("NaT") => i128::from(i64::MIN),
+                    _ => self.integer(value, t)?,
+                };
+                let Ok(n) = i64::try_from(n) else { return self.bad(value, t) };
+                out.extend(n.to_le_bytes());
+            }
+            DataType::Struct(fields) => match value {
+                Json::Object(members) => {
+                    if let Some((name, _)) =
+                        members.iter().find(|(n, _)| !fields.iter().any(|field| field.name == *n))
+                    {
+                        return Err(Error::invalid(format!(
+                            "the fill value has a field {name:?} that {t} has not"
+                        ))
+                        .with_field("fill_value"));
+                    }
+                    for field in fields.iter() {
+                        let Some(member) = value.get(&field.name) else { return self.bad(value, t) };
+                        self.element(member, &field.data_type, out)?;
+                    }
+                }
+                // V2's scalar zero stands for "all zero".
+                Json::Number(z) if self.v2() && &**z == "0" => out.extend(std::iter::repeat_n(0, t.size())),
+                _ => {
+                    let bytes = self.octets(value, t)?;
+                    if bytes.len() != t.size() {
+                        return self.bad(value, t);
+                    }
+                    out.extend(bytes);
+                }
+            },
+            DataType::SubArray(item, shape) => {
+                let count: usize = shape.iter().product();
+                match value.items() {
+                    Some(items) if items.len() == count => {
+                        for v in items {
+                            self.element(v, item, out)?;
+                        }
+                    }
+                    Some(_) => return self.bad(value, t),
+                    None => {
+                        for _ in 0..count {
+                            self.element(value, item, out)?;
+                        }
+                    }
+                }
+            }
+            DataType::String => match value {
+                Json::String(s) => out.extend(s.as_bytes()),
+                // zarr-python 2 wrote 0 for "nothing"; newer readers would make it the text "0".
+                Json::Number(z) if self.v2() && z.parse() == Ok(0.0) => {}
+                _ => return self.bad(value, t),
+            },
+            DataType::Bytes => match value {
+                Json::Number(z) if self.v2() && z.parse() == Ok(0.0) => {}
+                _ => out.extend(self.octets(value, t)?),
+            },
+            DataType::Json => out.extend(value.to_string().as_bytes()),
+            // No writer gives lists a fill value with a meaning.
+            DataType::List(_) => {}
+        }
+        Ok(())
+    }
+
+    /// An integer; by the text a number without fraction or exponent.
+    fn integer(&mut self, value: &Json, t: &DataType) -> Result<i128> {
+        if let Some(n) = value.as_i128() {
+            return Ok(n);
+        }
+        let text = match value {
+            Json::Number(text) => &**text,
+            Json::String(text) if !self.v2() || text.parse::<i128>().is_ok() => {
+                self.odd(value, t)?;
+                text
+            }
+            Json::Bool(b) if self.v2() => return Ok(i128::from(*b)),
+            _ => return self.bad(value, t),
+        };
+        if let Ok(n) = text.parse() {
+            return Ok(n);
+        }
+        // `7.0` and `1e3`: whole numbers below 2^53 are exact in a float, and nobody writes larger ones so.
+        match text.parse::<f64>() {
+            Ok(x) if x.fract() == 0.0 && x.abs() < 9_007_199_254_740_992.0 => {
+                if !self.v2() {
+                    self.odd(value, t)?;
+                }
+                format!("{x:.0}").parse().or_else(|_| self.bad(value, t))
+            }
+            _ => self.bad(value, t),
+        }
+    }
+
+    fn float(&mut self, value: &Json, format: Float, t: &DataType, out: &mut Vec<u8>) -> Result<()> {
+        let special = |text: &str| match text {
+            "NaN" => float::canonical_nan(format),
+            "Infinity" => float::infinity(format, false),
+            "-Infinity" => float::infinity(format, true),
+            _ => None,
+        };
+        let bits = match value {
+            Json::Number(text) => special(text).or_else(|| float::from_decimal(format, text)),
+            Json::String(text) => match (special(text), text.strip_prefix("0x")) {
+                (Some(bits), _) => Some(bits),
+                (None, Some(digits)) => {
+                    let fits =
+                        digits.len() <= format.size() * 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+                    u64::from_str_radix(digits, 16).ok().filter(|_| fits)
+                }
+                (None, None) => {
+                    let bits = match text.as_str() {
+                        "nan" => float::canonical_nan(format),
+                        "inf" | "+inf" => float::infinity(format, false),
+                        "-inf" => float::infinity(format, true),
+                        text if text.parse::<f64>().is_ok() => float::from_decimal(format, text),
+                        _ => None,
+                    };
+                    if bits.is_some() {
+                        self.odd(value, t)?;
+                    }
+                    bits
+                }
+            },
+            _ => None,
+        };
+        let Some(bits) = bits else { return self.bad(value, t) };
+        out.extend(bits.to_le_bytes().iter().take(format.size()));
+        Ok(())
+    }
+
+    /// Bytes, as a list of integers 0 to 255 or as base64.
+    fn octets(&mut self, value: &Json, t: &DataType) -> Result<Vec<u8>> {
+        match value {
+            Json::Array(items) => items
+                .iter()
+                .map(|i| i.as_u64().and_then(|n| u8::try_from(n).ok()))
+                .collect::<Option<_>>()
+                .map_or_else(|| self.bad(value, t), Ok),
+            Json::String(text) => match base64::engine::general_purpose::STANDARD.decode(text) {
+                Ok(bytes) => Ok(bytes),
+                Err(_) if text.len() <= t.size() && self.v2() => {
+                    self.odd(value, t)?;
+                    Ok(text.as_bytes().to_vec())
+                }
+                Err(_) => self.bad(value, t),
+            },
+            Json::Number(z) if self.v2() && z.parse() == Ok(0.0) => Ok(Vec::new()),
+            _ => self.bad(value, t),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Mode;
+    use super::*;
+
+    fn fill(text: &str, t: &DataType, mode: Mode) -> Result<Vec<u8>> {
+        let value = Json::parse(text.as_bytes()).unwrap().value;
+        read(&value, t, Dialect::V3, &mut Findings::new(mode, "/")).map(|f| f.0)
+    }
+
+    #[test]
+    fn payloads_and_signs_survive() {
+        let f32_bits = |t: &str| {
+            fill(t, &DataType::FLOAT32, Mode::Strict).map(|b| u32::from_le_bytes(b.try_into().unwrap()))
+        };
+        assert_eq!(f32_bits("\"0x7fa00000\"").unwrap(), 0x7fa0_0000);
+        assert_eq!(f32_bits("\"NaN\"").unwrap(), 0x7fc0_0000);
+        assert_eq!(f32_bits("-0.0").unwrap(), 0x8000_0000);
+        assert_eq!(f32_bits("\"0x7fc0\"").unwrap(), 0x7fc0);
+        assert!(f32_bits("\"nan\"").is_err());
+        assert!(f32_bits("\"1.5\"").is_err());
+        assert!(f32_bits("\"0x7fc000000\"").is_err());
+        assert!(f32_bits("true").is_err());
+    }
+
+    #[test]
+    fn integers_are_exact_and_checked() {
+        let u64_fill = |t: &str, mode| fill(t, &DataType::UINT64, mode);
+        assert_eq!(u64_fill("18446744073709551615", Mode::Strict).unwrap(), [255; 8]);
+        for bad in ["-1", "18446744073709551616", "true", "1.5", "[1]"] {
+            assert!(u64_fill(bad, Mode::Tolerant).is_err(), "{bad}");
+        }
+        for odd in ["7.0", "\"7\"", "7e0"] {
+            assert!(u64_fill(odd, Mode::Strict).is_err(), "{odd}");
+            assert_eq!(u64_fill(odd, Mode::Tolerant).unwrap()[0], 7, "{odd}");
+        }
+    }
+
+    #[test]
+    fn compound_values() {
+        assert_eq!(fill("[1, 255]", &DataType::Raw(2), Mode::Strict).unwrap(), [1, 255]);
+        assert!(fill("[1]", &DataType::Raw(2), Mode::Strict).is_err());
+        assert!(fill("1", &DataType::Complex(Float::F32), Mode::Strict).is_err());
+        let s = DataType::structure([("a".to_owned(), DataType::INT8), ("b".to_owned(), DataType::Bool)]);
+        assert_eq!(fill(r#"{"b": true, "a": -1}"#, &s, Mode::Strict).unwrap(), [255, 1]);
+        assert!(fill(r#"{"a": -1}"#, &s, Mode::Strict).is_err());
     }
 }

@@ -222,7 +222,6 @@ impl Json {
     }
 }
 
-
 fn newline(out: &mut String, indent: Option<usize>) {
     if let Some(level) = indent {
         out.push('\n');
@@ -548,7 +547,20 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_refused() {
-        for bad in ["", "{", "[1,]", "{\"a\":1,}", "01", "1.", "\"\\ud800\"", "nul", "[1] 2", "'a'", "+1", "\"\u{1}\""] {
+        for bad in [
+            "",
+            "{",
+            "[1,]",
+            "{\"a\":1,}",
+            "01",
+            "1.",
+            "\"\\ud800\"",
+            "nul",
+            "[1] 2",
+            "'a'",
+            "+1",
+            "\"\u{1}\"",
+        ] {
             assert!(Json::parse(bad.as_bytes()).is_err(), "{bad:?}");
         }
         assert!(Json::parse("[".repeat(100_000).as_bytes()).is_err());

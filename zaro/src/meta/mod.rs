@@ -1,5 +1,152 @@
 //! Layer 2: JSON to one model.
+//!
+//! [`v3`] and [`v2`] both read into [`ArrayMeta`] and [`GroupMeta`]; after them nothing asks which version it was,
+//! except when metadata are written back. Deviations from the text are [`Finding`]s; a strict reading stops at the
+//! first.
+
+use std::sync::Arc;
 
 pub mod dtype;
 pub mod fill;
+pub mod finding;
+pub mod float;
+pub mod grid;
 pub mod json;
+pub mod keys;
+pub mod path;
+pub mod typestr;
+pub mod v2;
+pub mod v3;
+
+pub use dtype::DataType;
+pub use fill::Fill;
+pub use finding::{Finding, Findings, Level, Mode};
+pub use grid::Grid;
+pub use json::Json;
+pub use keys::ChunkKeys;
+
+/// The version of Zarr a node was written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Zarr V2.
+    V2,
+    /// Zarr V3.
+    V3,
+}
+
+impl Format {
+    /// 2 or 3.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::V2 => 2,
+            Self::V3 => 3,
+        }
+    }
+}
+
+/// One step of an array's codec chain, as the metadata have it.
+///
+/// V2's filters and compressors carry the prefix `v2.`; see [`codec::registry`](crate::codec::registry).
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodecMeta {
+    /// The codec's name.
+    pub name: String,
+    /// The members of its configuration.
+    pub configuration: Vec<(String, Json)>,
+    /// Whether a reader that does not know the codec must give up.
+    pub must_understand: bool,
+}
+
+impl CodecMeta {
+    /// A codec that must be understood.
+    #[must_use]
+    pub fn new(name: impl Into<String>, configuration: Vec<(String, Json)>) -> Self {
+        Self { name: name.into(), configuration, must_understand: true }
+    }
+}
+
+/// An array's metadata.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArrayMeta {
+    /// The version it was written in.
+    pub format: Format,
+    /// Its extents; `[]` for a scalar.
+    pub shape: Vec<u64>,
+    /// The type of its elements.
+    pub data_type: DataType,
+    /// How it is cut into chunks.
+    pub grid: Grid,
+    /// How the keys of chunks are made.
+    pub keys: ChunkKeys,
+    /// What missing chunks read as.
+    pub fill: Fill,
+    /// The codec chain, in encoding order.
+    pub codecs: Vec<CodecMeta>,
+    /// Names of dimensions; from `_ARRAY_DIMENSIONS` in V2.
+    pub dimension_names: Option<Vec<Option<String>>>,
+    /// The user's attributes, an object.
+    pub attributes: Json,
+    /// The document it was read from (V2: `.zarray`), whole, so that it can be written back unharmed.
+    pub document: Arc<Json>,
+}
+
+/// A group's metadata.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupMeta {
+    /// The version it was written in.
+    pub format: Format,
+    /// The user's attributes, an object.
+    pub attributes: Json,
+    /// Documents of the nodes below, if the group carries them: `(path relative to the group, document)`.
+    pub consolidated: Option<Vec<(String, Arc<Json>)>>,
+    /// The document it was read from, without those of the nodes below.
+    pub document: Arc<Json>,
+}
+
+/// An array's or a group's metadata.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodeMeta {
+    /// An array.
+    Array(ArrayMeta),
+    /// A group.
+    Group(GroupMeta),
+}
+
+impl NodeMeta {
+    /// The user's attributes.
+    #[must_use]
+    pub fn attributes(&self) -> &Json {
+        match self {
+            Self::Array(a) => &a.attributes,
+            Self::Group(g) => &g.attributes,
+        }
+    }
+
+    /// The version it was written in.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        match self {
+            Self::Array(a) => a.format,
+            Self::Group(g) => g.format,
+        }
+    }
+
+    /// `"array"` or `"group"`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Array(_) => "array",
+            Self::Group(_) => "group",
+        }
+    }
+}
+
+/// Parses a metadata document; irregular JSON counts as a deviation.
+pub fn parse(bytes: &[u8], f: &mut Findings) -> crate::Result<Json> {
+    let document = Json::parse(bytes)?;
+    for d in document.deviations {
+        f.deviation("json", "", d)?;
+    }
+    Ok(document.value)
+}

@@ -10,12 +10,19 @@ use std::sync::Arc;
 
 use self::address::{Address, Place};
 use crate::error::{Error, Result};
+use crate::group::{OpenOptions, Zarr};
 use crate::store::local::LocalStore;
 use crate::store::memory::MemoryStore;
 use crate::store::options::StoreOptions;
 use crate::store::wrap::prefix::PrefixStore;
 use crate::store::zip::ZipStore;
 use crate::store::{SharedStore, Store};
+
+/// Opens the Zarr that `uri` names; see [`open_store`] for what that can be.
+pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
+    let store = open_store(uri, &options.store).await?;
+    Zarr::from_store(store, options.clone()).await
+}
 
 /// Opens the store that `uri` names, rooted where it points to.
 ///

@@ -1,0 +1,590 @@
+//! One read: its plan, and what direct and remote reading share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::place::{Nest, Output};
+use super::select::{Part, Sel, Selection, split};
+use super::slab::{Order, Slab};
+use super::{Array, Inner, Missing, Progress, ReadOptions};
+use crate::codec::chain::{Chain, Decoded, Scratch};
+use crate::codec::shard::Shard;
+use crate::codec::{Buffer, split_view, view};
+use crate::error::{Error, Result};
+use crate::meta::grid::Axis;
+use crate::meta::{Format, path};
+use crate::num;
+
+impl Array {
+    /// Reads `selection`.
+    pub async fn read(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
+        let reader = Reader::new(self, selection, options, None).map_err(|e| self.named(e))?;
+        if self.inner.store.direct().is_some() {
+            reader.direct().map_err(|e| self.named(e))?;
+            return reader.finish();
+        }
+        let reader = Arc::new(reader);
+        let done = super::remote::read(&reader).await;
+        done.map_err(|e| self.named(e))?;
+        // Every decoding job has answered, and each dropped its share before it did.
+        Arc::into_inner(reader).ok_or_else(|| Error::io("a decoding job is still at work"))?.finish()
+    }
+
+    /// Reads `selection` without an async runtime: files and memory are read by the calling thread and its pool;
+    /// remote stores through a runtime of our own.
+    pub fn read_blocking(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
+        if self.inner.store.direct().is_none() {
+            return crate::blocking::wait(self.read(selection, options));
+        }
+        let reader = Reader::new(self, selection, options, None).map_err(|e| self.named(e))?;
+        reader.direct().map_err(|e| self.named(e))?;
+        reader.finish()
+    }
+
+    /// Reads `selection` of fixed-size elements into `buffer`, which must be exactly as long as the answer.
+    ///
+    /// Bytes of a failed read may be half written.
+    pub fn read_into(&self, selection: &Selection, options: &ReadOptions, buffer: &mut [u8]) -> Result<()> {
+        if self.inner.meta.data_type.is_variable() {
+            return Err(self.named(Error::usage("elements without a fixed size cannot go into a buffer")));
+        }
+        if self.inner.store.direct().is_none() {
+            let slab = self.read_blocking(selection, options)?;
+            if slab.bytes.len() != buffer.len() {
+                return Err(self.named(wrong_length(slab.bytes.len(), buffer.len())));
+            }
+            buffer.copy_from_slice(&slab.bytes);
+            return Ok(());
+        }
+        let reader = Reader::new(self, selection, options, Some(buffer)).map_err(|e| self.named(e))?;
+        // `direct` returns when all its threads are done, so the reader does not outlive the borrow.
+        reader.direct().map_err(|e| self.named(e))
+    }
+
+    fn named(&self, e: Error) -> Error {
+        e.with_node(path::shown(&self.inner.path)).with_store(&self.inner.store)
+    }
+}
+
+fn wrong_length(answer: usize, buffer: usize) -> Error {
+    Error::usage(format!("the answer has {answer} bytes, the buffer {buffer}"))
+}
+
+/// A read under way.
+pub(super) struct Reader {
+    pub(super) array: Arc<Inner>,
+    options: ReadOptions,
+    /// For each dimension, the selection cut at chunk borders.
+    parts: Vec<Vec<Part>>,
+    /// How many chunks there are along each dimension of the array.
+    grid: Vec<u64>,
+    /// Bytes between neighbours in the answer, for each dimension.
+    pub(super) strides: Vec<usize>,
+    shape: Vec<u64>,
+    out: Output,
+    heaps: Mutex<Vec<Vec<u8>>>,
+    /// One element of fill, as it lies in the answer.
+    fill: Vec<u8>,
+    done: AtomicU64,
+    total: u64,
+}
+
+/// One chunk of a read.
+pub(super) struct Job<'a> {
+    /// The chunk's index in the grid.
+    pub(super) index: Vec<u64>,
+    /// Its number, for caches.
+    pub(super) number: u64,
+    /// What is wanted of it, for each dimension.
+    pub(super) sels: Vec<&'a Sel>,
+}
+
+/// A part of an object to be read in one go, and the inner chunks in it.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) items: Vec<Item>,
+}
+
+/// An inner chunk: where it lies, and which combination of [`Inside::parts`] it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Item {
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    combination: u64,
+}
+
+/// The inner chunks of one chunk that a read needs.
+pub(super) struct Inside {
+    parts: Vec<Vec<Part>>,
+    pub(super) runs: Vec<Run>,
+}
+
+impl Inside {
+    /// What is wanted of the inner chunk `item`.
+    pub(super) fn sels(&self, item: &Item) -> Vec<&Sel> {
+        let mut left = item.combination;
+        let mut sels: Vec<&Sel> = Vec::with_capacity(self.parts.len());
+        for parts in self.parts.iter().rev() {
+            let n = num::u64_of(parts.len()).max(1);
+            if let Some(p) = usize::try_from(left % n).ok().and_then(|i| parts.get(i)) {
+                sels.push(&p.sel);
+            }
+            left /= n;
+        }
+        sels.reverse();
+        sels
+    }
+}
+
+/// How generously neighbouring ranges are joined.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Joining {
+    /// Two ranges with at most this many bytes between them become one.
+    pub(super) gap: u64,
+    /// But no longer than this.
+    pub(super) block: u64,
+    /// Whether one long read may as well be several.
+    cheap_calls: bool,
+}
+
+impl Joining {
+    /// For files: a read call costs what a few kilobytes cost; blocks stay in the processor's cache.
+    pub(super) const LOCAL: Self = Self { gap: 8 << 10, block: 1 << 20, cheap_calls: true };
+    /// For remote stores: a round trip costs what a megabyte costs.
+    pub(super) const REMOTE: Self = Self { gap: 1 << 20, block: 16 << 20, cheap_calls: false };
+}
+
+impl Reader {
+    fn new(
+        array: &Array,
+        selection: &Selection,
+        options: &ReadOptions,
+        buffer: Option<&mut [u8]>,
+    ) -> Result<Self> {
+        let meta = &array.inner.meta;
+        let wanted = selection.resolve(meta)?;
+        let size = meta.data_type.size();
+        let extents: Vec<u64> = wanted.dims.iter().map(Sel::count).collect();
+        let bytes = num::product_usize(&extents)?
+            .checked_mul(size)
+            .filter(|n| isize::try_from(*n).is_ok())
+            .ok_or_else(|| Error::usage("the answer is larger than any memory; read a part of it"))?;
+        let mut strides = vec![0; extents.len()];
+        let mut stride = size;
+        let forwards: Vec<usize> = (0..extents.len()).collect();
+        let dims: Box<dyn Iterator<Item = &usize>> = if options.order == Order::C {
+            Box::new(forwards.iter().rev())
+        } else {
+            Box::new(forwards.iter())
+        };
+        for d in dims {
+            if let (Some(slot), Some(n)) = (strides.get_mut(*d), extents.get(*d)) {
+                *slot = stride;
+                stride = stride.saturating_mul(usize::try_from(*n).unwrap_or(usize::MAX));
+            }
+        }
+        let out = match buffer {
+            Some(buffer) if buffer.len() != bytes => return Err(wrong_length(bytes, buffer.len())),
+            // The caller drops the reader before it returns the buffer.
+            Some(buffer) => Output::over(buffer),
+            None => Output::zeroed(bytes)?,
+        };
+        let parts = if bytes == 0 && size > 0 {
+            Vec::new()
+        } else {
+            wanted.dims.iter().zip(meta.grid.axes()).map(|(s, a)| split(s, a)).collect::<Result<_>>()?
+        };
+        let mut heaps = Vec::new();
+        let fill = if meta.data_type.is_variable() {
+            let length = u32::try_from(meta.fill.0.len()).map_err(|_| Error::invalid("a huge fill value"))?;
+            heaps.push(meta.fill.0.clone());
+            view(0, length, 0).to_vec()
+        } else {
+            meta.fill.0.clone()
+        };
+        Ok(Self {
+            array: array.inner.clone(),
+            options: options.clone(),
+            parts,
+            grid: meta.grid.counts(&meta.shape),
+            strides,
+            shape: wanted.shape,
+            out,
+            heaps: Mutex::new(heaps),
+            fill,
+            done: AtomicU64::new(0),
+            total: num::u64_of(bytes),
+        })
+    }
+
+    fn finish(self) -> Result<Slab> {
+        Ok(Slab {
+            data_type: self.array.meta.data_type.clone(),
+            shape: self.shape,
+            order: self.options.order,
+            bytes: self.out.into_vec(),
+            heaps: self.heaps.into_inner().unwrap_or_else(PoisonError::into_inner),
+        })
+    }
+
+    /// How many chunks the read touches.
+    pub(super) fn jobs(&self) -> usize {
+        if self.total == 0 {
+            return 0;
+        }
+        self.parts.iter().map(Vec::len).product()
+    }
+
+    /// Chunk `i` of the read.
+    pub(super) fn job(&self, i: usize) -> Job<'_> {
+        let rank = self.parts.len();
+        let mut job = Job { index: vec![0; rank], number: 0, sels: Vec::with_capacity(rank) };
+        let mut left = i;
+        for (d, parts) in self.parts.iter().enumerate().rev() {
+            let n = parts.len().max(1);
+            if let (Some(p), Some(slot)) = (parts.get(left % n), job.index.get_mut(d)) {
+                *slot = p.chunk;
+                job.sels.push(&p.sel);
+            }
+            left /= n;
+        }
+        job.sels.reverse();
+        for (i, n) in job.index.iter().zip(&self.grid) {
+            job.number = job.number.wrapping_mul(*n).wrapping_add(*i);
+        }
+        job
+    }
+
+    /// Fails if the caller wants to stop.
+    pub(super) fn check_cancel(&self) -> Result<()> {
+        match &self.options.cancel {
+            Some(c) if c.load(Ordering::Relaxed) => Err(Error::cancelled()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that the elements of `sels` are in place.
+    fn placed(&self, sels: &[&Sel]) {
+        if let Some(progress) = &self.options.progress {
+            let elements: u64 = sels.iter().map(|s| s.count()).product();
+            let bytes = elements.saturating_mul(num::u64_of(self.array.meta.data_type.size()));
+            let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+            progress(Progress { done, total: self.total });
+        }
+    }
+
+    /// Deals with a chunk, or an inner chunk, that is not there.
+    pub(super) fn missing(&self, sels: &[&Sel], strides: &[usize]) -> Result<()> {
+        if self.options.missing == Missing::Error {
+            return Err(Error::not_found("the chunk is missing, and missing chunks are not allowed here"));
+        }
+        let zero = self.fill.iter().all(|b| *b == 0);
+        if !(zero && self.out.is_zeroed()) {
+            let shape: Vec<u64> = vec![0; sels.len()];
+            Nest::new(&shape, sels, strides, self.fill.len())?.fill(&self.fill, &self.out)?;
+        }
+        self.placed(sels);
+        Ok(())
+    }
+
+    /// Decodes one chunk without inner chunks, given whole, and places what is wanted of it.
+    ///
+    /// `sels` and `strides` are in the order of the chunk's own dimensions, transposes at the head already applied.
+    pub(super) fn leaf(
+        &self,
+        chain: &Chain,
+        bytes: &[u8],
+        sels: &[&Sel],
+        strides: &[usize],
+        id: Option<(u64, u64)>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let repr = chain.viewed();
+        let size = repr.data_type.size();
+        let nest = Nest::new(&repr.shape, sels, strides, size)?;
+        if chain.can_decode_into()
+            && let Some(at) = nest.as_run(repr.byte_size()?)
+        {
+            self.out.window(at, repr.byte_size()?, |window| chain.decode_into(bytes, window, scratch))??;
+        } else if repr.data_type.is_variable() {
+            let buffer = chain.decode(bytes, scratch)?.into_buffer();
+            self.place_variable(buffer, &nest)?;
+        } else {
+            let decoded = chain.decode(bytes, scratch)?;
+            nest.copy(decoded.bytes(), &self.out)?;
+            // What took work to decode is kept if more of it may be asked for.
+            let partial = repr.shape.iter().zip(sels).any(|(n, s)| s.count() != *n);
+            if let Some(id) = id.filter(|_| partial && chain.plain().is_none()) {
+                let owned = if let Decoded::Owned(buffer) = decoded { Some(buffer) } else { None };
+                self.remember(id, owned, repr.byte_size()?, scratch);
+            }
+        }
+        self.placed(sels);
+        Ok(())
+    }
+
+    /// Keeps a decoded chunk of `size` bytes: `owned`, or what lies in `scratch`, which gets the memory of a chunk that
+    /// had to go. So a full cache costs no copy and no fresh memory.
+    fn remember(&self, id: (u64, u64), owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
+        let cache = &self.array.decoded;
+        if !cache.takes(size) {
+            return;
+        }
+        let buffer = owned.unwrap_or_else(|| Buffer::fixed(scratch.exchange(size, Vec::new())));
+        if let Some(gone) = cache.put(id, Arc::new(buffer), size)
+            && let Some(gone) = Arc::into_inner(gone)
+        {
+            scratch.exchange(0, gone.bytes);
+        }
+    }
+
+    /// Places what is wanted of a chunk that an earlier read left behind; `false` if there is none.
+    pub(super) fn remembered(
+        &self,
+        chain: &Chain,
+        sels: &[&Sel],
+        strides: &[usize],
+        id: (u64, u64),
+    ) -> Result<bool> {
+        let repr = chain.viewed();
+        let Some(buffer) = self.array.decoded.get(&id) else { return Ok(false) };
+        Nest::new(&repr.shape, sels, strides, repr.data_type.size())?.copy(&buffer.bytes, &self.out)?;
+        self.placed(sels);
+        Ok(true)
+    }
+
+    /// Places variable-length elements, and keeps their heap.
+    fn place_variable(&self, mut buffer: Buffer, nest: &Nest) -> Result<()> {
+        let mut heaps = self.heaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = u32::try_from(heaps.len()).map_err(|_| Error::invalid("too many chunks in one read"))?;
+        for v in buffer.bytes.chunks_exact_mut(crate::meta::dtype::VIEW_SIZE) {
+            if let Some((_, length, offset)) = split_view(v) {
+                v.copy_from_slice(&view(number, length, offset));
+            }
+        }
+        heaps.push(std::mem::take(&mut buffer.heap));
+        drop(heaps);
+        nest.copy(&buffer.bytes, &self.out)
+    }
+
+    /// The inner chunks of a shard that are needed, missing ones dealt with, joined into runs.
+    ///
+    /// `size` is the size of the shard, if known; entries are held against it.
+    pub(super) fn inside_shard(
+        &self,
+        shard: &Shard,
+        index: &crate::codec::shard::ShardIndex,
+        sels: &[&Sel],
+        strides: &[usize],
+        size: Option<u64>,
+        joining: Joining,
+    ) -> Result<Inside> {
+        let inner = &shard.inner().decoded().shape;
+        self.inside(inner, shard.counts(), sels, strides, joining, |number| {
+            let entry = index.entry(usize::try_from(number).unwrap_or(usize::MAX))?;
+            if let (Some(entry), Some(size)) = (entry, size) {
+                shard.check_entry(entry, size)?;
+            }
+            Ok(entry)
+        })
+    }
+
+    /// The rows of an uncompressed chunk that are needed, as if each were an inner chunk.
+    ///
+    /// `None` if reading the chunk whole is no worse. Large chunks are read in rows even if all of them are needed,
+    /// where that is cheap: what was just read is still in the processor's cache when it is placed.
+    pub(super) fn inside_plain(
+        &self,
+        chain: &Chain,
+        sels: &[&Sel],
+        strides: &[usize],
+        joining: Joining,
+    ) -> Result<Option<(Vec<u64>, Inside)>> {
+        let repr = chain.viewed();
+        let shape = &repr.shape;
+        let size = num::u64_of(repr.data_type.size());
+        // The longest tail of dimensions whose blocks are no larger than a gap that would be read over anyway.
+        let rows_of = |most: u64| {
+            let (mut tail, mut block) = (shape.len(), size);
+            while let Some(n) = tail.checked_sub(1).and_then(|d| shape.get(d)) {
+                let larger = block.saturating_mul(*n);
+                if larger > most {
+                    break;
+                }
+                block = larger;
+                tail -= 1;
+            }
+            (tail, block)
+        };
+        let whole = num::u64_of(repr.byte_size()?);
+        let (mut tail, mut block) = rows_of(joining.gap.max(4096));
+        let rows: u64 = sels.iter().take(tail).map(|s| s.count()).product();
+        if rows.saturating_mul(block).saturating_mul(2) > whole {
+            if !joining.cheap_calls || whole <= joining.block {
+                return Ok(None);
+            }
+            (tail, block) = rows_of(joining.block / 4);
+        }
+        if tail == 0 {
+            return Ok(None);
+        }
+        let mut row = vec![1; tail];
+        row.extend(shape.iter().skip(tail));
+        let mut counts: Vec<u64> = shape.iter().take(tail).copied().collect();
+        counts.resize(shape.len(), 1);
+        let inside =
+            self.inside(&row, &counts, sels, strides, joining, |number| Ok(Some((number * block, block))))?;
+        Ok(Some((row, inside)))
+    }
+
+    fn inside(
+        &self,
+        inner: &[u64],
+        counts: &[u64],
+        sels: &[&Sel],
+        strides: &[usize],
+        joining: Joining,
+        entry: impl Fn(u64) -> Result<Option<(u64, u64)>>,
+    ) -> Result<Inside> {
+        let parts: Vec<Vec<Part>> =
+            sels.iter().zip(inner).map(|(s, n)| split(s, &Axis::Regular(*n))).collect::<Result<_>>()?;
+        let total: u64 = num::product(&parts.iter().map(|p| num::u64_of(p.len())).collect::<Vec<_>>())?;
+        let mut inside = Inside { parts, runs: Vec::new() };
+        let mut items = Vec::with_capacity(usize::try_from(total).unwrap_or(0));
+        let mut at = vec![0usize; inside.parts.len()];
+        for combination in 0..total {
+            let mut number = 0u64;
+            for ((parts, i), n) in inside.parts.iter().zip(&at).zip(counts) {
+                number = number * n + parts.get(*i).map_or(0, |p| p.chunk);
+            }
+            match entry(number)? {
+                Some((offset, length)) => items.push(Item { offset, length, combination }),
+                None => {
+                    let item = Item { offset: 0, length: 0, combination };
+                    self.missing(&inside.sels(&item), strides)?;
+                }
+            }
+            for (a, parts) in at.iter_mut().zip(&inside.parts).rev() {
+                *a += 1;
+                if *a < parts.len() {
+                    break;
+                }
+                *a = 0;
+            }
+        }
+        items.sort_unstable_by_key(|i| i.offset);
+        for item in items {
+            let end = item.offset.saturating_add(item.length);
+            match inside.runs.last_mut() {
+                Some(run)
+                    if item.offset <= run.offset.saturating_add(run.length).saturating_add(joining.gap)
+                        && end.saturating_sub(run.offset) <= joining.block =>
+                {
+                    run.length = run.length.max(end - run.offset);
+                    run.items.push(item);
+                }
+                _ => inside.runs.push(Run { offset: item.offset, length: item.length, items: vec![item] }),
+            }
+        }
+        Ok(inside)
+    }
+
+    /// Places a row of an uncompressed chunk.
+    pub(super) fn plain_row(
+        &self,
+        chain: &Chain,
+        row: &[u64],
+        bytes: &[u8],
+        sels: &[&Sel],
+        strides: &[usize],
+    ) -> Result<()> {
+        let data_type = &chain.viewed().data_type;
+        let nest = Nest::new(row, sels, strides, data_type.size())?;
+        match chain.plain() {
+            Some(codec) if !codec.is_identity(data_type) => {
+                let mut own = bytes.to_vec();
+                codec.decode_in_place(&mut own, data_type);
+                nest.copy(&own, &self.out)?;
+            }
+            _ => nest.copy(bytes, &self.out)?,
+        }
+        self.placed(sels);
+        Ok(())
+    }
+}
+
+/// A selection and strides in the order of the dimensions below a chain's leading transposes.
+pub(super) fn permuted<'a>(chain: &Chain, sels: &[&'a Sel], strides: &[usize]) -> (Vec<&'a Sel>, Vec<usize>) {
+    match chain.order() {
+        None => (sels.to_vec(), strides.to_vec()),
+        Some(order) => (
+            order.iter().filter_map(|d| sels.get(*d).copied()).collect(),
+            order.iter().filter_map(|d| strides.get(*d).copied()).collect(),
+        ),
+    }
+}
+
+/// What is known of a V2 array's chunk separator.
+///
+/// Metadata that name the wrong one, or none, would make every chunk look missing, and the array read as fill. So the
+/// first chunks that are not found are looked for under the other separator, until one chunk has been found where
+/// the metadata say.
+impl Inner {
+    pub(super) const UNKNOWN: u8 = 0;
+    pub(super) const AS_STATED: u8 = 1;
+    pub(super) const OTHER: u8 = 2;
+
+    /// The key of chunk `index`.
+    pub(super) fn chunk_key(&self, index: &[u64]) -> String {
+        if self.separator.load(Ordering::Relaxed) == Self::OTHER {
+            self.meta.keys.other_separator().key(&self.path, index)
+        } else {
+            self.meta.keys.key(&self.path, index)
+        }
+    }
+
+    /// The key to try when chunk `index` was not found, if its absence is in doubt.
+    pub(super) fn doubtful_key(&self, index: &[u64]) -> Option<String> {
+        let doubt = self.meta.format == Format::V2
+            && index.len() > 1
+            && self.separator.load(Ordering::Relaxed) == Self::UNKNOWN;
+        doubt.then(|| self.meta.keys.other_separator().key(&self.path, index))
+    }
+
+    /// Notes that a chunk was found where the metadata say.
+    pub(super) fn found_as_stated(&self) {
+        if self.separator.load(Ordering::Relaxed) == Self::UNKNOWN {
+            // Lost if another thread found the opposite; then both kinds of keys exist, and nothing is wrong.
+            let _ = self.separator.compare_exchange(
+                Self::UNKNOWN,
+                Self::AS_STATED,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// Notes that a chunk was found under the other separator.
+    pub(super) fn found_under_other(&self, key: &str) -> Result<()> {
+        if self.strict {
+            return Err(Error::invalid(format!(
+                "the chunks are stored with the separator {:?}, but \"dimension_separator\" says {:?}",
+                self.meta.keys.other_separator().separator,
+                self.meta.keys.separator
+            ))
+            .with_key(key));
+        }
+        self.separator.store(Self::OTHER, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Array {
+    /// Whether chunks turned out to be stored with another separator than the metadata say (V2).
+    #[must_use]
+    pub fn separator_differs(&self) -> bool {
+        self.inner.separator.load(Ordering::Relaxed) == Inner::OTHER
+    }
+}

@@ -1,0 +1,360 @@
+//! Which elements of an array are wanted.
+
+use crate::error::{Error, Result};
+use crate::meta::ArrayMeta;
+use crate::meta::grid::Axis;
+use crate::num;
+
+/// What is wanted along one dimension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Index {
+    /// Everything.
+    All,
+    /// `start`, `count`: exactly that many positions, which must exist.
+    Span(u64, u64),
+    /// As in Python: `start:stop:step`, each optional, negative positions from the end, clamped to the array.
+    Slice(Option<i64>, Option<i64>, i64),
+    /// One position, negative from the end; the dimension is dropped from the answer.
+    At(i64),
+    /// These positions, in this order, repeated if repeated; negative from the end.
+    List(Vec<i64>),
+}
+
+/// What is wanted of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection(Kind);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    All,
+    /// One a dimension; missing ones at the end are [`Index::All`].
+    ByPosition(Vec<Index>),
+    /// For named dimensions; the others are [`Index::All`].
+    ByName(Vec<(String, Index)>),
+}
+
+impl Selection {
+    /// The whole array.
+    #[must_use]
+    pub fn all() -> Self {
+        Self(Kind::All)
+    }
+
+    /// A block: `count` positions from `start` on, in each dimension.
+    #[must_use]
+    pub fn start_count(start: &[u64], count: &[u64]) -> Self {
+        // A missing number on either side becomes an error when the rank is known.
+        let n = start.len().max(count.len());
+        let get = |v: &[u64], i: usize| v.get(i).copied().unwrap_or(u64::MAX);
+        Self(Kind::ByPosition((0..n).map(|i| Index::Span(get(start, i), get(count, i))).collect()))
+    }
+
+    /// One index a dimension; dimensions left out at the end are taken whole.
+    #[must_use]
+    pub fn new(indexes: Vec<Index>) -> Self {
+        Self(Kind::ByPosition(indexes))
+    }
+
+    /// From text such as `0:10:2, :, 5, [1,4,2], ::-1`.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut indexes = Vec::new();
+        for part in split_outside_brackets(text) {
+            indexes.push(Index::parse(part)?);
+        }
+        Ok(Self(Kind::ByPosition(indexes)))
+    }
+
+    /// For named dimensions, each with text as in [`Selection::parse`].
+    pub fn named(items: &[(String, String)]) -> Result<Self> {
+        let items = items.iter().map(|(n, t)| Ok((n.clone(), Index::parse(t)?))).collect::<Result<_>>()?;
+        Ok(Self(Kind::ByName(items)))
+    }
+
+    /// The positions meant in an array with these metadata.
+    pub fn resolve(&self, meta: &ArrayMeta) -> Result<Resolved> {
+        let rank = meta.shape.len();
+        let indexes = match &self.0 {
+            Kind::All => Vec::new(),
+            Kind::ByPosition(indexes) if indexes.len() > rank => {
+                return Err(Error::usage(format!(
+                    "the selection has {} dimensions, the array {rank}",
+                    indexes.len()
+                )));
+            }
+            Kind::ByPosition(indexes) => indexes.clone(),
+            Kind::ByName(items) => by_name(items, meta)?,
+        };
+        let mut dims = Vec::with_capacity(rank);
+        let mut shape = Vec::with_capacity(rank);
+        for (d, extent) in meta.shape.iter().enumerate() {
+            let index = indexes.get(d).unwrap_or(&Index::All);
+            let wanted = index.resolve(*extent).map_err(|e| e.within(format_args!("dimension {d}")))?;
+            if !matches!(index, Index::At(_)) {
+                shape.push(wanted.count());
+            }
+            dims.push(wanted);
+        }
+        Ok(Resolved { shape, dims })
+    }
+}
+
+fn by_name(items: &[(String, Index)], meta: &ArrayMeta) -> Result<Vec<Index>> {
+    let names = meta.dimension_names.as_deref().unwrap_or_default();
+    let mut indexes = vec![Index::All; meta.shape.len()];
+    for (name, index) in items {
+        let mut matching =
+            names.iter().enumerate().filter(|(_, n)| n.as_deref() == Some(name)).map(|(d, _)| d);
+        let (Some(d), None) = (matching.next(), matching.next()) else {
+            let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+            return Err(Error::usage(format!(
+                "there is not one dimension called {name:?}; the array has {}",
+                if known.is_empty() { "no named ones".to_owned() } else { known.join(", ") }
+            )));
+        };
+        if let Some(slot) = indexes.get_mut(d) {
+            *slot = index.clone();
+        }
+    }
+    Ok(indexes)
+}
+
+/// Splits at commas that are not inside brackets.
+fn split_outside_brackets(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut start) = (0u32, 0);
+    for (i, c) in text.char_indices() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(text.get(start..i).unwrap_or_default());
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    let last = text.get(start..).unwrap_or_default();
+    if !(last.trim().is_empty() && (start > 0 || text.trim().is_empty())) {
+        parts.push(last);
+    }
+    parts
+}
+
+impl Index {
+    /// From text such as `3:9`, `::-1`, `5`, `[1,4,2]` or `:`.
+    pub fn parse(text: &str) -> Result<Self> {
+        let text = text.trim();
+        let bad = || Error::usage(format!("{text:?} is not an index; write 3, 2:8, ::-1, [1,4] or :"));
+        let number = |t: &str| -> Result<Option<i64>> {
+            let t = t.trim();
+            if t.is_empty() { Ok(None) } else { t.parse().map(Some).map_err(|_| bad()) }
+        };
+        if text == ":" {
+            return Ok(Self::All);
+        }
+        if let Some(list) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
+            let items = list.split(',').filter(|t| !t.trim().is_empty());
+            return items.map(|t| number(t)?.ok_or_else(bad)).collect::<Result<_>>().map(Self::List);
+        }
+        let mut parts = text.split(':');
+        match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(at), None, None, None) => number(at)?.map(Self::At).ok_or_else(bad),
+            (Some(start), Some(stop), step, None) => {
+                let step = number(step.unwrap_or_default())?.unwrap_or(1);
+                if step == 0 || step == i64::MIN {
+                    return Err(Error::usage(format!("{text:?}: a step of {step} makes no sense")));
+                }
+                Ok(Self::Slice(number(start)?, number(stop)?, step))
+            }
+            _ => Err(bad()),
+        }
+    }
+
+    fn resolve(&self, extent: u64) -> Result<Sel> {
+        let n = i64::try_from(extent).unwrap_or(i64::MAX);
+        let one = |i: i64| {
+            let at = if i < 0 { i.checked_add(n) } else { Some(i) };
+            at.filter(|at| (0..n).contains(at)).and_then(|at| u64::try_from(at).ok()).ok_or_else(|| {
+                Error::usage(format!("position {i} lies outside the array, which has {extent} there"))
+            })
+        };
+        Ok(match self {
+            Self::All => Sel::range(0, 1, extent),
+            Self::Span(start, count) => {
+                if start.checked_add(*count).is_none_or(|end| end > extent) {
+                    return Err(Error::usage(format!(
+                        "start {start} and count {count} reach beyond the array, which has {extent} there"
+                    )));
+                }
+                Sel::range(*start, 1, *count)
+            }
+            Self::Slice(start, stop, step) => {
+                let clamp = |i: Option<i64>, default: i64, low: i64, high: i64| {
+                    i.map_or(default, |i| if i < 0 { i.saturating_add(n) } else { i }.clamp(low, high))
+                };
+                let (start, stop) = if *step > 0 {
+                    (clamp(*start, 0, 0, n), clamp(*stop, n, 0, n))
+                } else {
+                    (clamp(*start, n - 1, -1, n - 1), clamp(*stop, -1, -1, n - 1))
+                };
+                let span = if *step > 0 { stop - start } else { start - stop };
+                let count =
+                    if span > 0 { u64::try_from(span).unwrap_or(0).div_ceil(step.unsigned_abs()) } else { 0 };
+                Sel::range(u64::try_from(start).unwrap_or(0), *step, count)
+            }
+            Self::At(i) => Sel::range(one(*i)?, 1, 1),
+            Self::List(items) => {
+                let pairs = items.iter().enumerate().map(|(dst, i)| Ok((one(*i)?, num::u64_of(dst))));
+                Sel::Listed(pairs.collect::<Result<_>>()?)
+            }
+        })
+    }
+}
+
+/// A selection in terms of positions of one array.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The shape of the answer, without the dimensions that were indexed by one position.
+    pub shape: Vec<u64>,
+    /// What is wanted along each dimension of the array.
+    pub(crate) dims: Vec<Sel>,
+}
+
+impl Resolved {
+    /// How many elements are wanted.
+    pub fn count(&self) -> Result<u64> {
+        num::product(&self.shape)
+    }
+}
+
+/// Positions along one dimension (`src`) and where they go in the answer (`dst`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sel {
+    /// `start`, `start + step`, …, `count` of them, to `dst`, `dst + 1`, ….
+    Range { start: u64, step: i64, count: u64, dst: u64 },
+    /// Pairs `(src, dst)`.
+    Listed(Vec<(u64, u64)>),
+}
+
+impl Sel {
+    pub(crate) fn range(start: u64, step: i64, count: u64) -> Self {
+        Self::Range { start, step, count, dst: 0 }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Self::Range { count, .. } => *count,
+            Self::Listed(pairs) => num::u64_of(pairs.len()),
+        }
+    }
+
+    /// Whether these are all `length` positions of a chunk, in order.
+    pub(crate) fn is_all(&self, length: u64) -> bool {
+        matches!(self, Self::Range { start: 0, step: 1, count, .. } if *count == length)
+    }
+}
+
+/// The part of a selection that falls into one chunk along one dimension.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    /// The chunk's number along the dimension.
+    pub(crate) chunk: u64,
+    /// The selection, with `src` counted from the chunk's first position.
+    pub(crate) sel: Sel,
+}
+
+/// Cuts a selection at the chunks of `axis`.
+pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {
+    let outside = || Error::invalid("the chunk grid does not cover the array");
+    let mut parts: Vec<Part> = Vec::new();
+    match sel {
+        Sel::Range { start, step, count, dst } => {
+            let (mut at, mut done) = (*start, 0);
+            while done < *count {
+                let (chunk, first, length) = axis.chunk_at(at).ok_or_else(outside)?;
+                let stride = step.unsigned_abs();
+                let room = if *step > 0 {
+                    (first + length - at).div_ceil(stride)
+                } else {
+                    (at - first) / stride + 1
+                };
+                let n = room.min(count - done);
+                let sel = Sel::Range { start: at - first, step: *step, count: n, dst: dst + done };
+                parts.push(Part { chunk, sel });
+                done += n;
+                let moved = stride.saturating_mul(n);
+                at = if *step > 0 { at.saturating_add(moved) } else { at.saturating_sub(moved) };
+            }
+        }
+        Sel::Listed(pairs) => {
+            let mut sorted = Vec::with_capacity(pairs.len());
+            for (src, dst) in pairs {
+                let (chunk, first, _) = axis.chunk_at(*src).ok_or_else(outside)?;
+                sorted.push((chunk, src - first, *dst));
+            }
+            sorted.sort_unstable();
+            for (chunk, src, dst) in sorted {
+                match parts.last_mut() {
+                    Some(Part { chunk: c, sel: Sel::Listed(list), .. }) if *c == chunk => {
+                        list.push((src, dst))
+                    }
+                    _ => parts.push(Part { chunk, sel: Sel::Listed(vec![(src, dst)]) }),
+                }
+            }
+        }
+    }
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn positions(text: &str, extent: u64) -> Vec<u64> {
+        match Index::parse(text).unwrap().resolve(extent).unwrap() {
+            Sel::Range { start, step, count, .. } => {
+                (0..count).map(|k| start.wrapping_add_signed(step * i64::try_from(k).unwrap())).collect()
+            }
+            Sel::Listed(pairs) => pairs.iter().map(|p| p.0).collect(),
+        }
+    }
+
+    #[test]
+    fn slices_mean_what_python_means() {
+        assert_eq!(positions("1:8:3", 10), [1, 4, 7]);
+        assert_eq!(positions("::-1", 3), [2, 1, 0]);
+        assert_eq!(positions("-2:", 5), [3, 4]);
+        assert_eq!(positions("7:2:-2", 20), [7, 5, 3]);
+        assert_eq!(positions("5:100", 7), [5, 6]);
+        assert_eq!(positions("3:1", 7), [] as [u64; 0]);
+        assert_eq!(positions("[4,-1,4]", 7), [4, 6, 4]);
+        assert_eq!(positions("::-1", 0), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn bad_indexes_are_usage_errors() {
+        for text in ["a", "1:2:0", "1:2:3:4", "", "[1,x]"] {
+            assert!(Index::parse(text).is_err(), "{text}");
+        }
+        assert!(Index::At(7).resolve(7).is_err());
+        assert!(Index::Span(3, 5).resolve(7).is_err());
+        assert!(Index::Span(u64::MAX, 5).resolve(7).is_err());
+    }
+
+    #[test]
+    fn splitting_covers_each_position_once_in_order() {
+        for (start, step, count) in [(0, 1, 10), (1, 3, 3), (9, -1, 10), (8, -3, 3), (9, -9, 2)] {
+            let parts = split(&Sel::range(start, step, count), &Axis::Regular(4)).unwrap();
+            let mut seen = Vec::new();
+            for p in &parts {
+                let Sel::Range { start, step, count, dst } = p.sel else { panic!() };
+                for k in 0..count {
+                    seen.push((dst + k, (p.chunk * 4 + start).wrapping_add_signed(step * k as i64)));
+                }
+            }
+            let wanted: Vec<_> =
+                (0..count).map(|k| (k, start.wrapping_add_signed(step * k as i64))).collect();
+            assert_eq!(seen, wanted);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What a read gives: elements of one type, in a shape.
+
+use crate::codec::split_view;
+use crate::error::{Error, Result};
+use crate::meta::DataType;
+
+/// The order of elements in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The last dimension varies fastest.
+    #[default]
+    C,
+    /// The first dimension varies fastest, as in R, Fortran and MATLAB.
+    F,
+}
+
+/// A part of an array in memory.
+#[derive(Debug, Clone)]
+pub struct Slab {
+    /// The type of the elements.
+    pub data_type: DataType,
+    /// The extents.
+    pub shape: Vec<u64>,
+    /// The order of the elements.
+    pub order: Order,
+    /// The elements, little-endian. Variable-length ones are 16-byte views; see [`Slab::item`].
+    pub bytes: Vec<u8>,
+    /// What views point into.
+    pub(crate) heaps: Vec<Vec<u8>>,
+}
+
+impl Slab {
+    /// How many elements there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len().checked_div(self.data_type.size()).unwrap_or(0)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of element `i` in memory order: of a variable-length element, its content.
+    #[must_use]
+    pub fn item(&self, i: usize) -> Option<&[u8]> {
+        let size = self.data_type.size();
+        let at = i.checked_mul(size)?;
+        let element = self.bytes.get(at..at.checked_add(size)?)?;
+        if !self.data_type.is_variable() {
+            return Some(element);
+        }
+        let (heap, length, offset) = split_view(element)?;
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        match self.heaps.get(usize::try_from(heap).ok()?) {
+            Some(heap) => heap.get(start..end),
+            None => Some(&[]),
+        }
+    }
+
+    /// All elements, as [`Slab::item`] gives them.
+    pub fn items(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|i| self.item(i).unwrap_or_default())
+    }
+
+    /// The elements as Rust numbers; an error if the array's type is another.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if !T::matches(&self.data_type) {
+            return Err(Error::usage(format!("the array holds {}, not {}", self.data_type, T::NAME)));
+        }
+        Ok(self.bytes.chunks_exact(size_of::<T>()).map(T::from_le).collect())
+    }
+}
+
+/// A Rust number type that an array can be read as.
+pub trait Element: Copy + Default + 'static {
+    /// Its Zarr name.
+    const NAME: &'static str;
+
+    /// Whether an array of `data_type` holds these.
+    fn matches(data_type: &DataType) -> bool;
+
+    /// From the little-endian bytes of one element.
+    fn from_le(bytes: &[u8]) -> Self;
+}
+
+macro_rules! element {
+    ($($type:ty, $name:literal, $pattern:pat => ())*) => {$(
+        impl Element for $type {
+            const NAME: &'static str = $name;
+
+            fn matches(data_type: &DataType) -> bool {
+                matches!(data_type, $pattern)
+            }
+
+            fn from_le(bytes: &[u8]) -> Self {
+                bytes.first_chunk().map_or_else(Self::default, |b| Self::from_le_bytes(*b))
+            }
+        }
+    )*};
+}
+
+element! {
+    i8, "int8", DataType::Int(2 | 4 | 8) => ()
+    i16, "int16", DataType::Int(16) => ()
+    i32, "int32", DataType::Int(32) => ()
+    i64, "int64", DataType::Int(64) | DataType::DateTime(..) | DataType::TimeDelta(..) => ()
+    u8, "uint8", DataType::UInt(2 | 4 | 8) | DataType::Bool => ()
+    u16, "uint16", DataType::UInt(16) => ()
+    u32, "uint32", DataType::UInt(32) => ()
+    u64, "uint64", DataType::UInt(64) => ()
+    f32, "float32", DataType::Float(crate::meta::dtype::Float::F32) => ()
+    f64, "float64", DataType::Float(crate::meta::dtype::Float::F64) => ()
+}

@@ -1,0 +1,391 @@
+//! A codec chain, built and checked for one chunk shape.
+//!
+//! Building a chain works out what every step sees and how many bytes every step may produce, so that a bad
+//! combination fails when the array is opened and decoding never has to guess.
+//!
+//! Transposes at the head of a chain (all of V2's Fortran order, nearly all of V3's) move no data: the chain keeps
+//! them as a permutation, [`Chain::order`], and the reader applies it to the selection.
+
+use super::registry::{self, Request};
+use super::shard::Shard;
+use super::{ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size, bytes::Bytes};
+use crate::error::{Error, ErrorKind, Result};
+use crate::meta::CodecMeta;
+
+/// The codecs of an array, for chunks of one shape.
+#[derive(Debug)]
+pub struct Chain {
+    /// What the chain decodes to: a chunk of the array.
+    decoded: Repr,
+    /// The permutation of the transposes at the head: dimension `i` below them is dimension `order[i]` above.
+    order: Option<Vec<usize>>,
+    /// What lies below those transposes.
+    viewed: Repr,
+    /// The other array-to-array codecs, each with what the step after it sees.
+    arrays: Vec<(Box<dyn ArrayToArray>, Repr)>,
+    to_bytes: ToBytes,
+    /// The bytes-to-bytes codecs, each with the size of what it decodes to.
+    bytes: Vec<(Box<dyn BytesToBytes>, Size)>,
+    /// The size of a whole encoded chunk.
+    encoded: Size,
+}
+
+/// The array-to-bytes codec. Two are known by name, since reading goes around them.
+#[derive(Debug)]
+pub enum ToBytes {
+    /// Plain values.
+    Bytes(Bytes),
+    /// Smaller chunks inside.
+    Shard(Box<Shard>),
+    /// Any other.
+    Other(Box<dyn ArrayToBytes>),
+}
+
+impl ToBytes {
+    fn codec(&self) -> &dyn ArrayToBytes {
+        match self {
+            Self::Bytes(c) => c,
+            Self::Shard(c) => &**c,
+            Self::Other(c) => &**c,
+        }
+    }
+}
+
+/// Memory that decoding reuses from chunk to chunk.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    first: Vec<u8>,
+    second: Vec<u8>,
+}
+
+/// A decoded chunk: elements in C order of [`Chain::viewed`].
+#[derive(Debug)]
+pub enum Decoded<'a> {
+    /// In memory that belongs to somebody else.
+    Borrowed(&'a [u8]),
+    /// In memory of its own.
+    Owned(Buffer),
+}
+
+impl Decoded<'_> {
+    /// The elements.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(b) => b,
+            Self::Owned(b) => &b.bytes,
+        }
+    }
+
+    /// A copy that owns its memory.
+    #[must_use]
+    pub fn into_buffer(self) -> Buffer {
+        match self {
+            Self::Borrowed(b) => Buffer::fixed(b.to_vec()),
+            Self::Owned(b) => b,
+        }
+    }
+}
+
+/// The first `n` bytes of `scratch`, grown if need be. What they hold is left over from earlier chunks.
+pub(crate) fn room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
+    if scratch.len() < n {
+        // Fresh zero pages cost less than copying the old content into a larger block.
+        *scratch = vec![0; n];
+    }
+    scratch.get_mut(..n).unwrap_or_default()
+}
+
+impl Scratch {
+    /// Takes out the memory that [`Chain::decode`] last decoded into, holding `size` bytes, and leaves `instead`.
+    pub(crate) fn exchange(&mut self, size: usize, instead: Vec<u8>) -> Vec<u8> {
+        let mut taken = std::mem::replace(&mut self.first, instead);
+        taken.truncate(size);
+        taken
+    }
+}
+
+impl Chain {
+    /// Builds the chain `codecs` for chunks like `decoded`.
+    pub fn build(codecs: &[CodecMeta], decoded: Repr, strict: bool) -> Result<Self> {
+        let mut order: Option<Vec<usize>> = None;
+        let mut viewed = decoded.clone();
+        let mut arrays: Vec<(Box<dyn ArrayToArray>, Repr)> = Vec::new();
+        let mut to_bytes: Option<ToBytes> = None;
+        let mut bytes: Vec<(Box<dyn BytesToBytes>, Size)> = Vec::new();
+        let mut encoded = Size::AtMost(0);
+        // A chunk that does not fit into memory is an error here, before anything is allocated for it.
+        decoded.byte_size()?;
+        for meta in codecs {
+            let here = arrays.last().map_or(&viewed, |(_, r)| r);
+            let name = registry::shown(&meta.name);
+            let place = |e: Error| e.within(format_args!("codec {name}"));
+            if meta.name == "sharding_indexed" {
+                if to_bytes.is_some() {
+                    return Err(Error::invalid(format!(
+                        "the codec {name:?} stands after the bytes are made"
+                    )));
+                }
+                let shard = Shard::build(&meta.configuration, here, strict).map_err(place)?;
+                encoded = shard.encoded_size(here).map_err(place)?;
+                to_bytes = Some(ToBytes::Shard(Box::new(shard)));
+                continue;
+            }
+            if meta.name == "bytes" && to_bytes.is_none() {
+                let config = super::config::Config::new(&meta.configuration);
+                let mut codec = Bytes::from_config(&config).map_err(place)?;
+                if !strict && codec.endian.is_none() && codec.mixed.is_empty() {
+                    // Wrong by the text for wide types; every writer that leaves it out means little-endian.
+                    codec.endian = Some(super::bytes::Endian::Little);
+                }
+                encoded = codec.encoded_size(here).map_err(place)?;
+                to_bytes = Some(ToBytes::Bytes(codec));
+                continue;
+            }
+            let request =
+                Request { name: &meta.name, config: &meta.configuration, strict, data_type: &here.data_type };
+            let codec = match registry::build(&request) {
+                Ok(codec) => codec,
+                Err(e) if !meta.must_understand && e.kind() == ErrorKind::Unsupported => continue,
+                Err(e) => return Err(e),
+            };
+            match codec {
+                Codec::Array(_) | Codec::ToBytes(_) if to_bytes.is_some() => {
+                    return Err(Error::invalid(format!(
+                        "the codec {name:?} stands after the bytes are made"
+                    )));
+                }
+                Codec::Bytes(_) if to_bytes.is_none() => {
+                    return Err(Error::invalid(format!(
+                        "the codec {name:?} works on bytes, but none are made yet"
+                    )));
+                }
+                Codec::Array(codec) => {
+                    let next = codec.encoded(here).map_err(place)?;
+                    next.byte_size()?;
+                    match codec.permutation(here.shape.len()) {
+                        Some(p) if arrays.is_empty() => {
+                            order = Some(match order {
+                                None => p,
+                                Some(before) => p.iter().filter_map(|d| before.get(*d).copied()).collect(),
+                            });
+                            viewed = next;
+                        }
+                        _ => arrays.push((codec, next)),
+                    }
+                }
+                Codec::ToBytes(codec) => {
+                    encoded = codec.encoded_size(here).map_err(place)?;
+                    to_bytes = Some(ToBytes::Other(codec));
+                }
+                Codec::Bytes(codec) => {
+                    let size = codec.encoded_size(encoded).map_err(place)?;
+                    bytes.push((codec, encoded));
+                    encoded = size;
+                }
+            }
+        }
+        let Some(to_bytes) = to_bytes else {
+            return Err(
+                Error::invalid("the codecs have none that turns values into bytes").with_field("codecs")
+            );
+        };
+        if order.as_ref().is_some_and(|o| o.iter().enumerate().all(|(i, d)| i == *d)) {
+            order = None;
+        }
+        Ok(Self { decoded, order, viewed, arrays, to_bytes, bytes, encoded })
+    }
+
+    /// What the chain decodes to.
+    #[must_use]
+    pub fn decoded(&self) -> &Repr {
+        &self.decoded
+    }
+
+    /// The permutation of the transposes at the head, unless they change nothing.
+    #[must_use]
+    pub fn order(&self) -> Option<&[usize]> {
+        self.order.as_deref()
+    }
+
+    /// What [`Chain::decode`] gives: the chunk before the transposes at the head are undone.
+    #[must_use]
+    pub fn viewed(&self) -> &Repr {
+        &self.viewed
+    }
+
+    /// The size of a whole encoded chunk.
+    #[must_use]
+    pub fn encoded_size(&self) -> Size {
+        self.encoded
+    }
+
+    /// The inner chunks, if the chain is a shard whose parts can be read by themselves.
+    #[must_use]
+    pub fn shard(&self) -> Option<&Shard> {
+        match &self.to_bytes {
+            ToBytes::Shard(s) if self.arrays.is_empty() && self.bytes.is_empty() => Some(s),
+            _ => None,
+        }
+    }
+
+    /// The innermost shard layout whatever stands around it, for descriptions.
+    #[must_use]
+    pub fn any_shard(&self) -> Option<&Shard> {
+        if let ToBytes::Shard(s) = &self.to_bytes { Some(s) } else { None }
+    }
+
+    /// The `bytes` codec, if there is nothing else, so that parts can be read by themselves.
+    #[must_use]
+    pub fn plain(&self) -> Option<&Bytes> {
+        match &self.to_bytes {
+            ToBytes::Bytes(b) if self.arrays.is_empty() && self.bytes.is_empty() => Some(b),
+            _ => None,
+        }
+    }
+
+    /// The `bytes` codec and what compresses its output, if those are all.
+    fn simple(&self) -> Option<&Bytes> {
+        match &self.to_bytes {
+            ToBytes::Bytes(b) if self.arrays.is_empty() => Some(b),
+            _ => None,
+        }
+    }
+
+    /// Whether [`Chain::decode_into`] works: fixed-size values, only bytes-to-bytes codecs around them.
+    #[must_use]
+    pub fn can_decode_into(&self) -> bool {
+        self.simple().is_some()
+    }
+
+    /// Decodes a chunk straight into `out`, which is as long as the chunk.
+    pub fn decode_into(&self, input: &[u8], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+        let Some(codec) = self.simple() else {
+            let decoded = self.decode(input, scratch)?;
+            Size::Exact(out.len()).check(decoded.bytes().len())?;
+            out.copy_from_slice(decoded.bytes());
+            return Ok(());
+        };
+        match self.bytes.split_first() {
+            None => {
+                Size::Exact(out.len()).check(input.len())?;
+                out.copy_from_slice(input);
+            }
+            Some(((first, size), rest)) => {
+                size.check(out.len())?;
+                let place = |e: Error| e.within(format_args!("codec {}", first.name()));
+                if rest.is_empty() {
+                    first.decode_into(input, out).map_err(place)?;
+                } else {
+                    let middle = undo(rest, input, &mut scratch.second)?;
+                    first.decode_into(middle.as_ref(), out).map_err(place)?;
+                }
+            }
+        }
+        codec.decode_in_place(out, &self.viewed.data_type);
+        Ok(())
+    }
+
+    /// Decodes a chunk, in `scratch` if that is possible, else in memory of its own.
+    pub fn decode<'a>(&self, input: &'a [u8], scratch: &'a mut Scratch) -> Result<Decoded<'a>> {
+        if let Some(codec) = self.simple() {
+            let size = self.viewed.byte_size()?;
+            if self.bytes.is_empty() {
+                Size::Exact(size).check(input.len()).map_err(|e| e.within("codec bytes"))?;
+                if codec.is_identity(&self.viewed.data_type) {
+                    return Ok(Decoded::Borrowed(input));
+                }
+            }
+            self.justify(input.len(), size)?;
+            let mut first = std::mem::take(&mut scratch.first);
+            let done = self.decode_into(input, room(&mut first, size), scratch);
+            scratch.first = first;
+            done?;
+            return Ok(Decoded::Borrowed(scratch.first.get(..size).unwrap_or_default()));
+        }
+        let bytes = undo(&self.bytes, input, &mut scratch.second)?;
+        let codec = self.to_bytes.codec();
+        let inner = self.arrays.last().map_or(&self.viewed, |(_, r)| r);
+        let place = |name: &'static str| move |e: Error| e.within(format_args!("codec {name}"));
+        let mut chunk = codec.decode(bytes.as_ref(), inner).map_err(place(codec.name()))?;
+        Size::Exact(inner.byte_size()?).check(chunk.bytes.len()).map_err(place(codec.name()))?;
+        for (i, (array, encoded)) in self.arrays.iter().enumerate().rev() {
+            let decoded = i.checked_sub(1).and_then(|p| self.arrays.get(p)).map_or(&self.viewed, |(_, r)| r);
+            chunk = array.decode(chunk, decoded, encoded).map_err(place(array.name()))?;
+            Size::Exact(decoded.byte_size()?).check(chunk.bytes.len()).map_err(place(array.name()))?;
+        }
+        Ok(Decoded::Owned(chunk))
+    }
+
+    /// Refuses to set aside `size` bytes for `input` bytes that cannot possibly hold them.
+    ///
+    /// The strongest expansion of any codec here is zstd's and bzip2's, some tens of thousands to one for constant
+    /// data; a megabyte is granted to everybody.
+    fn justify(&self, input: usize, size: usize) -> Result<()> {
+        const GRANTED: usize = 64 << 20;
+        let most = input.saturating_mul(1 << 17);
+        if size > GRANTED && size > most {
+            return Err(Error::invalid(format!("{input} bytes cannot hold a chunk of {size} bytes")));
+        }
+        Ok(())
+    }
+
+    /// Encodes a whole chunk, given in C order of the array.
+    pub fn encode(&self, mut chunk: Buffer) -> Result<Vec<u8>> {
+        if let Some(order) = &self.order {
+            chunk.bytes = super::transpose::permute(
+                &chunk.bytes,
+                &self.decoded.shape,
+                order,
+                self.decoded.data_type.size(),
+            )?;
+        }
+        let mut here = &self.viewed;
+        for (array, encoded) in &self.arrays {
+            chunk = array.encode(chunk, here, encoded).map_err(|e| e.within(array.name()))?;
+            here = encoded;
+        }
+        let codec = self.to_bytes.codec();
+        let mut bytes = codec.encode(&chunk, here).map_err(|e| e.within(codec.name()))?;
+        for (codec, _) in &self.bytes {
+            bytes = codec.encode(&bytes).map_err(|e| e.within(codec.name()))?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// Bytes that are either the input, in scratch memory, or their own.
+enum Middle<'a> {
+    Borrowed(&'a [u8]),
+    Owned(Vec<u8>),
+}
+
+impl AsRef<[u8]> for Middle<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(b) => b,
+            Self::Owned(v) => v,
+        }
+    }
+}
+
+/// Undoes bytes-to-bytes codecs, last one first.
+fn undo<'a>(
+    codecs: &[(Box<dyn BytesToBytes>, Size)],
+    input: &'a [u8],
+    scratch: &'a mut Vec<u8>,
+) -> Result<Middle<'a>> {
+    let Some(((last, size), rest)) = codecs.split_last() else { return Ok(Middle::Borrowed(input)) };
+    let place = |name: &'static str| move |e: Error| e.within(format_args!("codec {name}"));
+    if let (Size::Exact(n), [], true) = (size, rest, size.limit() <= input.len().saturating_mul(1 << 10)) {
+        last.decode_into(input, room(scratch, *n)).map_err(place(last.name()))?;
+        return Ok(Middle::Borrowed(scratch.get(..*n).unwrap_or_default()));
+    }
+    let mut bytes = last.decode(input, *size).map_err(place(last.name()))?;
+    size.check(bytes.len()).map_err(place(last.name()))?;
+    for (codec, size) in rest.iter().rev() {
+        bytes = codec.decode(&bytes, *size).map_err(place(codec.name()))?;
+        size.check(bytes.len()).map_err(place(codec.name()))?;
+    }
+    Ok(Middle::Owned(bytes))
+}

@@ -1,0 +1,328 @@
+//! Numbers in bulk: from the bytes of any numeric type to a common form and back, by numpy's rules.
+//!
+//! Signed integers are held as `i64`, unsigned ones and booleans as `u64`, floats of every format as `f64`; each form
+//! holds its types exactly. Arithmetic of a narrower float format is done in `f64` and rounded to the format after
+//! each operation: with at least `2p + 2` bits at hand, that is the same as doing it in the format.
+#![allow(clippy::as_conversions, reason = "the casts are the point: each is the C cast that numpy makes")]
+
+use std::borrow::Cow;
+
+use crate::error::{Error, Result};
+use crate::meta::dtype::{DataType, Float};
+use crate::meta::float;
+use crate::meta::json::Json;
+
+/// Numbers of one type.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Numbers {
+    Int(Vec<i64>),
+    UInt(Vec<u64>),
+    Float(Vec<f64>),
+}
+
+/// The type whose bits `data_type` is made of, if it is a number: times are integers.
+pub(super) fn plain(data_type: &DataType) -> Result<Cow<'_, DataType>> {
+    match data_type {
+        DataType::Bool | DataType::Int(_) | DataType::UInt(_) | DataType::Float(_) => {
+            Ok(Cow::Borrowed(data_type))
+        }
+        DataType::DateTime(..) | DataType::TimeDelta(..) => Ok(Cow::Owned(DataType::Int(64))),
+        other => Err(Error::unsupported(format!("{other} elements"))),
+    }
+}
+
+/// Whether arithmetic on this type is that of floats; if so, of which.
+pub(super) fn float_of(data_type: &DataType) -> Option<Float> {
+    if let DataType::Float(f) = data_type { Some(*f) } else { None }
+}
+
+macro_rules! read {
+    ($bytes:expr, $t:ty, $wide:ty) => {
+        $bytes.as_chunks::<{ size_of::<$t>() }>().0.iter().map(|c| <$t>::from_le_bytes(*c) as $wide).collect()
+    };
+}
+
+macro_rules! write_as {
+    ($values:expr, $t:ty, $cast:expr) => {
+        $values.into_iter().flat_map(|v| <$t>::to_le_bytes($cast(v))).collect()
+    };
+}
+
+/// Reads little-endian elements.
+pub(super) fn load(bytes: &[u8], data_type: &DataType) -> Result<Numbers> {
+    Ok(match *plain(data_type)? {
+        DataType::Bool => Numbers::UInt(bytes.iter().map(|b| u64::from(*b != 0)).collect()),
+        DataType::Int(16) => Numbers::Int(read!(bytes, i16, i64)),
+        DataType::Int(32) => Numbers::Int(read!(bytes, i32, i64)),
+        DataType::Int(64) => Numbers::Int(read!(bytes, i64, i64)),
+        DataType::Int(_) => Numbers::Int(read!(bytes, i8, i64)),
+        DataType::UInt(16) => Numbers::UInt(read!(bytes, u16, u64)),
+        DataType::UInt(32) => Numbers::UInt(read!(bytes, u32, u64)),
+        DataType::UInt(64) => Numbers::UInt(read!(bytes, u64, u64)),
+        DataType::UInt(_) => Numbers::UInt(read!(bytes, u8, u64)),
+        DataType::Float(Float::F64) => Numbers::Float(read!(bytes, f64, f64)),
+        DataType::Float(Float::F32) => Numbers::Float(read!(bytes, f32, f64)),
+        DataType::Float(f) => Numbers::Float(match f.size() {
+            2 => {
+                bytes.as_chunks().0.iter().map(|c| float::to_f64(f, u16::from_le_bytes(*c).into())).collect()
+            }
+            _ => bytes.iter().map(|b| float::to_f64(f, u64::from(*b))).collect(),
+        }),
+        _ => return Err(Error::unsupported(format!("{data_type} elements"))),
+    })
+}
+
+/// Writes numbers as little-endian elements, with the casts C makes: integers wrap, floats lose their fraction. C says
+/// nothing of floats that do not fit an integer, and numpy's answer varies even along one array; ours is that of x86
+/// for single numbers.
+pub(super) fn store(numbers: Numbers, data_type: &DataType) -> Result<Vec<u8>> {
+    let data_type = plain(data_type)?;
+    Ok(match (numbers, &*data_type) {
+        (Numbers::Int(v), t) => store_bits(v.into_iter().map(|x| (x as u64, x as f64, x as f32)), t),
+        (Numbers::UInt(v), t) => store_bits(v.into_iter().map(|x| (x, x as f64, x as f32)), t),
+        (Numbers::Float(v), DataType::Float(Float::F64)) => write_as!(v, f64, |x: f64| x),
+        (Numbers::Float(v), DataType::Float(Float::F32)) => write_as!(v, f32, |x: f64| x as f32),
+        (Numbers::Float(v), DataType::Float(f)) => v
+            .into_iter()
+            .flat_map(|x| float::from_f64(*f, x).to_le_bytes().into_iter().take(f.size()))
+            .collect(),
+        (Numbers::Float(v), DataType::Bool) => v.into_iter().map(|x| u8::from(x != 0.0)).collect(),
+        (Numbers::Float(v), DataType::Int(64)) => write_as!(v, i64, to_i64),
+        (Numbers::Float(v), DataType::UInt(64)) => write_as!(v, u64, to_u64),
+        (Numbers::Float(v), DataType::Int(32)) => write_as!(v, i32, to_i32),
+        (Numbers::Float(v), DataType::UInt(32)) => write_as!(v, u32, |x| to_i64(x) as u32),
+        (Numbers::Float(v), DataType::Int(16) | DataType::UInt(16)) => {
+            write_as!(v, i16, |x| to_i32(x) as i16)
+        }
+        (Numbers::Float(v), _) => v.into_iter().map(|x| to_i32(x) as u8).collect(),
+    })
+}
+
+/// Writes integers, given as their bits and as the floats nearest to them.
+fn store_bits(v: impl Iterator<Item = (u64, f64, f32)>, data_type: &DataType) -> Vec<u8> {
+    match data_type {
+        DataType::Bool => v.map(|(b, ..)| u8::from(b != 0)).collect(),
+        DataType::Float(Float::F64) => v.flat_map(|(_, x, _)| x.to_le_bytes()).collect(),
+        DataType::Float(Float::F32) => v.flat_map(|(.., x)| x.to_le_bytes()).collect(),
+        // As numpy does it, by way of f32.
+        DataType::Float(Float::F16) => v.flat_map(|(.., x)| half::f16::from_f32(x).to_le_bytes()).collect(),
+        DataType::Float(f) => {
+            v.flat_map(|(_, x, _)| float::from_f64(*f, x).to_le_bytes().into_iter().take(f.size())).collect()
+        }
+        other => {
+            let size = other.size();
+            v.flat_map(|(b, ..)| b.to_le_bytes().into_iter().take(size)).collect()
+        }
+    }
+}
+
+fn to_i32(x: f64) -> i32 {
+    if x > -2_147_483_649.0 && x < 2_147_483_648.0 { x as i32 } else { i32::MIN }
+}
+
+fn to_i64(x: f64) -> i64 {
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&x) { x as i64 } else { i64::MIN }
+}
+
+fn to_u64(x: f64) -> u64 {
+    match x {
+        x if x < 9_223_372_036_854_775_808.0 => to_i64(x) as u64,
+        x if x < 18_446_744_073_709_551_616.0 => x as u64,
+        x if x.is_nan() => 1 << 63,
+        _ => 0,
+    }
+}
+
+/// The cast between two types.
+pub(super) fn cast(bytes: &[u8], from: &DataType, to: &DataType) -> Result<Vec<u8>> {
+    if from == to { Ok(bytes.to_vec()) } else { store(load(bytes, from)?, to) }
+}
+
+/// The number of the format nearest to `x`, as an `f64`.
+pub(super) fn round(f: Float, x: f64) -> f64 {
+    match f {
+        Float::F64 => x,
+        Float::F32 => f64::from(x as f32),
+        f => float::to_f64(f, float::from_f64(f, x)),
+    }
+}
+
+/// The type that numpy calculates in when these two meet.
+pub(super) fn promote(a: &DataType, b: &DataType) -> Result<DataType> {
+    use DataType::{Bool, Int, UInt};
+    Ok(match (&*plain(a)?, &*plain(b)?) {
+        (a, b) if a == b => a.clone(),
+        (Bool, t) | (t, Bool) => t.clone(),
+        (Int(a), Int(b)) => Int(*a.max(b)),
+        (UInt(a), UInt(b)) => UInt(*a.max(b)),
+        (Int(i), UInt(u)) | (UInt(u), Int(i)) => match (*i).max(u.saturating_mul(2)) {
+            bits @ ..=64 => Int(bits),
+            _ => DataType::FLOAT64,
+        },
+        (DataType::Float(f), t) | (t, DataType::Float(f)) => {
+            let bits = match t {
+                DataType::Float(g) => g.bits(),
+                Int(8) | UInt(8) => 16,
+                Int(16) | UInt(16) => 32,
+                _ => 64,
+            };
+            match f.bits().max(bits) {
+                16 => DataType::Float(Float::F16),
+                32 => DataType::FLOAT32,
+                _ => DataType::FLOAT64,
+            }
+        }
+        (a, b) => return Err(Error::unsupported(format!("{a} together with {b}"))),
+    })
+}
+
+/// A number in a configuration, which numpy calculates with as Python would hand it over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Scalar {
+    Int(i128),
+    Float(f64),
+}
+
+impl Scalar {
+    pub(super) fn from_json(json: &Json, name: &'static str) -> Result<Self> {
+        let read = json.as_i128().map(Self::Int).or_else(|| json.as_f64().map(Self::Float));
+        read.ok_or_else(|| Error::invalid(format!("{name:?} must be a number, not {json}")).with_field(name))
+    }
+
+    pub(super) fn as_f64(self) -> f64 {
+        match self {
+            Self::Int(n) => n as f64,
+            Self::Float(x) => x,
+        }
+    }
+}
+
+/// The bits, little-endian, of a number given as V3 gives fill values: integers without fraction, floats also as
+/// `"NaN"`, `"Infinity"`, `"-Infinity"` or `"0x…"`.
+pub(super) fn fill_scalar(json: &Json, data_type: &DataType) -> Result<Vec<u8>> {
+    let bad = || Error::invalid(format!("{json} is not a {data_type}"));
+    let bits = match (data_type, json) {
+        (DataType::Int(b), json) => {
+            let half = 1i128 << (b - 1);
+            json.as_i128().filter(|n| (-half..half).contains(n)).map(|n| n as u64)
+        }
+        (DataType::UInt(b), json) => json.as_i128().filter(|n| (0..1i128 << b).contains(n)).map(|n| n as u64),
+        (DataType::Float(f), Json::String(s)) => match s.as_str() {
+            "NaN" | "Infinity" | "-Infinity" => float::from_decimal(*f, s),
+            s => s
+                .strip_prefix("0x")
+                .filter(|h| !h.is_empty() && h.bytes().all(|b| b.is_ascii_hexdigit()))
+                .and_then(|h| u64::from_str_radix(h, 16).ok())
+                .filter(|n| f.bits() == 64 || *n >> f.bits() == 0),
+        },
+        (DataType::Float(f), json) => json.number_text().and_then(|t| float::from_decimal(*f, t)),
+        _ => None,
+    };
+    Ok(bits.ok_or_else(bad)?.to_le_bytes().into_iter().take(data_type.size()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBERS: [DataType; 12] = [
+        DataType::Bool,
+        DataType::Int(8),
+        DataType::Int(16),
+        DataType::Int(32),
+        DataType::Int(64),
+        DataType::UInt(8),
+        DataType::UInt(16),
+        DataType::UInt(32),
+        DataType::UInt(64),
+        DataType::Float(Float::F16),
+        DataType::FLOAT32,
+        DataType::FLOAT64,
+    ];
+
+    #[test]
+    fn what_is_loaded_is_stored_again() {
+        let bytes: Vec<u8> = (0..64).map(|i| if i % 8 < 4 { i } else { 0x21 }).collect();
+        for t in NUMBERS.iter().skip(1) {
+            assert_eq!(store(load(&bytes, t).unwrap(), t).unwrap(), bytes, "{t}");
+        }
+        assert!(load(&bytes, &DataType::String).is_err());
+    }
+
+    #[test]
+    fn casts_are_those_of_numpy() {
+        let x = Numbers::Float(vec![1e10, -1e10, 300.7, -1.5, f64::NAN, 1e19, 70000.0]);
+        let as_i64 = |t: &DataType| match load(&store(x.clone(), t).unwrap(), t).unwrap() {
+            Numbers::Int(v) => v,
+            Numbers::UInt(v) => v.into_iter().map(|x| x as i64).collect(),
+            Numbers::Float(_) => vec![],
+        };
+        assert_eq!(as_i64(&DataType::Int(8)), [0, 0, 44, -1, 0, 0, 112]);
+        assert_eq!(as_i64(&DataType::UInt(16)), [0, 0, 300, 65535, 0, 0, 4464]);
+        let low = i64::from(i32::MIN);
+        assert_eq!(as_i64(&DataType::Int(32)), [low, low, 300, -1, low, low, 70000]);
+        let min = i64::MIN;
+        assert_eq!(as_i64(&DataType::Int(64)), [10_000_000_000, -10_000_000_000, 300, -1, min, min, 70000]);
+        assert_eq!(as_i64(&DataType::Bool), [1; 7]);
+        let wide = Numbers::Int(vec![(1 << 53) + 1, (1 << 24) + 1, -5]);
+        let f32s = store(wide, &DataType::FLOAT32).unwrap();
+        assert_eq!(
+            load(&f32s, &DataType::FLOAT32).unwrap(),
+            Numbers::Float(vec![9007199254740992.0, 16777216.0, -5.0])
+        );
+        let half = store(Numbers::Int(vec![70000, 2049, 65519]), &DataType::Float(Float::F16)).unwrap();
+        let half = load(&half, &DataType::Float(Float::F16)).unwrap();
+        assert_eq!(half, Numbers::Float(vec![f64::INFINITY, 2048.0, 65504.0]));
+    }
+
+    #[test]
+    fn promotion_is_that_of_numpy() {
+        for (i, a) in NUMBERS.iter().enumerate() {
+            for (j, b) in NUMBERS.iter().enumerate() {
+                let want = &NUMBERS[usize::from(PROMOTED[i][j])];
+                assert_eq!(&promote(a, b).unwrap(), want, "{a} {b}");
+            }
+        }
+    }
+
+    /// `np.promote_types` of numpy 2.4 over the types above, as indices.
+    const PROMOTED: [[u8; 12]; 12] = [
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+        [1, 1, 2, 3, 4, 2, 3, 4, 11, 9, 10, 11],
+        [2, 2, 2, 3, 4, 2, 3, 4, 11, 10, 10, 11],
+        [3, 3, 3, 3, 4, 3, 3, 4, 11, 11, 11, 11],
+        [4, 4, 4, 4, 4, 4, 4, 4, 11, 11, 11, 11],
+        [5, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+        [6, 3, 3, 3, 4, 6, 6, 7, 8, 10, 10, 11],
+        [7, 4, 4, 4, 4, 7, 7, 7, 8, 11, 11, 11],
+        [8, 11, 11, 11, 11, 8, 8, 8, 8, 11, 11, 11],
+        [9, 9, 10, 11, 11, 9, 10, 11, 11, 9, 10, 11],
+        [10, 10, 10, 11, 11, 10, 10, 11, 11, 10, 10, 11],
+        [11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11],
+    ];
+
+    #[test]
+    fn scalars_are_read_as_fill_values_are() {
+        let read =
+            |text: &str, t: DataType| fill_scalar(&Json::parse(text.as_bytes()).unwrap().value, &t).ok();
+        assert_eq!(read("-1", DataType::Int(16)), Some(vec![255, 255]));
+        assert_eq!(read("255", DataType::UINT8), Some(vec![255]));
+        assert_eq!(read("18446744073709551615", DataType::UINT64), Some(vec![255; 8]));
+        assert_eq!(read("\"0x7fa00000\"", DataType::FLOAT32), Some(vec![0, 0, 0xa0, 0x7f]));
+        assert_eq!(read("\"NaN\"", DataType::Float(Float::BF16)), Some(vec![0xc0, 0x7f]));
+        for (text, t) in [
+            ("256", DataType::UINT8),
+            ("-1", DataType::UINT8),
+            ("1.0", DataType::UINT8),
+            ("\"1\"", DataType::UINT8),
+            ("true", DataType::UINT8),
+            ("\"0x\"", DataType::FLOAT32),
+            ("\"0x100000000\"", DataType::FLOAT32),
+            ("\"nan\"", DataType::FLOAT32),
+            ("[1]", DataType::FLOAT32),
+            ("8", DataType::Int(4)),
+        ] {
+            assert_eq!(read(text, t), None, "{text}");
+        }
+    }
+}

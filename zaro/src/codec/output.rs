@@ -1,0 +1,197 @@
+//! Where decoders put what they decode: memory of the size a [`Size`] allows, and no more.
+//!
+//! Two ways of decoding meet here. Whole-buffer decoders (deflate, LZ4) must have room for everything at once, so
+//! when the size is not known they are run again with more room. Stream decoders (bzip2, LZMA, zstd without a stated
+//! size) continue where they stopped.
+
+use super::Size;
+use crate::error::{Error, Result};
+
+/// Exact sizes up to this are trusted without looking at the input: they come from the metadata, not from the data.
+const TRUSTED: usize = 64 << 20;
+
+/// The first guess for an output whose size is unknown is not below this.
+const FIRST: usize = 4 << 10;
+
+/// `len` zero bytes.
+pub(crate) fn zeroed(len: usize) -> Result<Vec<u8>> {
+    if len <= TRUSTED {
+        return Ok(vec![0; len]);
+    }
+    // `vec!` ends the program if there is no memory; ask first. The pages are not touched until written to.
+    let mut probe: Vec<u8> = Vec::new();
+    probe.try_reserve_exact(len).map_err(|e| no_memory(len).with_source(e))?;
+    drop(probe);
+    Ok(vec![0; len])
+}
+
+/// Runs a decoder that needs room for all its output at once.
+///
+/// `decode` answers how much it wrote, or `None` if the room was too small. `ratio` is the greatest expansion the
+/// format can reach, `guess` a likely size where `size` does not say it.
+pub(crate) fn whole(
+    size: Size,
+    input: usize,
+    ratio: usize,
+    guess: usize,
+    mut decode: impl FnMut(&mut [u8]) -> Result<Option<usize>>,
+) -> Result<Vec<u8>> {
+    let limit = size.limit();
+    let mut room = match size {
+        Size::Exact(n) => justified(n, input, ratio)?,
+        Size::AtMost(n) => guess.max(FIRST).min(size.reserve(input, ratio)).min(n),
+    };
+    loop {
+        let mut out = zeroed(room)?;
+        if let Some(n) = decode(&mut out)? {
+            size.check(n)?;
+            out.truncate(n);
+            return Ok(out);
+        }
+        if room >= limit {
+            return Err(too_long(limit));
+        }
+        room = room.saturating_mul(4).min(limit);
+    }
+}
+
+/// Decodes with a whole-buffer decoder into `out`, which must be filled exactly.
+pub(crate) fn whole_into(
+    out: &mut [u8],
+    decode: impl FnOnce(&mut [u8]) -> Result<Option<usize>>,
+) -> Result<()> {
+    let len = out.len();
+    match decode(out)? {
+        Some(n) => Size::Exact(len).check(n),
+        None => Err(too_long(len)),
+    }
+}
+
+/// What one step of a stream decoder did.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    /// Bytes written to the start of the room it was given.
+    pub(crate) written: usize,
+    /// Whether there is nothing more to come.
+    pub(crate) end: bool,
+}
+
+/// Runs a stream decoder to its end.
+///
+/// A `step` must write something or end: one that does neither is an error of its data, and must say so itself.
+pub(crate) fn stream(
+    size: Size,
+    input: usize,
+    ratio: usize,
+    mut step: impl FnMut(&mut [u8]) -> Result<Step>,
+) -> Result<Vec<u8>> {
+    let limit = size.limit();
+    let mut out = match size {
+        Size::Exact(n) => zeroed(justified(n, input, ratio)?)?,
+        Size::AtMost(_) => zeroed(size.reserve(input, 4).max(FIRST).min(limit))?,
+    };
+    let mut at = 0;
+    loop {
+        let (written, end) = run(out.get_mut(at..).unwrap_or_default(), &mut step)?;
+        at += written;
+        if end {
+            size.check(at)?;
+            out.truncate(at);
+            return Ok(out);
+        }
+        if out.len() >= limit {
+            expect_end(limit, &mut step)?;
+            return Ok(out);
+        }
+        let more = out.len().saturating_mul(2).min(limit);
+        out.try_reserve(more - out.len()).map_err(|e| no_memory(more).with_source(e))?;
+        out.resize(more, 0);
+    }
+}
+
+/// Runs a stream decoder into `out`, which must be filled exactly.
+pub(crate) fn stream_into(out: &mut [u8], mut step: impl FnMut(&mut [u8]) -> Result<Step>) -> Result<()> {
+    let len = out.len();
+    let (written, end) = run(out, &mut step)?;
+    Size::Exact(len).check(written)?;
+    if end { Ok(()) } else { expect_end(len, &mut step) }
+}
+
+/// Steps until `out` is full or the stream has ended.
+fn run(out: &mut [u8], step: &mut impl FnMut(&mut [u8]) -> Result<Step>) -> Result<(usize, bool)> {
+    let mut at = 0;
+    while at < out.len() {
+        let s = step(out.get_mut(at..).unwrap_or_default())?;
+        at = at.saturating_add(s.written).min(out.len());
+        if s.end {
+            return Ok((at, true));
+        }
+    }
+    Ok((at, false))
+}
+
+/// Checks that a stream whose room is full has nothing more to say (its end mark may still be unread).
+fn expect_end(limit: usize, step: &mut impl FnMut(&mut [u8]) -> Result<Step>) -> Result<()> {
+    let mut probe = [0; 1];
+    let s = step(&mut probe)?;
+    if s.end && s.written == 0 { Ok(()) } else { Err(too_long(limit)) }
+}
+
+/// An exact size that the input can reach at all.
+fn justified(n: usize, input: usize, ratio: usize) -> Result<usize> {
+    if n > TRUSTED && n > Size::Exact(n).reserve(input, ratio) {
+        return Err(Error::invalid(format!("{input} bytes cannot decode to the {n} that were expected")));
+    }
+    Ok(n)
+}
+
+/// The error for data that decode to more than they may.
+pub(crate) fn too_long(limit: usize) -> Error {
+    Error::invalid(format!("decodes to more than the {limit} bytes that were expected"))
+}
+
+fn no_memory(len: usize) -> Error {
+    Error::unsupported(format!("there is no memory for {len} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_sizes_grow_up_to_the_limit_and_no_further() {
+        let mut rooms = Vec::new();
+        let mut decode = |out: &mut [u8]| {
+            rooms.push(out.len());
+            Ok((out.len() >= 50_000).then_some(50_000))
+        };
+        assert_eq!(whole(Size::AtMost(1 << 20), 100, 1000, 0, &mut decode).unwrap().len(), 50_000);
+        assert_eq!(rooms, [4096, 16384, 65536]);
+        assert!(whole(Size::AtMost(40_000), 100, 1000, 0, |_| Ok(None)).is_err());
+    }
+
+    #[test]
+    fn a_size_the_input_cannot_reach_allocates_nothing() {
+        assert!(whole(Size::Exact(usize::MAX / 2), 10, 1000, 0, |_| panic!("not called")).is_err());
+        assert!(stream(Size::Exact(usize::MAX / 2), 10, 1000, |_| panic!("not called")).is_err());
+    }
+
+    #[test]
+    fn a_stream_longer_than_its_room_is_an_error() {
+        let ends_after = |total: usize| {
+            let mut left = total;
+            move |out: &mut [u8]| {
+                let written = out.len().min(left).min(700);
+                left -= written;
+                Ok(Step { written, end: written == 0 })
+            }
+        };
+        assert_eq!(stream(Size::AtMost(9000), 1, 2, ends_after(9000)).unwrap().len(), 9000);
+        assert!(stream(Size::AtMost(9000), 1, 2, ends_after(9001)).is_err());
+        assert!(stream(Size::Exact(9000), 1, 2, ends_after(9001)).is_err());
+        assert!(stream(Size::Exact(9000), 1, 2, ends_after(8999)).is_err());
+        assert!(stream_into(&mut [0; 90], ends_after(90)).is_ok());
+        assert!(stream_into(&mut [0; 90], ends_after(91)).is_err());
+        assert!(stream_into(&mut [0; 90], ends_after(89)).is_err());
+    }
+}

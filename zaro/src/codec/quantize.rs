@@ -1,0 +1,169 @@
+//! `quantize` and `astype`: another precision, another type.
+//!
+//! V2: `{"id": "quantize", "digits": 1, "dtype": "<f8", "astype": "<f4"}` and
+//! `{"id": "astype", "encode_dtype": "<i1", "decode_dtype": "<i4"}`, over bytes; V3 spellings `numcodecs.quantize` and
+//! `numcodecs.astype`, over values. What quantize rounds away is gone, so that decoding either is a mere cast, by C's
+//! rules.
+
+use super::Codec;
+use super::config::Config;
+use super::filter::{self, Filter, Side};
+use super::number::{self, Numbers};
+use super::registry::Request;
+use crate::error::{Error, Result};
+use crate::meta::dtype::{DataType, Float};
+
+/// A cast, perhaps after rounding.
+#[derive(Debug)]
+struct Cast {
+    name: &'static str,
+    /// What `quantize` multiplies by before it rounds to integers.
+    scale: Option<f64>,
+    decoded: DataType,
+    encoded: DataType,
+}
+
+/// `quantize`, from its configuration.
+pub(super) fn quantize(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+    let digits = config.int("digits")?;
+    let digits = digits.ok_or_else(|| Error::invalid("\"digits\" is missing"))?;
+    let digits = i32::try_from(digits).ok().filter(|d| (-300..=300).contains(d));
+    let digits = digits.ok_or_else(|| Error::invalid("\"digits\" is out of range"))?;
+    let decoded = Side::from_config(config, "dtype", Side::of_array(request).as_ref())?;
+    let encoded = Side::from_config(config, "astype", Some(&decoded))?;
+    for side in [&decoded, &encoded] {
+        if number::float_of(&side.data_type).is_none() {
+            return Err(Error::invalid(format!("is for floats, not {}", side.data_type)));
+        }
+    }
+    Ok(cast(request, "quantize", Some(power_for(digits)), decoded, encoded))
+}
+
+/// `astype`, from its configuration.
+pub(super) fn astype(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+    let encoded = Side::from_config(config, "encode_dtype", None)?;
+    let decoded = Side::from_config(config, "decode_dtype", Side::of_array(request).as_ref())?;
+    number::plain(&decoded.data_type)?;
+    number::plain(&encoded.data_type)?;
+    Ok(cast(request, "astype", None, decoded, encoded))
+}
+
+fn cast(
+    request: &Request<'_>,
+    name: &'static str,
+    scale: Option<f64>,
+    decoded: Side,
+    encoded: Side,
+) -> Codec {
+    let filter = Cast { name, scale, decoded: decoded.data_type.clone(), encoded: encoded.data_type.clone() };
+    filter::make(request, filter, decoded, encoded)
+}
+
+/// The power of two that keeps `digits` decimal digits.
+fn power_for(digits: i32) -> f64 {
+    let exponent = 10f64.powf(f64::from(-digits)).log10();
+    let exponent = if exponent < 0.0 { exponent.floor() } else { exponent.ceil() };
+    10f64.powf(-exponent).log2().ceil().exp2()
+}
+
+impl Filter for Cast {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn decode(&self, encoded: &[u8]) -> Result<Vec<u8>> {
+        number::cast(encoded, &self.encoded, &self.decoded)
+    }
+
+    fn encode(&self, decoded: &[u8]) -> Result<Vec<u8>> {
+        let numbers = match (self.scale, number::load(decoded, &self.decoded)?) {
+            (Some(scale), Numbers::Float(mut v)) => {
+                let f = number::float_of(&self.decoded).unwrap_or(Float::F64);
+                let scale = number::round(f, scale);
+                let quantum =
+                    |x: f64| number::round(f, number::round(f, scale * x).round_ties_even() / scale);
+                v.iter_mut().for_each(|x| *x = quantum(*x));
+                Numbers::Float(v)
+            }
+            (_, numbers) => numbers,
+        };
+        number::store(numbers, &self.encoded)
+    }
+
+    fn fill(&self, fill: &[u8]) -> Result<Vec<u8>> {
+        // Not rounded: decoding is a cast, so this comes back whole where it can.
+        number::cast(fill, &self.decoded, &self.encoded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::filter::check;
+
+    #[test]
+    fn quantize_as_numcodecs_does_it() {
+        for (config, raw, encoded, decoded) in [
+            (
+                r#"{"digits":1,"dtype":"<f8","astype":"<f8"}"#,
+                "00000000000000009a9999999999c93f9a9999999999d93f343333333333e33f9a9999999999e93f000000000000f03f",
+                "0000000000000000000000000000c83f000000000000d83f000000000000e43f000000000000ea3f000000000000f03f",
+                "0000000000000000000000000000c83f000000000000d83f000000000000e43f000000000000ea3f000000000000f03f",
+            ),
+            (
+                r#"{"digits":2,"dtype":"<f4","astype":"<f2"}"#,
+                "000040c0cdcc0cc03333b3bf9a9919bfcdcc4c3e0000803f",
+                "00c268c098bdd0b88032003c",
+                "000040c000000dc00000b3bf00001abf0000503e0000803f",
+            ),
+            (
+                r#"{"digits":-1,"dtype":"<f8","astype":"<f4"}"#,
+                "00000000000000005555555555d574405555555555d584400000000000408f40",
+                "000000000000a8430000264400007a44",
+                "000000000000000000000000000075400000000000c084400000000000408f40",
+            ),
+        ] {
+            check::v2("v2.quantize", config, raw, encoded, decoded);
+        }
+        check::v3(
+            "numcodecs.quantize",
+            r#"{"digits":1}"#,
+            &DataType::FLOAT64,
+            "9a9999999999c93f",
+            "000000000000c83f",
+            "000000000000c83f",
+        );
+        for bad in
+            [r#"{"digits":1,"dtype":"<i4"}"#, r#"{"dtype":"<f4"}"#, r#"{"digits":99999,"dtype":"<f4"}"#]
+        {
+            assert!(check::codec("v2.quantize", bad, &DataType::UINT8).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn astype_as_numcodecs_does_it() {
+        check::v2(
+            "v2.astype",
+            r#"{"encode_dtype":"|i1","decode_dtype":">i4"}"#,
+            "00000001fffffffe0000012c",
+            "01fe2c",
+            "00000001fffffffe0000002c",
+        );
+        let e = check::v3(
+            "numcodecs.astype",
+            r#"{"encode_dtype":"float32"}"#,
+            &DataType::FLOAT64,
+            "000000000000f83f",
+            "0000c03f",
+            "000000000000f83f",
+        );
+        assert_eq!((e.data_type, e.fill.0), (DataType::FLOAT32, vec![0, 0, 0xc0, 0x3f]));
+        for bad in [
+            r#"{"encode_dtype":"<i4"}"#,
+            r#"{"decode_dtype":"<i4"}"#,
+            r#"{"encode_dtype":"|S1","decode_dtype":"<i4"}"#,
+        ] {
+            assert!(check::codec("v2.astype", bad, &DataType::UINT8).is_err(), "{bad}");
+        }
+    }
+}

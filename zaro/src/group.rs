@@ -1,0 +1,398 @@
+//! A hierarchy of groups and arrays, opened at its root.
+//!
+//! Opening asks for as little as the store allows: `zarr.json` first (one request for a V3 array or a consolidated V3
+//! group), then `.zmetadata`, then `.zarray`, `.zgroup` and `.zattrs` at once. What consolidated metadata say of a
+//! node is believed without looking, unless [`OpenOptions::use_consolidated`] is off.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use crate::array::{Array, DEFAULT_MEMORY};
+use crate::error::{Error, Result};
+use crate::meta::path::{join, normal, shown};
+use crate::meta::{self, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
+use crate::store::SharedStore;
+use crate::store::options::StoreOptions;
+
+/// Metadata documents fetched at once.
+const DOCUMENTS_IN_FLIGHT: usize = 32;
+
+/// How to open.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Tolerant, or to the letter.
+    pub mode: Mode,
+    /// Look for this version only.
+    pub format: Option<Format>,
+    /// Believe consolidated metadata.
+    pub use_consolidated: bool,
+    /// Memory a read may use beyond its answer.
+    pub memory: usize,
+    /// How to reach the store.
+    pub store: StoreOptions,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Tolerant,
+            format: None,
+            use_consolidated: true,
+            memory: DEFAULT_MEMORY,
+            store: StoreOptions::default(),
+        }
+    }
+}
+
+/// An opened Zarr: a store, and what is known of the nodes in it.
+#[derive(Debug)]
+pub struct Zarr {
+    store: SharedStore,
+    options: OpenOptions,
+    root: Option<Node>,
+    /// Documents of nodes below the root, by path, if the root carries them.
+    consolidated: Option<BTreeMap<String, Documents>>,
+}
+
+/// A node: a group or an array, with where it is.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its path without a leading slash; `""` for the root.
+    pub path: String,
+    /// Its metadata.
+    pub meta: NodeMeta,
+    /// What was irregular about them.
+    pub findings: Vec<Finding>,
+}
+
+impl Node {
+    /// The last part of its path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// The documents of one node.
+#[derive(Debug, Clone)]
+enum Documents {
+    /// `zarr.json`
+    V3(Arc<Json>),
+    /// `.zarray`, `.zgroup`, `.zattrs`
+    V2 { array: Option<Arc<Json>>, group: Option<Arc<Json>>, attributes: Option<Arc<Json>> },
+}
+
+impl Zarr {
+    /// Opens the hierarchy in `store`.
+    ///
+    /// A root without metadata is not an error yet: nodes may still be found below it by their path.
+    pub async fn from_store(store: SharedStore, options: OpenOptions) -> Result<Self> {
+        let mut zarr = Self { store, options, root: None, consolidated: None };
+        if zarr.options.format != Some(Format::V2)
+            && let Some(mut node) = zarr.fetch_v3("").await?
+        {
+            if let NodeMeta::Group(GroupMeta { consolidated, .. }) = &mut node.meta
+                && zarr.options.use_consolidated
+            {
+                zarr.consolidated = consolidated.take().map(flatten);
+            }
+            zarr.root = Some(node);
+            return Ok(zarr);
+        }
+        if zarr.options.format != Some(Format::V3) {
+            if zarr.options.use_consolidated {
+                zarr.consolidated = zarr.fetch_zmetadata().await?;
+            }
+            zarr.root = match zarr.consolidated.as_ref().and_then(|c| c.get("")) {
+                Some(documents) => Some(zarr.interpret("", documents.clone())?),
+                None => zarr.fetch_v2("").await?,
+            };
+        }
+        Ok(zarr)
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &SharedStore {
+        &self.store
+    }
+
+    /// How it was opened.
+    #[must_use]
+    pub fn options(&self) -> &OpenOptions {
+        &self.options
+    }
+
+    /// Whether the root carries the metadata of the nodes below it.
+    #[must_use]
+    pub fn is_consolidated(&self) -> bool {
+        self.consolidated.is_some()
+    }
+
+    /// The node at `path`.
+    pub async fn node(&self, path: &str) -> Result<Node> {
+        let path = normal(path)?;
+        match self.find(&path).await? {
+            Some(node) => Ok(node),
+            None => Err(self.absent(&path).await),
+        }
+    }
+
+    /// The array at `path`. If there is a group, the error says which arrays it holds.
+    pub async fn array(&self, path: &str) -> Result<Array> {
+        let node = self.node(path).await?;
+        match node.meta {
+            NodeMeta::Array(meta) => {
+                let Node { path, findings, .. } = node;
+                Array::new(self.store.clone(), &path, meta, self.options.mode, findings, self.options.memory)
+            }
+            NodeMeta::Group(_) => {
+                let what = match self.children(&node.path).await {
+                    Ok(children) => describe(&children),
+                    Err(_) => "a group (its members cannot be listed here)".to_owned(),
+                };
+                Err(Error::not_found(format!("this is {what}; name an array"))
+                    .with_node(shown(&node.path))
+                    .with_store(&self.store))
+            }
+        }
+    }
+
+    /// The nodes directly below the group at `path`, sorted by name.
+    pub async fn children(&self, path: &str) -> Result<Vec<Node>> {
+        let path = normal(path)?;
+        if let Some(known) = &self.consolidated {
+            let below: Vec<_> = known
+                .iter()
+                .filter(|(p, _)| !p.is_empty() && parent(p) == path)
+                .map(|(p, d)| (p.clone(), d.clone()))
+                .collect();
+            return below.into_iter().map(|(p, d)| self.interpret(&p, d)).collect();
+        }
+        let listing = self.store.list(&path).await?;
+        let names = listing.prefixes.into_iter().filter(|n| !n.starts_with('.') && !n.starts_with("__"));
+        let found: Vec<Option<Node>> = stream::iter(names.map(|n| join(&path, &n)))
+            .map(|p| async move { self.find(&p).await })
+            .buffered(DOCUMENTS_IN_FLIGHT)
+            .try_collect()
+            .await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// The node at `path` and all below it, sorted by path. Chunk keys are never walked.
+    pub async fn walk(&self, path: &str) -> Result<Vec<Node>> {
+        let path = normal(path)?;
+        let top = self.node(&path).await?;
+        if let Some(known) = &self.consolidated {
+            let start = if path.is_empty() { String::new() } else { format!("{path}/") };
+            let below = known.iter().filter(|(p, _)| !p.is_empty() && **p != path && p.starts_with(&start));
+            let mut nodes = vec![top];
+            for (p, d) in below {
+                nodes.push(self.interpret(p, d.clone())?);
+            }
+            return Ok(nodes);
+        }
+        let mut nodes = vec![top];
+        let mut open: Vec<String> = groups(&nodes);
+        while !open.is_empty() {
+            let found: Vec<Vec<Node>> = stream::iter(open)
+                .map(|p| async move { self.children(&p).await })
+                .buffered(DOCUMENTS_IN_FLIGHT)
+                .try_collect()
+                .await?;
+            let found: Vec<Node> = found.into_iter().flatten().collect();
+            open = groups(&found);
+            nodes.extend(found);
+        }
+        nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
+        Ok(nodes)
+    }
+
+    /// The node at the normal path `path`, read from its own documents whatever the consolidated ones say.
+    pub async fn direct_node(&self, path: &str) -> Result<Option<Node>> {
+        if self.options.format != Some(Format::V2)
+            && let Some(node) = self.fetch_v3(path).await?
+        {
+            return Ok(Some(node));
+        }
+        if self.options.format == Some(Format::V3) { Ok(None) } else { self.fetch_v2(path).await }
+    }
+
+    async fn find(&self, path: &str) -> Result<Option<Node>> {
+        if path.is_empty() {
+            return Ok(self.root.clone());
+        }
+        if let Some(known) = &self.consolidated {
+            return match known.get(path) {
+                Some(documents) => self.interpret(path, documents.clone()).map(Some),
+                // Stale metadata are no reason to deny what is there.
+                None => self.direct_node(path).await,
+            };
+        }
+        match self.root.as_ref().map(|r| r.meta.format()) {
+            Some(Format::V3) => self.fetch_v3(path).await,
+            Some(Format::V2) => self.fetch_v2(path).await,
+            None => self.direct_node(path).await,
+        }
+    }
+
+    async fn absent(&self, path: &str) -> Error {
+        let what = if path.is_empty() {
+            match self.store.list("").await {
+                Ok(l) if l.objects.is_empty() && l.prefixes.is_empty() => "there is nothing here".to_owned(),
+                Ok(l) => {
+                    let names: Vec<String> =
+                        l.prefixes.iter().map(|p| format!("{p}/")).chain(l.objects).take(8).collect();
+                    format!("no Zarr metadata here; there is {}", names.join(", "))
+                }
+                Err(_) => "no zarr.json, .zmetadata, .zarray or .zgroup here".to_owned(),
+            }
+        } else {
+            let siblings = self.children(parent(path)).await.unwrap_or_default();
+            if siblings.is_empty() {
+                "there is no such node".to_owned()
+            } else {
+                format!("there is no such node; beside it there is {}", describe(&siblings))
+            }
+        };
+        Error::not_found(what).with_node(shown(path)).with_store(&self.store)
+    }
+
+    async fn document(&self, key: &str, f: &mut Findings) -> Result<Option<Json>> {
+        match self.store.get(key, None).await? {
+            None => Ok(None),
+            Some(bytes) => meta::parse(&bytes, f).map(Some).map_err(|e| e.with_key(key)),
+        }
+    }
+
+    async fn fetch_v3(&self, path: &str) -> Result<Option<Node>> {
+        let mut f = Findings::new(self.options.mode, shown(path));
+        let key = join(path, "zarr.json");
+        let document = self.document(&key, &mut f).await.map_err(|e| self.placed(e, path))?;
+        let Some(document) = document else { return Ok(None) };
+        let meta = v3::node(document, &mut f).map_err(|e| self.placed(e.with_key(&key), path))?;
+        Ok(Some(Node { path: path.to_owned(), meta, findings: f.into_list() }))
+    }
+
+    async fn fetch_v2(&self, path: &str) -> Result<Option<Node>> {
+        let fetch = async |name: &str| {
+            let mut f = Findings::new(self.options.mode, shown(path));
+            let document =
+                self.document(&join(path, name), &mut f).await.map_err(|e| self.placed(e, path))?;
+            Ok::<_, Error>((document, f.into_list()))
+        };
+        let (array, group, attributes) =
+            futures::try_join!(fetch(".zarray"), fetch(".zgroup"), fetch(".zattrs"))?;
+        if array.0.is_none() && group.0.is_none() {
+            return Ok(None);
+        }
+        let odd = [array.1, group.1, attributes.1].concat();
+        let documents = Documents::V2 {
+            array: array.0.map(Arc::new),
+            group: group.0.map(Arc::new),
+            attributes: attributes.0.map(Arc::new),
+        };
+        let mut node = self.interpret(path, documents)?;
+        node.findings.extend(odd);
+        Ok(Some(node))
+    }
+
+    /// `.zmetadata`: the documents of all nodes.
+    async fn fetch_zmetadata(&self) -> Result<Option<BTreeMap<String, Documents>>> {
+        let mut f = Findings::new(self.options.mode, "/");
+        let Some(document) = self.document(".zmetadata", &mut f).await.map_err(|e| self.placed(e, ""))?
+        else {
+            return Ok(None);
+        };
+        let members = match document {
+            Json::Object(members) => members.into_iter().find(|(n, _)| n == "metadata").map(|(_, v)| v),
+            _ => None,
+        };
+        let Some(Json::Object(entries)) = members else {
+            return Err(
+                self.placed(Error::invalid("\"metadata\" must be an object").with_key(".zmetadata"), "")
+            );
+        };
+        let mut nodes: BTreeMap<String, Documents> = BTreeMap::new();
+        for (key, value) in entries {
+            let (path, name) = key.rsplit_once('/').unwrap_or(("", &key));
+            let Ok(path) = normal(path) else { continue };
+            let empty = Documents::V2 { array: None, group: None, attributes: None };
+            if let Documents::V2 { array, group, attributes } = nodes.entry(path).or_insert(empty) {
+                match name {
+                    ".zarray" => *array = Some(Arc::new(value)),
+                    ".zgroup" => *group = Some(Arc::new(value)),
+                    ".zattrs" => *attributes = Some(Arc::new(value)),
+                    _ => {}
+                }
+            }
+        }
+        nodes.retain(|_, d| !matches!(d, Documents::V2 { array: None, group: None, .. }));
+        Ok(Some(nodes))
+    }
+
+    fn interpret(&self, path: &str, documents: Documents) -> Result<Node> {
+        let mut f = Findings::new(self.options.mode, shown(path));
+        let meta = match documents {
+            Documents::V3(document) => v3::shared(document, &mut f),
+            Documents::V2 { array: Some(a), attributes, .. } => {
+                v2::array(a, attributes.map(Arc::unwrap_or_clone), &mut f)
+                    .map(NodeMeta::Array)
+                    .map_err(|e| e.with_key(join(path, ".zarray")))
+            }
+            Documents::V2 { group, attributes, .. } => v2::group(
+                group.unwrap_or_else(|| Arc::new(Json::object())),
+                attributes.map(Arc::unwrap_or_clone),
+                &mut f,
+            )
+            .map(NodeMeta::Group)
+            .map_err(|e| e.with_key(join(path, ".zgroup"))),
+        };
+        let meta = meta.map_err(|e| self.placed(e, path))?;
+        Ok(Node { path: path.to_owned(), meta, findings: f.into_list() })
+    }
+
+    fn placed(&self, e: Error, path: &str) -> Error {
+        e.with_node(shown(path)).with_store(&self.store)
+    }
+}
+
+/// V3's inline documents by path.
+fn flatten(documents: Vec<(String, Arc<Json>)>) -> BTreeMap<String, Documents> {
+    documents
+        .into_iter()
+        .filter_map(|(path, document)| Some((normal(&path).ok()?, Documents::V3(document))))
+        .collect()
+}
+
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(p, _)| p)
+}
+
+fn groups(nodes: &[Node]) -> Vec<String> {
+    nodes.iter().filter(|n| matches!(n.meta, NodeMeta::Group(_))).map(|n| n.path.clone()).collect()
+}
+
+/// "a group with arrays a, b and groups c".
+fn describe(children: &[Node]) -> String {
+    let names = |kind: &str| -> BTreeSet<&str> {
+        children.iter().filter(|c| c.meta.kind() == kind).map(Node::name).collect()
+    };
+    let list = |names: BTreeSet<&str>| {
+        let n = names.len();
+        let mut text = names.into_iter().take(12).collect::<Vec<_>>().join(", ");
+        if n > 12 {
+            text.push_str(&format!(", … ({n} in all)"));
+        }
+        text
+    };
+    let (arrays, groups) = (names("array"), names("group"));
+    match (arrays.is_empty(), groups.is_empty()) {
+        (true, true) => "an empty group".to_owned(),
+        (false, true) => format!("a group with arrays {}", list(arrays)),
+        (true, false) => format!("a group with groups {}", list(groups)),
+        (false, false) => format!("a group with arrays {} and groups {}", list(arrays), list(groups)),
+    }
+}

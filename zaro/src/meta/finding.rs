@@ -1,0 +1,113 @@
+//! What is wrong with a document: found by the tolerant reader, fatal to the strict one.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// How metadata are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Read what the world contains, and note each deviation.
+    #[default]
+    Tolerant,
+    /// Hold to the letter of the specification: the first deviation is an error.
+    Strict,
+}
+
+/// How grave a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Breaks a rule, but can be read without doubt about its meaning.
+    Warning,
+    /// Breaks a rule in a way that makes the node unreadable, or its content doubtful.
+    Error,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// One broken rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's stable name, such as `v3/fill-value`.
+    pub rule: &'static str,
+    /// How grave it is.
+    pub level: Level,
+    /// The node's path, such as `/a/b`.
+    pub node: String,
+    /// Where in the document, such as `codecs[0].configuration.level`.
+    pub field: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.level, self.node)?;
+        if !self.field.is_empty() {
+            write!(f, " {}", self.field)?;
+        }
+        write!(f, ": {} [{}]", self.message, self.rule)
+    }
+}
+
+/// The findings of one reading.
+#[derive(Debug, Clone, Default)]
+pub struct Findings {
+    mode: Mode,
+    node: String,
+    list: Vec<Finding>,
+}
+
+impl Findings {
+    /// For reading the document of `node` in `mode`.
+    pub fn new(mode: Mode, node: impl Into<String>) -> Self {
+        Self { mode, node: node.into(), list: Vec::new() }
+    }
+
+    /// How strictly to read.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Whether to hold to the letter.
+    #[must_use]
+    pub fn strict(&self) -> bool {
+        self.mode == Mode::Strict
+    }
+
+    /// Notes a deviation from `rule` at `field`, or fails if the reading is strict.
+    pub fn deviation(&mut self, rule: &'static str, field: &str, message: impl Into<String>) -> Result<()> {
+        let message = message.into();
+        if self.strict() {
+            return Err(Error::invalid(message).with_field(field));
+        }
+        self.list.push(Finding {
+            rule,
+            level: Level::Warning,
+            node: self.node.clone(),
+            field: field.to_owned(),
+            message,
+        });
+        Ok(())
+    }
+
+    /// The findings so far.
+    #[must_use]
+    pub fn list(&self) -> &[Finding] {
+        &self.list
+    }
+
+    /// The findings, taken out.
+    #[must_use]
+    pub fn into_list(self) -> Vec<Finding> {
+        self.list
+    }
+}

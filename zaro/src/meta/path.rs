@@ -1,0 +1,51 @@
+//! Node paths and the keys they stand for.
+
+use crate::error::{Error, Result};
+
+/// The key form of a node path: `/a/b/`, `a//b` and `a/b` are all `a/b`; the root is `""`.
+///
+/// Back-slashes count as slashes, as in V2; `.` and `..` are refused.
+pub fn normal(path: &str) -> Result<String> {
+    let mut parts = Vec::new();
+    for part in path.split(['/', '\\']).filter(|p| !p.is_empty()) {
+        if part == "." || part == ".." {
+            return Err(Error::usage(format!("{path:?} is not a node path: it contains {part:?}")));
+        }
+        parts.push(part);
+    }
+    Ok(parts.join("/"))
+}
+
+/// `key` below the node whose key form is `node`.
+#[must_use]
+pub fn join(node: &str, key: &str) -> String {
+    if node.is_empty() {
+        key.to_owned()
+    } else if key.is_empty() {
+        node.to_owned()
+    } else {
+        format!("{node}/{key}")
+    }
+}
+
+/// A node's path as people write it: with a slash in front.
+#[must_use]
+pub fn shown(node: &str) -> String {
+    format!("/{node}")
+}
+
+/// Why `name` cannot be the name of a V3 node, if so.
+#[must_use]
+pub fn name_fault(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        Some("a node name must not be empty")
+    } else if name.bytes().all(|b| b == b'.') {
+        Some("a node name must not consist of periods alone")
+    } else if name.starts_with("__") {
+        Some("a node name must not begin with two underscores")
+    } else if name == "zarr.json" {
+        Some("zarr.json is not a node name")
+    } else {
+        None
+    }
+}
