@@ -93,6 +93,33 @@ async fn web_servers() {
 }
 
 #[tokio::test]
+async fn over_tls() {
+    let (Some(www), Some(host)) = (server("ZARO_TEST_WWW"), server("ZARO_TEST_HTTPS")) else { return };
+    let (dir, objects) = publish(&www);
+    let plain = StoreOptions::default();
+    let store = open_store(&format!("{host}/{}/store", name(&dir)), &plain).await.unwrap();
+    store_suite_listing(&*store, &objects, Lists::NotHidden).await;
+    // From https to http only if that is allowed.
+    let down = format!("{host}/to-http/{}/store", name(&dir));
+    let store = open_store(&down, &plain).await.unwrap();
+    assert_eq!(store.get("zarr.json", None).await.unwrap_err().kind(), ErrorKind::NotPermitted);
+    let store = open_store(&down, &options(&[("allow_http", "true")])).await.unwrap();
+    assert!(store.get("zarr.json", None).await.unwrap().is_some());
+    // Nobody we trust vouches for the name `localhost`.
+    let other = host.replace("127.0.0.1", "localhost");
+    let log = Arc::new(RequestLog::new());
+    let mut logged = plain.clone();
+    logged.log = Some(Arc::clone(&log));
+    let error = open_store(&other, &logged).await.unwrap().get("zarr.json", None).await.unwrap_err();
+    assert!(error.to_string().contains("certificate is not trusted"), "{error}");
+    logged.endpoint = Some(other);
+    let error = open_store("s3://b/k", &logged).await.unwrap().get("zarr.json", None).await.unwrap_err();
+    assert!(error.to_string().contains("certificate is not trusted"), "{error}");
+    assert_eq!(log.requests(), 2, "asking again would not help");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[tokio::test]
 async fn a_folder_called_like_an_archive_is_a_folder() {
     let (Some(www), Some(host)) = (server("ZARO_TEST_WWW"), server("ZARO_TEST_NGINX_HTML")) else { return };
     let (dir, objects) = publish(&www);

@@ -74,8 +74,23 @@ pub(super) fn headers(options: &StoreOptions) -> Result<HeaderMap> {
     Ok(map)
 }
 
+/// Whether a connection failed over a certificate, which no second try mends.
+pub(super) fn untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut at = Some(error);
+    while let Some(cause) = at {
+        if cause.to_string().contains("invalid peer certificate") {
+            return true;
+        }
+        at = cause.source();
+    }
+    false
+}
+
 /// A fault of the network as our error.
 fn network(e: reqwest::Error) -> Error {
+    if untrusted(&e) {
+        return Error::io("the server's certificate is not trusted").with_source(e.without_url());
+    }
     let what = if e.is_timeout() {
         "the server took too long to answer"
     } else if e.is_connect() {
