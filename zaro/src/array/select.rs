@@ -307,6 +307,7 @@ pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {
 }
 
 #[cfg(test)]
+#[allow(clippy::as_conversions, reason = "small numbers of the tests' own")]
 mod tests {
     use super::*;
 
