@@ -22,6 +22,7 @@ pub struct Probe {
     lists: AtomicUsize,
     rule: Option<Rule>,
     delay: Duration,
+    slow: Option<(&'static str, Duration)>,
     unlisted: bool,
     held: Arc<Held>,
 }
@@ -58,6 +59,11 @@ impl Probe {
         Self { delay, ..self }
     }
 
+    /// Requests for keys that contain `part` wait.
+    pub fn slow(self, part: &'static str, delay: Duration) -> Self {
+        Self { slow: Some((part, delay)), ..self }
+    }
+
     /// Requests for which `rule` has an error fail with it.
     pub fn rule(self, rule: impl Fn(&str) -> Option<Error> + Send + Sync + 'static) -> Self {
         Self { rule: Some(Box::new(rule)), ..self }
@@ -91,6 +97,11 @@ impl Probe {
     async fn pass(&self, key: &str) -> Result<()> {
         if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;
+        }
+        if let Some((part, delay)) = self.slow
+            && key.contains(part)
+        {
+            tokio::time::sleep(delay).await;
         }
         match self.rule.as_ref().and_then(|rule| rule(key)) {
             Some(e) => Err(e.with_key(key).with_store(self)),
