@@ -1,2 +1,140 @@
-//! The `zaro` command.
-fn main() {}
+//! The `zaro` command: open any Zarr, wherever it lives; look at it, read it, check it.
+//!
+//! Data go to standard output, everything else to standard error. Exit codes are those of
+//! [`zaro::ErrorKind::exit_code`], and 1 for findings of `zaro validate`.
+
+mod args;
+mod block;
+mod calendar;
+mod cf;
+mod colormap;
+mod completions;
+mod conformance;
+mod format;
+mod info;
+mod list;
+mod man;
+mod meta;
+mod model;
+mod number;
+mod ome;
+mod output;
+mod paint;
+mod progress;
+mod read;
+mod select;
+mod stale;
+mod validate;
+mod value;
+mod view;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use zaro::{Error, Result};
+
+use crate::args::Common;
+use crate::paint::{Paint, plain};
+
+const EXAMPLES: &str = "\
+Examples:
+  What is in here?
+      zaro info data.zarr
+  Look at an array, then at a picture of a slice of it:
+      zaro read data.zarr temperature
+      zaro read data.zarr temperature --select '0,:,:' -o map.png
+  A public bucket, a web server, a ZIP archive:
+      zaro info s3://bucket/data.zarr --anonymous
+      zaro info https://example.org/data.zarr
+      zaro list archive.zarr.zip -r
+  Is it sound?
+      zaro validate data.zarr
+
+Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 invalid data, 5 unsupported,
+6 input/output or network, 7 not permitted.";
+
+/// Open any Zarr, wherever it lives: look at it, read it, check it
+#[derive(Debug, Parser)]
+#[command(name = "zaro", version, after_help = EXAMPLES, arg_required_else_help = true, subcommand_negates_reqs = true)]
+struct Cli {
+    /// The public conformance contract: print the array in this folder, one element a line
+    #[arg(long = "array_path", value_name = "DIR", hide = true)]
+    array_path: Option<String>,
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Info(info::Info),
+    List(list::List),
+    Meta(meta::Meta),
+    Read(Box<read::Read>),
+    Validate(validate::Validate),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match run(&cli) {
+        Ok(code) => code,
+        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            let paint = Paint::stderr(cli.common.color);
+            let _ = writeln!(std::io::stderr(), "zaro: {} {}", paint.red("error:"), plain(&e.to_string()));
+            ExitCode::from(e.kind().exit_code())
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<ExitCode> {
+    cli.common.apply_threads();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(dispatch(cli));
+    // A request that nobody waits for any more is no reason to stay.
+    runtime.shutdown_background();
+    done
+}
+
+async fn dispatch(cli: &Cli) -> Result<ExitCode> {
+    let common = &cli.common;
+    match (&cli.command, &cli.array_path) {
+        (Some(Command::Info(c)), _) => c.run(common).await?,
+        (Some(Command::List(c)), _) => c.run(common).await?,
+        (Some(Command::Meta(c)), _) => c.run(common).await?,
+        (Some(Command::Read(c)), _) => c.run(common).await?,
+        (Some(Command::Validate(c)), _) => return c.run(common).await,
+        (Some(Command::Completions(c)), _) => c.run()?,
+        (Some(Command::Man(c)), _) => c.run()?,
+        (None, Some(path)) => conformance::run(path, common).await?,
+        (None, None) => return Err(Error::usage("no command given; see zaro --help")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the reader of our output went away, which is no fault (`zaro list … | head`).
+fn is_broken_pipe(e: &Error) -> bool {
+    let source = std::error::Error::source(e);
+    source.and_then(|s| s.downcast_ref::<std::io::Error>()).is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -11,10 +11,12 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
+pub mod base64;
 mod bitround;
 pub mod blosc;
 mod bool_bits;
 pub mod bytes;
+pub mod bz2;
 pub mod cast_value;
 pub mod categorize;
 pub mod chain;
@@ -27,7 +29,11 @@ mod fletcher32;
 pub mod gzip;
 mod inflate;
 mod jenkins;
+pub mod lz4;
 mod lz4_block;
+pub mod lzf;
+pub mod lzma;
+pub mod lzw;
 pub mod n5_default;
 mod number;
 pub mod objects;
@@ -39,8 +45,11 @@ pub mod registry;
 pub mod reshape;
 pub mod scale_offset;
 pub mod shard;
+pub mod shuffle;
 #[cfg(test)]
 mod testing;
+pub mod tiff_packbits;
+pub mod tiff_predictor;
 pub mod transpose;
 pub mod vlen;
 pub mod zfp;

@@ -3,6 +3,9 @@
 //! A page counts as an index only if it says so ("Index of …", "Directory listing for …") or is a JSON list of
 //! entries. Of its links only those count that lead one step down from the page itself; sort links, the parent
 //! and links elsewhere fall away.
+//!
+//! nginx and Apache leave out names that begin with a dot, so a listing may lack `.zarray` and its like though they
+//! can be read.
 
 use url::Url;
 

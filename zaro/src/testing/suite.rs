@@ -54,22 +54,38 @@ pub fn sample_objects(both: bool) -> Vec<(String, Vec<u8>)> {
 /// # Panics
 /// If the store does anything else than the trait promises.
 pub async fn store_suite<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)]) {
-    reads(store, expected).await;
-    listings(store, expected).await;
-    direct(store, expected);
+    store_suite_listing(store, expected, Lists::All).await;
 }
 
-/// The same for a store that cannot list, and must say so.
+/// What of its objects a store can list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lists {
+    /// All.
+    All,
+    /// All but names that begin with a dot, as the index pages of nginx do.
+    NotHidden,
+    /// None, and says that it cannot.
+    Nothing,
+}
+
+/// The same for a store that lists only what `lists` says.
 ///
 /// # Panics
 /// If the store does anything else than the trait promises.
-pub async fn store_suite_unlisted<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)]) {
+pub async fn store_suite_listing<K: AsRef<str>, V: AsRef<[u8]>>(
+    store: &dyn Store,
+    expected: &[(K, V)],
+    lists: Lists,
+) {
     reads(store, expected).await;
+    direct(store, expected);
+    if lists != Lists::Nothing {
+        return listings(store, expected, lists == Lists::NotHidden).await;
+    }
     for prefix in ["", "a", "nothing/here"] {
         let kind = store.list(prefix).await.map_err(|e| e.kind());
         assert_eq!(kind, Err(ErrorKind::Unsupported), "{store}: list {prefix:?}");
     }
-    direct(store, expected);
 }
 
 /// The ranges tried on an object of `n` bytes; those that do not fit are errors.
@@ -176,7 +192,7 @@ async fn reads<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K,
     }
 }
 
-async fn listings<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)]) {
+async fn listings<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)], hide: bool) {
     let mut folders = BTreeSet::from([String::new(), "absent".to_owned(), "absent/deep er".to_owned()]);
     for (key, _) in expected {
         let mut folder = key.as_ref();
@@ -192,6 +208,7 @@ async fn listings<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[
         for rest in expected.iter().filter_map(|(k, _)| k.as_ref().strip_prefix(&start)) {
             match rest.split_once('/') {
                 Some((name, _)) => prefixes.insert(name.to_owned()),
+                None if hide && rest.starts_with('.') => false,
                 None => objects.insert(rest.to_owned()),
             };
         }

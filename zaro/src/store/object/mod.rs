@@ -22,9 +22,9 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
 
-use self::transport::{Reply, network_fault, reply_of};
+use self::transport::{network_fault, reply_of};
 use super::fault::{transient, transient_because};
-use super::http::refusal;
+use super::http::{refusal, untrusted};
 use super::options::StoreOptions;
 use super::{ByteRange, Listing, Store, check_key, check_prefix};
 use crate::error::{Error, Result};
@@ -156,31 +156,35 @@ impl CloudStore {
 
     /// What an error means: `None` for a key that is not there.
     fn sort<T>(&self, error: &object_store::Error) -> Result<Option<T>> {
-        use object_store::Error as E;
-        let text = error.to_string();
-        let code = between(&text, "<Code>", "</Code>");
-        match error {
-            E::NotFound { .. } => match code {
-                Some(c @ ("NoSuchBucket" | "ContainerNotFound")) => {
-                    Err(Error::not_found(format!("the bucket or container does not exist ({c})")))
+        let Some(reply) = reply_of(error) else {
+            return Err(match (network_fault(error), error) {
+                (Some(_), e) if untrusted(e) => {
+                    Error::io("the server's certificate is not trusted").with_source(deepest(e))
                 }
-                _ => Ok(None),
-            },
-            E::PermissionDenied { .. } if self.missing_403 => Ok(None),
-            E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
-                let status = if matches!(error, E::PermissionDenied { .. }) { 403 } else { 401 };
-                let e = refusal(status, self.signed);
-                Err(match code {
-                    Some(code) => e.within(code),
-                    None => e,
-                })
+                (Some(what), _) => transient_because(what, None, Some(deepest(error).into())),
+                (
+                    None,
+                    object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. },
+                ) => Error::unsupported(error.to_string()),
+                (None, _) => Error::io(error.to_string()),
+            });
+        };
+        let code = reply.code.as_deref();
+        let with_code = |e: Error| match code {
+            Some(code) => e.within(code),
+            None => e,
+        };
+        match reply.status {
+            404 if matches!(code, Some("NoSuchBucket" | "ContainerNotFound")) => {
+                Err(with_code(Error::not_found("the bucket or container does not exist")))
             }
-            E::NotSupported { .. } | E::NotImplemented { .. } => Err(Error::unsupported(text)),
-            _ => Err(match (reply_of(error), network_fault(error)) {
-                (Some(reply), _) => failure(reply),
-                (None, Some(what)) => transient_because(what, None, Some(deepest(error).into())),
-                (None, None) => Error::io(text),
-            }),
+            404 => Ok(None),
+            403 if self.missing_403 => Ok(None),
+            status @ (401 | 403) => Err(with_code(refusal(status, self.signed))),
+            status if reply.transient => {
+                Err(with_code(transient_because(format!("the server answered {status}"), reply.after, None)))
+            }
+            status => Err(with_code(Error::io(format!("the server answered {status}")))),
         }
     }
 
@@ -289,14 +293,12 @@ impl CloudStore {
         });
         let found = match listed.await {
             Ok(found) => found,
-            // Said of a bucket: a prefix is never missing.
-            Err(object_store::Error::NotFound { .. }) => {
-                return Err(Error::not_found("the bucket or container does not exist"));
-            }
             Err(e) => {
                 return Err(match self.sort::<()>(&e) {
                     Err(e) => e,
-                    Ok(_) => refusal(403, self.signed).within("listing"),
+                    // A prefix is never missing, so the bucket is, or listing is refused.
+                    Ok(_) if reply_of(&e).is_some_and(|r| r.status == 403) => refusal(403, self.signed),
+                    Ok(_) => Error::not_found("the bucket or container does not exist"),
                 });
             }
         };
@@ -319,14 +321,6 @@ impl CloudStore {
         }
         Ok(out)
     }
-}
-
-/// An error from a status that is neither "missing" nor a refusal.
-fn failure(reply: &Reply) -> Error {
-    let Reply { status, code, after, transient, .. } = reply;
-    let code = code.as_deref().map(|c| format!(" ({c})")).unwrap_or_default();
-    let message = format!("the server answered {status}{code}");
-    if *transient { transient_because(message, *after, None) } else { Error::io(message) }
 }
 
 /// What the innermost cause says: the layers above repeat it, with addresses that may be signed.
@@ -369,3 +363,6 @@ impl Store for CloudStore {
         self.names(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
     }
 }
+
+#[cfg(test)]
+mod tests;

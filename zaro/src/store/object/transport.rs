@@ -39,7 +39,7 @@ impl fmt::Display for Reply {
 
 impl StdError for Reply {}
 
-/// The server's reply behind an error, unless it is one `object_store` has a kind for (404, 401, 403 …).
+/// The server's reply behind an error.
 pub(super) fn reply_of(error: &object_store::Error) -> Option<&Reply> {
     causes(error).find_map(|c| c.downcast_ref::<Reply>())
 }
@@ -91,15 +91,8 @@ impl HttpService for Transport {
     async fn call(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
         let response = HttpService::call(&self.client, request).await?;
         let status = response.status();
-        // 404, 401 and the like have kinds of their own in `object_store`.
-        let known = [
-            StatusCode::NOT_FOUND,
-            StatusCode::NOT_MODIFIED,
-            StatusCode::UNAUTHORIZED,
-            StatusCode::FORBIDDEN,
-            StatusCode::CONFLICT,
-            StatusCode::PRECONDITION_FAILED,
-        ];
+        // Answers to conditions, for which `object_store` has kinds of its own.
+        let known = [StatusCode::NOT_MODIFIED, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED];
         if status.is_success() || known.contains(&status) {
             return Ok(response);
         }

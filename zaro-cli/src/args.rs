@@ -1,0 +1,165 @@
+//! Options that every command shares, and how a Zarr is opened with them.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use clap::Args;
+use zaro::meta::{Finding, Format, Mode};
+use zaro::store::options::StoreOptions;
+use zaro::store::wrap::log::RequestLog;
+use zaro::{OpenOptions, Result, Zarr};
+
+use crate::number;
+use crate::paint::{Color, Paint, plain};
+
+/// Where the Zarr is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Target {
+    /// A path, file://, s3://, gs://, az:// or http(s):// address; a .zip is opened in place
+    #[arg(value_name = "URI")]
+    pub(crate) uri: String,
+    /// The node inside it, such as group/array [default: the root]
+    #[arg(value_name = "PATH", default_value = "", hide_default_value = true)]
+    pub(crate) path: String,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// Never sign requests, even where credentials are found
+    #[arg(long, global = true, help_heading = "Store options")]
+    anonymous: bool,
+    /// The region of an S3 bucket [default: found out]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Store options")]
+    region: Option<String>,
+    /// Another server than the provider's own, such as http://localhost:9000
+    #[arg(long, global = true, value_name = "URL", help_heading = "Store options")]
+    endpoint: Option<String>,
+    /// The profile in ~/.aws to take keys and region from
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Store options")]
+    profile: Option<String>,
+    /// Agree to pay for requests to a requester-pays bucket
+    #[arg(long, global = true, help_heading = "Store options")]
+    request_payer: bool,
+    /// A header to send along, "Name: value"; may be repeated
+    #[arg(long, global = true, value_name = "HEADER", help_heading = "Store options")]
+    header: Vec<String>,
+    /// An option for addresses with a prefix only, such as s3://bucket:anonymous=true; may be repeated
+    #[arg(long, global = true, value_name = "PREFIX:KEY=VALUE", help_heading = "Store options")]
+    option: Vec<String>,
+
+    /// Hold to the letter of the specification: refuse what the world forgives
+    #[arg(long, global = true, help_heading = "Reading options")]
+    pub(crate) strict: bool,
+    /// Read as this version only, where both are present
+    #[arg(long, global = true, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3), help_heading = "Reading options")]
+    zarr_format: Option<u8>,
+    /// Ignore consolidated metadata, read each node's own
+    #[arg(long, global = true, help_heading = "Reading options")]
+    pub(crate) no_consolidated: bool,
+    /// How many threads decode [default: all cores]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reading options")]
+    threads: Option<u16>,
+    /// How much memory to use beyond small change; larger results are written piece by piece
+    #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = number::parse_bytes, help_heading = "Reading options")]
+    pub(crate) memory: usize,
+
+    /// Say what is being done, and every request made
+    #[arg(short, long, global = true, help_heading = "Output options")]
+    pub(crate) verbose: bool,
+    /// When to colour
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true, help_heading = "Output options")]
+    pub(crate) color: Color,
+    /// Show a progress bar at once [default: on a terminal, after a second]
+    #[arg(long, global = true, help_heading = "Output options")]
+    pub(crate) progress: bool,
+}
+
+impl Common {
+    /// How to reach the store.
+    fn store_options(&self) -> Result<StoreOptions> {
+        let mut store = StoreOptions::default();
+        store.anonymous = self.anonymous;
+        store.region.clone_from(&self.region);
+        store.endpoint.clone_from(&self.endpoint);
+        store.profile.clone_from(&self.profile);
+        store.request_payer = self.request_payer;
+        for header in &self.header {
+            store.add_header(header)?;
+        }
+        for option in &self.option {
+            store.add_override(option)?;
+        }
+        if self.verbose {
+            let paint = Paint::stderr(self.color);
+            store.log = Some(Arc::new(RequestLog::with_sink(move |request| {
+                let _ = writeln!(std::io::stderr(), "{}", paint.dim(&plain(&request.to_string())));
+            })));
+        }
+        Ok(store)
+    }
+
+    /// How to read what is there.
+    #[allow(clippy::needless_update, reason = "the library may get more options")]
+    fn open_options(&self) -> OpenOptions {
+        OpenOptions {
+            mode: if self.strict { Mode::Strict } else { Mode::Tolerant },
+            format: self.zarr_format.map(|n| if n == 2 { Format::V2 } else { Format::V3 }),
+            use_consolidated: !self.no_consolidated,
+            // One half for what the library has in flight, one for the piece that is being written.
+            memory: self.memory / 2,
+            ..OpenOptions::default()
+        }
+    }
+
+    /// Opens the Zarr at `uri`.
+    pub(crate) async fn open(&self, uri: &str) -> Result<Zarr> {
+        self.open_with(uri, self.open_options()).await
+    }
+
+    /// Opens the Zarr at `uri` with its metadata read tolerantly from their own documents, for `validate`.
+    pub(crate) async fn open_direct(&self, uri: &str) -> Result<Zarr> {
+        self.open_with(uri, OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options() }).await
+    }
+
+    async fn open_with(&self, uri: &str, options: OpenOptions) -> Result<Zarr> {
+        let store = zaro::open::open_store(uri, &self.store_options()?).await?;
+        Zarr::from_store(store, options).await
+    }
+
+    /// Sets the number of decoding threads; has to come before the first read.
+    pub(crate) fn apply_threads(&self) {
+        if let Some(n) = self.threads {
+            // Fails only if the pool exists already, and then a default is no harm.
+            let _ = rayon::ThreadPoolBuilder::new().num_threads(n.into()).build_global();
+        }
+    }
+
+    /// Tells of deviations that were read over.
+    pub(crate) fn warn_findings(&self, findings: &[Finding]) {
+        for finding in findings {
+            self.warn(&format!("{} [{}]", finding_text(finding), finding.rule));
+        }
+    }
+
+    /// A warning on standard error.
+    pub(crate) fn warn(&self, message: &str) {
+        let paint = Paint::stderr(self.color);
+        let _ = writeln!(std::io::stderr(), "zaro: {} {}", paint.yellow("warning:"), plain(message));
+    }
+
+    /// A note on standard error, with `--verbose` only.
+    pub(crate) fn note(&self, message: &str) {
+        if self.verbose {
+            let _ = writeln!(std::io::stderr(), "zaro: {}", plain(message));
+        }
+    }
+}
+
+fn finding_text(finding: &Finding) -> String {
+    if finding.field.is_empty() {
+        format!("{}: {}", finding.node, finding.message)
+    } else {
+        format!("{} {}: {}", finding.node, finding.field, finding.message)
+    }
+}

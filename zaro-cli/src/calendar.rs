@@ -1,0 +1,259 @@
+//! Calendars: days to dates and back, and ISO 8601 text.
+//!
+//! A day is counted from 1 January of the year 0 of its own calendar. Everything is exact in 128-bit integers, so no
+//! 64-bit time of any unit overflows.
+
+use zaro::meta::dtype::TimeUnit;
+
+/// The calendars of the CF conventions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Calendar {
+    /// Julian up to 4 October 1582, Gregorian from the next day, the 15th, on: CF's default.
+    Standard,
+    /// Gregorian, also before 1582.
+    ProlepticGregorian,
+    /// A leap year every fourth year.
+    Julian,
+    /// No leap years.
+    NoLeap,
+    /// Only leap years.
+    AllLeap,
+    /// Twelve months of 30 days.
+    Days360,
+}
+
+impl Calendar {
+    /// The calendar CF calls `name`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name.trim().to_ascii_lowercase().as_str() {
+            "standard" | "gregorian" => Self::Standard,
+            "proleptic_gregorian" => Self::ProlepticGregorian,
+            "julian" => Self::Julian,
+            "noleap" | "365_day" => Self::NoLeap,
+            "all_leap" | "366_day" => Self::AllLeap,
+            "360_day" => Self::Days360,
+            _ => return None,
+        })
+    }
+
+    fn days_before_year(self, year: i128) -> i128 {
+        let multiples = |n: i128| (year + n - 1).div_euclid(n);
+        match self {
+            Self::Standard | Self::ProlepticGregorian => {
+                365 * year + multiples(4) - multiples(100) + multiples(400)
+            }
+            Self::Julian => 365 * year + multiples(4),
+            Self::NoLeap => 365 * year,
+            Self::AllLeap => 366 * year,
+            Self::Days360 => 360 * year,
+        }
+    }
+
+    fn month_lengths(self, year: i128) -> [i128; 12] {
+        if self == Self::Days360 {
+            return [30; 12];
+        }
+        let february = self.days_before_year(year + 1) - self.days_before_year(year) - 337;
+        [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+    }
+
+    /// The number of a date's day; `None` for a date the calendar does not have.
+    pub(crate) fn day_of(self, year: i128, month: u32, day: u32) -> Option<i128> {
+        if self == Self::Standard {
+            return if (year, month, day) >= FIRST_GREGORIAN {
+                Self::ProlepticGregorian.day_of(year, month, day)
+            } else if (year, month, day) > LAST_JULIAN {
+                None
+            } else {
+                Some(Self::Julian.day_of(year, month, day)? + julian_shift()?)
+            };
+        }
+        let lengths = self.month_lengths(year);
+        let before = usize::try_from(month).ok()?.checked_sub(1)?;
+        let (day, length) = (i128::from(day), *lengths.get(before)?);
+        if day < 1 || day > length {
+            return None;
+        }
+        Some(self.days_before_year(year) + lengths.iter().take(before).sum::<i128>() + day - 1)
+    }
+
+    /// The date of a day: year, month, day.
+    pub(crate) fn date_of(self, day: i128) -> (i128, u32, u32) {
+        if self == Self::Standard {
+            let shift = julian_shift().unwrap_or_default();
+            let (y, m, d) = FIRST_GREGORIAN;
+            return match Self::ProlepticGregorian.day_of(y, m, d) {
+                Some(first) if day < first => Self::Julian.date_of(day - shift),
+                _ => Self::ProlepticGregorian.date_of(day),
+            };
+        }
+        // No year has 367 days, so these steps never pass the year sought, and shrink the distance a hundredfold.
+        let mut year = 0;
+        while self.days_before_year(year) > day {
+            year -= 1 + (self.days_before_year(year) - day) / 367;
+        }
+        while self.days_before_year(year + 1) <= day {
+            year += 1 + (day - self.days_before_year(year + 1)) / 367;
+        }
+        let mut rest = day - self.days_before_year(year);
+        let mut month = 1;
+        for length in self.month_lengths(year) {
+            if rest < length {
+                break;
+            }
+            rest -= length;
+            month += 1;
+        }
+        (year, month, u32::try_from(rest + 1).unwrap_or(1))
+    }
+}
+
+const FIRST_GREGORIAN: (i128, u32, u32) = (1582, 10, 15);
+const LAST_JULIAN: (i128, u32, u32) = (1582, 10, 4);
+
+/// How far Julian day numbers lie behind Gregorian ones.
+fn julian_shift() -> Option<i128> {
+    let (y, m, d) = FIRST_GREGORIAN;
+    let first = Calendar::ProlepticGregorian.day_of(y, m, d)?;
+    let (y, m, d) = LAST_JULIAN;
+    Some(first - 1 - Calendar::Julian.day_of(y, m, d)?)
+}
+
+/// 1 January 1970 in the Gregorian calendar.
+const EPOCH: i128 = 719_528;
+
+fn year_text(year: i128) -> String {
+    match year {
+        0..=9999 => format!("{year:04}"),
+        10_000.. => format!("+{year}"),
+        _ => format!("-{:04}", -year),
+    }
+}
+
+/// `2001-02-03`.
+pub(crate) fn date_text(calendar: Calendar, day: i128) -> String {
+    let (y, m, d) = calendar.date_of(day);
+    format!("{}-{m:02}-{d:02}", year_text(y))
+}
+
+/// `2001-02-03T04:05:06.5`: `ticks` since the beginning of day 0, of which a second has `10^digits`; `digits`
+/// decimals are shown, or as few as needed if `trim` is set.
+pub(crate) fn moment_text(calendar: Calendar, ticks: i128, digits: u32, trim: bool) -> String {
+    let per_second = 10i128.pow(digits);
+    let (second, fraction) = (ticks.div_euclid(per_second), ticks.rem_euclid(per_second));
+    let (day, second) = (second.div_euclid(86_400), second.rem_euclid(86_400));
+    let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
+    let mut out = format!("{}T{h:02}:{m:02}:{s:02}", date_text(calendar, day));
+    push_fraction(&mut out, fraction, digits, trim);
+    out
+}
+
+fn push_fraction(out: &mut String, fraction: i128, digits: u32, trim: bool) {
+    if digits == 0 || (trim && fraction == 0) {
+        return;
+    }
+    let width = usize::try_from(digits).unwrap_or(0);
+    let text = format!("{fraction:0width$}");
+    out.push('.');
+    out.push_str(if trim { text.trim_end_matches('0') } else { &text });
+}
+
+/// Decimals of a second in a unit below it.
+fn decimals(unit: TimeUnit) -> Option<u32> {
+    Some(match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+        TimeUnit::Picosecond => 12,
+        TimeUnit::Femtosecond => 15,
+        TimeUnit::Attosecond => 18,
+        _ => return None,
+    })
+}
+
+/// A datetime64 as ISO 8601, as precise as its unit; `None` for one without a unit.
+pub(crate) fn datetime64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
+    if value == i64::MIN {
+        return Some("NaT".into());
+    }
+    let calendar = Calendar::ProlepticGregorian;
+    let n = i128::from(value) * i128::from(scale);
+    Some(match unit {
+        TimeUnit::Generic => return None,
+        TimeUnit::Year => year_text(1970 + n),
+        TimeUnit::Month => format!("{}-{:02}", year_text(1970 + n.div_euclid(12)), n.rem_euclid(12) + 1),
+        TimeUnit::Week => date_text(calendar, EPOCH + n * 7),
+        TimeUnit::Day => date_text(calendar, EPOCH + n),
+        TimeUnit::Hour => {
+            format!("{}T{:02}", date_text(calendar, EPOCH + n.div_euclid(24)), n.rem_euclid(24))
+        }
+        TimeUnit::Minute => {
+            let (day, minute) = (n.div_euclid(1440), n.rem_euclid(1440));
+            format!("{}T{:02}:{:02}", date_text(calendar, EPOCH + day), minute / 60, minute % 60)
+        }
+        below => {
+            let digits = decimals(below)?;
+            moment_text(calendar, n + EPOCH * 86_400 * 10i128.pow(digits), digits, false)
+        }
+    })
+}
+
+/// A timedelta64 as an ISO 8601 duration in its own unit (`P3D`, `PT0.25S`); `None` for one without a unit.
+pub(crate) fn timedelta64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
+    if value == i64::MIN {
+        return Some("NaT".into());
+    }
+    let n = i128::from(value) * i128::from(scale);
+    let (sign, n) = (if n < 0 { "-" } else { "" }, n.abs());
+    Some(match unit {
+        TimeUnit::Generic => return None,
+        TimeUnit::Year => format!("{sign}P{n}Y"),
+        TimeUnit::Month => format!("{sign}P{n}M"),
+        TimeUnit::Week => format!("{sign}P{n}W"),
+        TimeUnit::Day => format!("{sign}P{n}D"),
+        TimeUnit::Hour => format!("{sign}PT{n}H"),
+        TimeUnit::Minute => format!("{sign}PT{n}M"),
+        below => {
+            let digits = decimals(below)?;
+            let per_second = 10i128.pow(digits);
+            let mut out = format!("{sign}PT{}", n / per_second);
+            push_fraction(&mut out, n % per_second, digits, true);
+            out.push('S');
+            out
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_survive_a_round_trip_in_every_calendar() {
+        use Calendar::*;
+        for calendar in [Standard, ProlepticGregorian, Julian, NoLeap, AllLeap, Days360] {
+            for day in (-900_000..1_200_000).step_by(37).chain([577_735, 577_736, 577_737, 577_738]) {
+                let (y, m, d) = calendar.date_of(day);
+                assert_eq!(calendar.day_of(y, m, d), Some(day), "{calendar:?} {y}-{m}-{d}");
+            }
+        }
+        assert_eq!(ProlepticGregorian.day_of(1970, 1, 1), Some(EPOCH));
+        assert_eq!(Standard.day_of(1582, 10, 4).map(|d| Standard.date_of(d + 1)), Some((1582, 10, 15)));
+        assert_eq!(Standard.day_of(1582, 10, 10), None);
+        assert_eq!(NoLeap.day_of(2000, 2, 29), None);
+        assert!(Days360.day_of(2001, 2, 30).is_some());
+    }
+
+    #[test]
+    fn numpy_times_read_as_numpy_prints_them() {
+        assert_eq!(datetime64(-1, TimeUnit::Nanosecond, 1).unwrap(), "1969-12-31T23:59:59.999999999");
+        assert_eq!(datetime64(11_016, TimeUnit::Day, 1).unwrap(), "2000-02-29");
+        assert_eq!(datetime64(-1, TimeUnit::Month, 1).unwrap(), "1969-12");
+        assert_eq!(datetime64(5, TimeUnit::Second, 25).unwrap(), "1970-01-01T00:02:05");
+        assert_eq!(datetime64(i64::MIN, TimeUnit::Day, 1).unwrap(), "NaT");
+        assert_eq!(datetime64(i64::MAX, TimeUnit::Second, 1).unwrap(), "+292277026596-12-04T15:30:07");
+        assert_eq!(timedelta64(-1500, TimeUnit::Millisecond, 1).unwrap(), "-PT1.5S");
+        assert_eq!(timedelta64(3, TimeUnit::Day, 2).unwrap(), "P6D");
+    }
+}

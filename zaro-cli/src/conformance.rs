@@ -1,0 +1,13 @@
+//! `zaro --array_path=DIR`: the contract of the public conformance suites.
+//!
+//! The whole array, one element a line, C order; exit code 0 if it could be read.
+
+use zaro::Result;
+
+use crate::args::Common;
+use crate::read::Read;
+
+/// Prints the array at `uri`.
+pub(crate) async fn run(uri: &str, common: &Common) -> Result<()> {
+    Read::print_lines(uri, common).await
+}

@@ -1,0 +1,239 @@
+//! `--format png`: a picture of two dimensions.
+//!
+//! Elements are averaged into the pixels as pieces come, so that a picture of any array takes only the memory of the
+//! picture. Numbers become colours through a [`Colormap`]; `uint8` with a last dimension of 3 or 4 is colour already.
+
+use std::io::Write;
+
+use zaro::meta::DataType;
+use zaro::{Error, Result, num};
+
+use super::{Layout, Sink};
+use crate::block::Block;
+use crate::colormap::Colormap;
+use crate::number;
+use crate::value;
+
+/// How a picture is drawn.
+#[derive(Debug, Clone)]
+pub(crate) struct Drawing {
+    /// Numbers to colours.
+    pub(crate) colormap: Colormap,
+    /// The numbers that get the first and the last colour.
+    pub(crate) range: Option<(f64, f64)>,
+    /// The most pixels along a side.
+    pub(crate) max_size: usize,
+    /// Numbers that are left transparent, besides NaN.
+    pub(crate) transparent: Vec<f64>,
+}
+
+/// Draws a picture.
+#[derive(Debug)]
+pub(crate) struct Png {
+    drawing: Drawing,
+    frame: Option<Frame>,
+    next: u64,
+}
+
+/// The picture while it grows.
+#[derive(Debug)]
+struct Frame {
+    rows: u64,
+    columns: u64,
+    height: usize,
+    width: usize,
+    /// Values an element has: 1, or 3 or 4 if it is a colour.
+    channels: usize,
+    is_bool: bool,
+    sums: Vec<f64>,
+    counts: Vec<u32>,
+}
+
+impl Png {
+    /// Draws as `drawing` says.
+    pub(crate) fn new(drawing: Drawing) -> Self {
+        Self { drawing, frame: None, next: 0 }
+    }
+}
+
+/// Rows, columns and channels of an answer that can be drawn.
+fn dimensions(layout: &Layout) -> Result<(u64, u64, usize)> {
+    let colour = match layout.shape.last() {
+        Some(3) if layout.data_type == DataType::UINT8 && layout.shape.len() > 2 => 3,
+        Some(4) if layout.data_type == DataType::UINT8 && layout.shape.len() > 2 => 4,
+        _ => 1,
+    };
+    let mut long: Vec<u64> = layout.shape.iter().copied().filter(|n| *n != 1).collect();
+    let mut channels = 1;
+    if colour > 1 && long.len() == 3 {
+        long.pop();
+        channels = colour;
+    }
+    // A single row or column is a picture too, if there are two dimensions.
+    if long.len() < 2 && layout.shape.len() >= 2 {
+        let n = layout.shape.len();
+        long = layout.shape.get(n - 2..).unwrap_or_default().to_vec();
+    }
+    match long.as_slice() {
+        [rows, columns] => Ok((*rows, *columns, channels)),
+        _ => Err(Error::usage(format!(
+            "a picture has two dimensions, this has {}: {}{}",
+            long.len(),
+            layout.shape_text(),
+            advice(layout)
+        ))),
+    }
+}
+
+/// Which selection would make two dimensions of this.
+fn advice(layout: &Layout) -> String {
+    let surplus = layout.shape.iter().filter(|n| **n != 1).count().saturating_sub(2);
+    if surplus == 0 {
+        return String::new();
+    }
+    let mut left = surplus;
+    let mut named = Vec::new();
+    let mut indexes = Vec::new();
+    for (i, n) in layout.shape.iter().enumerate() {
+        if *n != 1 && left > 0 {
+            left -= 1;
+            indexes.push("0".to_owned());
+            if let Some(Some(name)) = layout.names.get(i) {
+                named.push(format!("--sel {name}=0"));
+            }
+        } else {
+            indexes.push(":".to_owned());
+        }
+    }
+    if named.len() == surplus {
+        format!("; add {}", named.join(" "))
+    } else {
+        format!("; add --select '{}'", indexes.join(","))
+    }
+}
+
+impl Sink for Png {
+    fn begin(&mut self, layout: &Layout, _: &mut dyn Write) -> Result<()> {
+        if value::number(&layout.data_type, &[0; 8]).is_none() {
+            return Err(Error::usage(format!("elements of type {} cannot be drawn", layout.data_type)));
+        }
+        let (rows, columns, channels) = dimensions(layout)?;
+        if rows == 0 || columns == 0 {
+            return Err(Error::usage(format!("nothing to draw: the selection {} is empty", layout.shape_text())));
+        }
+        // Both sides shrink by the same factor, so that the picture keeps its proportions.
+        let factor = rows.max(columns).div_ceil(num::u64_of(self.drawing.max_size.max(1)));
+        let side = |n: u64| num::usize_of(n.div_ceil(factor));
+        let (height, width) = (side(rows)?, side(columns)?);
+        let pixels = height.saturating_mul(width).saturating_mul(channels);
+        self.frame = Some(Frame {
+            rows,
+            columns,
+            height,
+            width,
+            channels,
+            is_bool: layout.data_type == DataType::Bool,
+            sums: vec![0.0; pixels],
+            counts: vec![0; pixels],
+        });
+        Ok(())
+    }
+
+    fn block(&mut self, block: &Block, _: &mut dyn Write) -> Result<()> {
+        let Some(frame) = &mut self.frame else { return Ok(()) };
+        let channels = num::u64_of(frame.channels);
+        let (height, width) = (num::u64_of(frame.height), num::u64_of(frame.width));
+        let shrink = |n: u64, size: u64| n.div_ceil(size.max(1)).max(1);
+        let (by_row, by_column) = (shrink(frame.rows, height), shrink(frame.columns, width));
+        for item in block.items() {
+            let (place, channel) = (self.next / channels, self.next % channels);
+            self.next += 1;
+            let x = value::number(&block.data_type, item).unwrap_or(f64::NAN);
+            if !x.is_finite() || self.drawing.transparent.contains(&x) {
+                continue;
+            }
+            let (row, column) = (place / frame.columns / by_row, place % frame.columns / by_column);
+            let pixel = num::usize_of((row * width + column) * channels + channel)?;
+            if let (Some(sum), Some(count)) = (frame.sums.get_mut(pixel), frame.counts.get_mut(pixel)) {
+                *sum += x;
+                *count = count.saturating_add(1);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut dyn Write) -> Result<()> {
+        let Some(frame) = self.frame.take() else { return Ok(()) };
+        let means: Vec<Option<f64>> = frame
+            .sums
+            .iter()
+            .zip(&frame.counts)
+            .map(|(sum, count)| (*count > 0).then(|| sum / f64::from(*count)))
+            .collect();
+        let pixels = if frame.channels == 1 { self.colour(&frame, &means) } else { plain_colour(&frame, &means) };
+        encode(&frame, &pixels, out)
+    }
+}
+
+impl Png {
+    /// Pixels of numbers.
+    fn colour(&self, frame: &Frame, means: &[Option<f64>]) -> Vec<u8> {
+        let (low, high) = self.drawing.range.unwrap_or_else(|| range(frame, means));
+        let span = high - low;
+        let mut out = Vec::with_capacity(means.len() * 4);
+        for mean in means {
+            match mean {
+                Some(x) => {
+                    let at = if span > 0.0 { (x - low) / span } else { 0.5 };
+                    out.extend(self.drawing.colormap.color(at));
+                    out.push(255);
+                }
+                None => out.extend([0; 4]),
+            }
+        }
+        out
+    }
+}
+
+/// The numbers that get the first and the last colour: all but the extreme 1 % below and 0.1 % above, so that a
+/// few outliers do not make everything else one colour.
+fn range(frame: &Frame, means: &[Option<f64>]) -> (f64, f64) {
+    if frame.is_bool {
+        return (0.0, 1.0);
+    }
+    let mut sorted: Vec<f64> = means.iter().flatten().copied().collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1);
+    let at = |part: f64| {
+        let i = number::usize_of_f64((number::f64_of_usize(last) * part).round());
+        sorted.get(i).copied().unwrap_or(0.0)
+    };
+    let (low, high) = (at(0.01), at(0.999));
+    if low < high { (low, high) } else { (at(0.0), at(1.0)) }
+}
+
+/// Pixels that are colours already.
+fn plain_colour(frame: &Frame, means: &[Option<f64>]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(frame.width * frame.height * 4);
+    for pixel in means.chunks_exact(frame.channels) {
+        out.extend(pixel.iter().map(|x| number::u8_of_f64(x.unwrap_or(0.0))));
+        if frame.channels == 3 {
+            out.push(255);
+        }
+    }
+    out
+}
+
+fn encode(frame: &Frame, pixels: &[u8], out: &mut dyn Write) -> Result<()> {
+    let side = |n: usize| u32::try_from(n).map_err(|_| Error::usage("the picture is too large"));
+    let fault = |e: png::EncodingError| match e {
+        png::EncodingError::IoError(e) => Error::from(e),
+        e => Error::io(e.to_string()),
+    };
+    let mut encoder = png::Encoder::new(out, side(frame.width)?, side(frame.height)?);
+    encoder.set_color(png::ColorType::Rgba);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().map_err(fault)?;
+    writer.write_image_data(pixels).map_err(fault)?;
+    writer.finish().map_err(fault)
+}

@@ -1,0 +1,142 @@
+//! `--format table`: for people.
+//!
+//! Nested brackets with columns set flush right. Of an answer with many elements only the edges are shown, with `…`
+//! for the rest, and only the edges are read.
+
+use std::io::Write;
+
+use zaro::Result;
+use zaro::meta::DataType;
+
+use crate::block::Block;
+use crate::paint::{Paint, cut, plain};
+use crate::value::{self, Style};
+
+/// An answer with more elements than this is cut short.
+pub(crate) const THRESHOLD: u64 = 1000;
+/// How many positions are shown at either end of a dimension that is cut short.
+pub(crate) const EDGE: u64 = 3;
+/// Even the edges of a great many dimensions are more than anybody reads.
+pub(crate) const MOST: u64 = 1 << 17;
+/// Text longer than this is cut short.
+const CELL: usize = 60;
+/// Rows longer than this go on in the next line.
+const LINE: usize = 100;
+
+/// Prints `block`, which holds an answer of `shape` or the edges of it.
+pub(crate) fn print(block: &Block, shape: &[u64], paint: Paint, out: &mut dyn Write) -> Result<()> {
+    let style = Style { json: false, iso: true };
+    let text = matches!(block.data_type, DataType::String | DataType::FixedUtf32(_) | DataType::FixedBytes(_));
+    let mut cells: Vec<String> = block
+        .items()
+        .map(|item| {
+            let cell = value::text_of(&block.data_type, item, style);
+            let cell = if text && !shape.is_empty() { format!("{cell:?}") } else { plain(&cell).into_owned() };
+            if shape.is_empty() { cell } else { cut(&cell, CELL).into_owned() }
+        })
+        .collect();
+    if is_real(&block.data_type) {
+        align_points(&mut cells);
+    }
+    let width = cells.iter().map(|c| c.chars().count()).max().unwrap_or(0);
+    let mut table = Table { cells: cells.iter(), shown: &block.shape, shape, width, column: 0, flush_left: text, paint, out };
+    table.level(0)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+fn is_real(t: &DataType) -> bool {
+    matches!(t, DataType::Float(_))
+}
+
+/// Pads numbers so that their decimal points stand below each other; numbers with exponents are left alone.
+fn align_points(cells: &mut [String]) {
+    let after = |c: &str| c.split_once('.').map_or(0, |(_, f)| f.chars().count() + 1);
+    if cells.iter().any(|c| c.contains('e')) {
+        return;
+    }
+    let most = cells.iter().map(|c| after(c)).max().unwrap_or(0);
+    for cell in cells {
+        let missing = most - after(cell).min(most);
+        cell.extend(std::iter::repeat_n(' ', missing));
+    }
+}
+
+struct Table<'a> {
+    cells: std::slice::Iter<'a, String>,
+    shown: &'a [u64],
+    shape: &'a [u64],
+    width: usize,
+    /// How far the current line of the last dimension has come.
+    column: usize,
+    flush_left: bool,
+    paint: Paint,
+    out: &'a mut dyn Write,
+}
+
+impl Table<'_> {
+    /// Prints everything below dimension `depth`.
+    fn level(&mut self, depth: usize) -> Result<()> {
+        let (Some(shown), Some(extent)) = (self.shown.get(depth).copied(), self.shape.get(depth).copied()) else {
+            let cell = self.cells.next().map(String::as_str).unwrap_or_default();
+            let width = if self.shape.is_empty() { 0 } else { self.width };
+            return Ok(match self.flush_left {
+                true => write!(self.out, "{cell:<width$}"),
+                false => write!(self.out, "{cell:>width$}"),
+            }?);
+        };
+        let last = depth + 1 == self.shape.len();
+        let bracket = |b: &str| self.paint.dim(b).into_owned();
+        let (open, close, dots) = (bracket("["), bracket("]"), bracket("…"));
+        write!(self.out, "{open}")?;
+        for i in 0..shown {
+            if i > 0 {
+                self.between(depth, last)?;
+            }
+            if shown < extent && i == EDGE {
+                write!(self.out, "{dots}")?;
+                self.between(depth, last)?;
+            }
+            self.level(depth + 1)?;
+        }
+        Ok(write!(self.out, "{close}")?)
+    }
+
+    /// What stands between two items of dimension `depth`.
+    fn between(&mut self, depth: usize, last: bool) -> Result<()> {
+        if last {
+            self.column += self.width + 1;
+            if self.column + self.width <= LINE {
+                return Ok(write!(self.out, " ")?);
+            }
+            self.column = depth + 1;
+            return Ok(write!(self.out, "\n{:1$}", "", depth + 1)?);
+        }
+        self.column = 0;
+        // An empty line between planes, none between rows.
+        for _ in 0..(self.shape.len() - depth - 1).clamp(1, 2) {
+            writeln!(self.out)?;
+        }
+        Ok(write!(self.out, "{:1$}", "", depth + 1)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paint::Color;
+
+    fn table(shown: &[u64], shape: &[u64], bytes: Vec<u8>) -> String {
+        let mut out = Vec::new();
+        let block = Block::of_bytes(DataType::UINT8, shown.to_vec(), bytes);
+        print(&block, shape, Paint::stdout(Color::Never), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn columns_are_flush_and_planes_apart() {
+        assert_eq!(table(&[], &[], vec![7]), "7\n");
+        assert_eq!(table(&[2, 2], &[2, 2], vec![1, 200, 3, 4]), "[[  1 200]\n [  3   4]]\n");
+        assert_eq!(table(&[2, 1, 1], &[2, 1, 1], vec![1, 2]), "[[[1]]\n\n [[2]]]\n");
+        assert_eq!(table(&[6], &[2000], vec![0, 1, 2, 7, 8, 9]), "[0 1 2 … 7 8 9]\n");
+    }
+}

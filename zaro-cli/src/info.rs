@@ -1,0 +1,353 @@
+//! `zaro info`: what is here, for a person.
+
+use clap::Args;
+use zaro::meta::path::shown;
+use zaro::meta::{ArrayMeta, CodecMeta, Json, NodeMeta};
+use zaro::{Node, Result};
+
+use crate::args::{Common, Target};
+use crate::format::shape_text;
+use crate::model::{self, Chunks};
+use crate::number::human_bytes;
+use crate::ome;
+use crate::output;
+use crate::paint::{Paint, cut, plain};
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro info data.zarr
+  zaro info data.zarr group/array
+  zaro info s3://bucket/image.zarr --anonymous
+
+For programs there are `zaro list --json` and `zaro meta --json`.";
+
+/// A tree longer than this is cut short, unless --all is given.
+const MOST_LINES: usize = 200;
+
+/// Show what is in a Zarr: tree, shapes, types, chunks, codecs, sizes
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Info {
+    #[command(flatten)]
+    target: Target,
+    /// Show every node and every attribute, however many
+    #[arg(short, long)]
+    all: bool,
+}
+
+impl Info {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let zarr = common.open(&self.target.uri).await?;
+        let nodes = zarr.walk(&self.target.path).await?;
+        let page = Page { paint: Paint::stdout(common.color), uri: &self.target.uri, all: self.all };
+        for node in &nodes {
+            common.warn_findings(&node.findings);
+        }
+        let text = match nodes.split_first() {
+            Some((Node { path, meta: NodeMeta::Array(a), .. }, _)) => page.array(path, a),
+            Some((top, below)) => page.group(top, below, zarr.is_consolidated()),
+            None => String::new(),
+        };
+        output::print(&text)
+    }
+}
+
+/// Bytes of all elements, before compression.
+fn byte_size(a: &ArrayMeta) -> u128 {
+    a.shape.iter().fold(1u128, |acc, n| acc.saturating_mul(u128::from(*n))).saturating_mul(size_of_item(a))
+}
+
+fn size_of_item(a: &ArrayMeta) -> u128 {
+    u128::try_from(a.data_type.size()).unwrap_or(u128::MAX)
+}
+
+/// `1.2 GiB`; nothing for elements without a size of their own.
+fn size_text(a: &ArrayMeta) -> String {
+    if a.data_type.is_variable() { "varying size".into() } else { human_bytes(byte_size(a)) }
+}
+
+fn times(shape: &[u64]) -> String {
+    shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" × ")
+}
+
+/// Names of codecs without those that only say how bytes lie.
+fn codec_names(codecs: &[CodecMeta]) -> Vec<String> {
+    let mut out = Vec::new();
+    for c in codecs {
+        let inner = c.configuration.iter().find(|(n, _)| c.name == "sharding_indexed" && n == "codecs").map(|(_, v)| v);
+        match inner.and_then(Json::items) {
+            Some(inner) => out.extend(inner.iter().filter_map(|c| {
+                c.as_str().or_else(|| c.get("name").and_then(Json::as_str)).filter(|n| *n != "bytes").map(str::to_owned)
+            })),
+            None if c.name == "bytes" => {}
+            None => out.push(codec_name(c)),
+        }
+    }
+    out
+}
+
+/// `zstd`; of blosc also what is inside.
+fn codec_name(c: &CodecMeta) -> String {
+    let name = c.name.strip_prefix("v2.").unwrap_or(&c.name);
+    let inside = c.configuration.iter().find(|(n, _)| n == "cname").and_then(|(_, v)| v.as_str());
+    match inside {
+        Some(inside) => format!("{name}-{inside}"),
+        None => name.to_owned(),
+    }
+}
+
+/// `zstd (level 3)`.
+fn codec_text(c: &CodecMeta) -> String {
+    let name = c.name.strip_prefix("v2.").unwrap_or(&c.name);
+    let settings: Vec<String> = c
+        .configuration
+        .iter()
+        .filter(|(_, v)| v.members().is_none() && !v.items().is_some_and(|i| i.iter().any(|x| x.members().is_some())))
+        .map(|(n, v)| format!("{n} {}", v.as_str().map_or_else(|| v.to_string(), str::to_owned)))
+        .collect();
+    let inner = c.configuration.iter().find(|(n, _)| c.name == "sharding_indexed" && n == "codecs").map(|(_, v)| v);
+    let inner: Vec<String> = inner
+        .and_then(Json::items)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|c| c.as_str().or_else(|| c.get("name").and_then(Json::as_str)).map(str::to_owned))
+        .collect();
+    match (settings.is_empty(), inner.is_empty()) {
+        (true, true) => name.to_owned(),
+        (false, true) => format!("{name} ({})", settings.join(", ")),
+        _ => format!("{name} [{}]", inner.join(" → ")),
+    }
+}
+
+struct Page<'a> {
+    paint: Paint,
+    uri: &'a str,
+    all: bool,
+}
+
+impl Page<'_> {
+    fn format(&self, node: &NodeMeta) -> String {
+        format!("Zarr V{} {}", node.format().number(), node.kind())
+    }
+
+    /// A group and what is below it.
+    fn group(&self, top: &Node, below: &[Node], consolidated: bool) -> String {
+        let p = self.paint;
+        let arrays = below.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some(a) } else { None });
+        let (mut count, mut bytes) = (0, 0u128);
+        for a in arrays {
+            count += 1;
+            bytes = bytes.saturating_add(if a.data_type.is_variable() { 0 } else { byte_size(a) });
+        }
+        let groups = below.len() - count;
+        let place = if top.path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(&top.path)) };
+        let mut facts = vec![self.format(&top.meta), plural(count, "array")];
+        if groups > 0 {
+            facts.push(plural(groups, "group"));
+        }
+        facts.push(format!("{} uncompressed", human_bytes(bytes)));
+        if consolidated {
+            facts.push("consolidated".into());
+        }
+        let mut out = format!("{}\n{}\n", p.blue(&plain(&place)), p.dim(&facts.join(", ")));
+        self.attributes(top.meta.attributes(), "", &mut out);
+        self.images(top, below, "", &mut out);
+        self.tree(top, below, &mut out);
+        out.push_str(&self.hint(top, below));
+        out
+    }
+
+    /// The lines of the tree.
+    fn tree(&self, top: &Node, below: &[Node], out: &mut String) {
+        let p = self.paint;
+        let depth_of = |path: &str| if path.is_empty() { 0 } else { path.split('/').count() };
+        let base = depth_of(&top.path);
+        let name_width = below
+            .iter()
+            .filter(|n| matches!(n.meta, NodeMeta::Array(_)))
+            .map(|n| 4 * (depth_of(&n.path) - base) + n.name().chars().count())
+            .max()
+            .unwrap_or(0)
+            .min(40);
+        let shown = if self.all { below.len() } else { below.len().min(MOST_LINES) };
+        for (i, node) in below.iter().take(shown).enumerate() {
+            let depth = depth_of(&node.path) - base;
+            let rest = below.get(i + 1..).unwrap_or_default();
+            // A branch goes on if a later node hangs on it before the branch above ends.
+            let goes_on = |level: usize| {
+                let later = rest.iter().map(|n| depth_of(&n.path) - base).find(|d| *d <= level);
+                later == Some(level)
+            };
+            let mut branch = String::new();
+            for level in 1..depth {
+                branch.push_str(if goes_on(level) { "│   " } else { "    " });
+            }
+            let stem = branch.clone() + if goes_on(depth) { "│   " } else { "    " };
+            branch.push_str(if goes_on(depth) { "├── " } else { "└── " });
+            let name = plain(node.name());
+            match &node.meta {
+                NodeMeta::Group(g) => {
+                    out.push_str(&format!("{}{}\n", p.dim(&branch), p.blue(&name)));
+                    self.images(node, below, &stem, out);
+                    let _ = g;
+                }
+                NodeMeta::Array(a) => {
+                    let width = name_width.saturating_sub(4 * depth);
+                    let padding = " ".repeat(width.saturating_sub(name.chars().count()));
+                    out.push_str(&format!("{}{}{padding}  {}\n", p.dim(&branch), p.bold(&name), self.line(a)));
+                }
+            }
+        }
+        if shown < below.len() {
+            out.push_str(&format!("{}\n", p.dim(&format!("… and {} more; --all shows them", below.len() - shown))));
+        }
+    }
+
+    /// An array in one line.
+    fn line(&self, a: &ArrayMeta) -> String {
+        let p = self.paint;
+        let names = a.dimension_names.clone().unwrap_or_default();
+        let mut facts = vec![p.cyan(&plain(&cut(&a.data_type.to_string(), 40))).into_owned()];
+        facts.push(if a.shape.is_empty() { "scalar".into() } else { shape_text(&a.shape, &names) });
+        let mut dim = Vec::new();
+        let grid = a.grid.regular_shape();
+        match (Chunks::of(a).inner, grid) {
+            (Some(inner), Some(shard)) => {
+                dim.push(format!("chunks {}", times(&inner)));
+                dim.push(format!("shards {}", times(&shard)));
+            }
+            (_, Some(chunk)) if !chunk.is_empty() => dim.push(format!("chunks {}", times(&chunk))),
+            (_, None) => dim.push(format!("chunks up to {}", times(&a.grid.largest()))),
+            _ => {}
+        }
+        dim.extend(codec_names(&a.codecs));
+        dim.push(size_text(a));
+        facts.push(p.dim(&plain(&dim.join(", "))).into_owned());
+        facts.join("  ")
+    }
+
+    /// One array, at length.
+    fn array(&self, path: &str, a: &ArrayMeta) -> String {
+        let p = self.paint;
+        let place = if path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(path)) };
+        let kind = format!("Zarr V{} array", a.format.number());
+        let mut out = format!("{}\n{}\n", p.bold(&plain(&place)), p.dim(&kind));
+        let mut row = |name: &str, text: String| {
+            let name = format!("  {name:<12}");
+            out.push_str(&format!("{}{text}\n", p.dim(&name)));
+        };
+        let names = a.dimension_names.clone().unwrap_or_default();
+        row("shape", if a.shape.is_empty() { "scalar".into() } else { shape_text(&a.shape, &names) });
+        row("type", plain(&a.data_type.to_string()).into_owned());
+        row("fill value", plain(&cut(&model::fill(a).to_string(), 80)).into_owned());
+        let counts = a.grid.counts(&a.shape);
+        let total = counts.iter().fold(1u128, |acc, n| acc.saturating_mul(u128::from(*n)));
+        let unit = |shape: &[u64]| {
+            let n = shape.iter().fold(size_of_item(a), |acc, n| acc.saturating_mul(u128::from(*n)));
+            if a.data_type.is_variable() { String::new() } else { format!(", {} each", human_bytes(n)) }
+        };
+        let largest = a.grid.largest();
+        let pieces = format!("{} = {total}", times(&counts));
+        let pieces = if counts.len() < 2 { total.to_string() } else { pieces };
+        match (Chunks::of(a).inner, a.grid.regular_shape()) {
+            (Some(inner), _) => {
+                row("shards", format!("{}  ({pieces}{})", times(&largest), unit(&largest)));
+                row("chunks", format!("{}  (inside a shard{})", times(&inner), unit(&inner)));
+            }
+            (None, Some(shape)) if shape.is_empty() => {}
+            (None, Some(shape)) => row("chunks", format!("{}  ({pieces}{})", times(&shape), unit(&shape))),
+            (None, None) => row("chunks", format!("varying, up to {}  ({pieces})", times(&largest))),
+        }
+        let codecs: Vec<String> = a.codecs.iter().map(codec_text).collect();
+        row("codecs", plain(&codecs.join(" → ")).into_owned());
+        row("first key", a.keys.key("", &vec![0; a.shape.len()]));
+        row("size", format!("{} uncompressed", size_text(a)));
+        self.attributes(&a.attributes, "  ", &mut out);
+        let node_path = if path.is_empty() { String::new() } else { format!(" {path}") };
+        let hint = match a.shape.len() {
+            0 | 1 => format!("zaro read {}{node_path}", self.uri),
+            n => {
+                let select = [vec!["0"; n - 2], vec![":", ":"]].concat().join(",");
+                format!("zaro read {}{node_path} --select '{select}' -o picture.png", self.uri)
+            }
+        };
+        out.push_str(&format!("{}\n", p.dim(&plain(&format!("try: {hint}")))));
+        out
+    }
+
+    /// Attributes in short, a line each.
+    fn attributes(&self, attributes: &Json, indent: &str, out: &mut String) {
+        const MOST: usize = 12;
+        let p = self.paint;
+        let members: Vec<_> = attributes
+            .members()
+            .unwrap_or_default()
+            .iter()
+            .filter(|(n, _)| self.all || !matches!(n.as_str(), "_ARRAY_DIMENSIONS" | "multiscales" | "ome" | "omero"))
+            .collect();
+        if members.is_empty() {
+            return;
+        }
+        let most = if self.all { members.len() } else { MOST };
+        for (name, value) in members.iter().take(most) {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let text = if self.all { text } else { cut(&text, 80).into_owned() };
+            out.push_str(&format!("{indent}{} {}\n", p.dim(&format!("@{}", plain(name))), plain(&text)));
+        }
+        if members.len() > most {
+            out.push_str(&format!("{indent}{}\n", p.dim(&format!("… and {} more attributes", members.len() - most))));
+        }
+    }
+
+    /// What the images of a group are.
+    fn images(&self, node: &Node, below: &[Node], indent: &str, out: &mut String) {
+        let p = self.paint;
+        for image in ome::images(node.meta.attributes()) {
+            let mut text = String::from("OME-Zarr image");
+            if let Some(version) = &image.version {
+                text.push_str(&format!(" {version}"));
+            }
+            if let Some(name) = &image.name {
+                text.push_str(&format!(" {name:?}"));
+            }
+            if !image.axes.is_empty() {
+                text.push_str(&format!(": {}", ome::axes_text(&image.axes)));
+            }
+            let line = format!("{text}, {}", plural(image.levels.len(), "level"));
+            out.push_str(&format!("{}{}\n", p.dim(indent), p.green(&plain(&line))));
+            for (path, scale) in image.levels.iter().take(12) {
+                let full = zaro::meta::path::join(&node.path, path);
+                let shape = below.iter().find(|n| n.path == full).and_then(|n| match &n.meta {
+                    NodeMeta::Array(a) => Some(times(&a.shape)),
+                    NodeMeta::Group(_) => None,
+                });
+                let scale = scale.as_ref().map_or(String::new(), |s| {
+                    format!("  scale {}", s.iter().map(f64::to_string).collect::<Vec<_>>().join(" × "))
+                });
+                let line = format!("  {path}  {}{scale}", shape.unwrap_or_else(|| "missing".into()));
+                out.push_str(&format!("{}{}\n", p.dim(indent), plain(&line)));
+            }
+        }
+    }
+
+    /// What to do next.
+    fn hint(&self, top: &Node, below: &[Node]) -> String {
+        let first = below.iter().filter(|n| matches!(n.meta, NodeMeta::Array(_))).max_by_key(|n| match &n.meta {
+            NodeMeta::Array(a) => a.shape.len().min(2),
+            NodeMeta::Group(_) => 0,
+        });
+        let _ = top;
+        match first {
+            Some(node) => {
+                let hint = format!("try: zaro info {0} {1}, zaro read {0} {1}", self.uri, node.path);
+                format!("{}\n", self.paint.dim(&plain(&hint)))
+            }
+            None => String::new(),
+        }
+    }
+}
+
+fn plural(n: usize, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}

@@ -1,0 +1,129 @@
+//! Colour for people: only on a terminal, and never against their wish.
+
+use std::borrow::Cow;
+use std::io::IsTerminal;
+
+use clap::ValueEnum;
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Even into a pipe
+    Always,
+    /// Not at all
+    Never,
+}
+
+/// Paints text, or leaves it alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    /// For standard output.
+    pub(crate) fn stdout(color: Color) -> Self {
+        Self::new(color, std::io::stdout().is_terminal())
+    }
+
+    /// For standard error.
+    pub(crate) fn stderr(color: Color) -> Self {
+        Self::new(color, std::io::stderr().is_terminal())
+    }
+
+    fn new(color: Color, terminal: bool) -> Self {
+        let unwanted = || {
+            std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty())
+                || std::env::var_os("TERM").is_some_and(|v| v == "dumb")
+        };
+        let on = match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => terminal && !unwanted(),
+        };
+        Self { on }
+    }
+
+    fn code<'a>(self, code: &str, text: &'a str) -> Cow<'a, str> {
+        if self.on && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m").into() } else { text.into() }
+    }
+
+    /// For names.
+    pub(crate) fn bold(self, text: &str) -> Cow<'_, str> {
+        self.code("1", text)
+    }
+
+    /// For what matters less.
+    pub(crate) fn dim(self, text: &str) -> Cow<'_, str> {
+        self.code("2", text)
+    }
+
+    /// For groups.
+    pub(crate) fn blue(self, text: &str) -> Cow<'_, str> {
+        self.code("1;34", text)
+    }
+
+    /// For data types.
+    pub(crate) fn cyan(self, text: &str) -> Cow<'_, str> {
+        self.code("36", text)
+    }
+
+    /// For what is well.
+    pub(crate) fn green(self, text: &str) -> Cow<'_, str> {
+        self.code("32", text)
+    }
+
+    /// For warnings.
+    pub(crate) fn yellow(self, text: &str) -> Cow<'_, str> {
+        self.code("33", text)
+    }
+
+    /// For errors.
+    pub(crate) fn red(self, text: &str) -> Cow<'_, str> {
+        self.code("1;31", text)
+    }
+}
+
+/// `text` without characters that would move the cursor or recolour a terminal: names and attributes come from
+/// strangers.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) {
+        text.chars()
+            .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+            .collect::<String>()
+            .into()
+    } else {
+        text.into()
+    }
+}
+
+/// The first `width` characters of `text`, with `…` for the rest.
+pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(width) {
+        Some(_) => {
+            let end = text.char_indices().nth(width.saturating_sub(1)).map_or(text.len(), |(i, _)| i);
+            format!("{}…", text.get(..end).unwrap_or_default()).into()
+        }
+        None => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_strangers_wrote_cannot_drive_the_terminal() {
+        assert_eq!(plain("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\n");
+        assert_eq!(plain("é😀"), "é😀");
+    }
+
+    #[test]
+    fn cutting_counts_characters() {
+        assert_eq!(cut("héllo", 5), "héllo");
+        assert_eq!(cut("héllo", 3), "hé…");
+    }
+}

@@ -1,0 +1,272 @@
+//! `zaro read`: a part of an array, in a format.
+
+use std::io::{IsTerminal as _, Write};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use clap::{Args, ValueEnum};
+use zaro::array::{Missing, Order};
+use zaro::meta::DataType;
+use zaro::{Array, Error, ReadOptions, Result, num};
+
+use crate::args::{Common, Target};
+use crate::block::Block;
+use crate::cf::Cf;
+use crate::colormap::Colormap;
+use crate::format::{Format, Layout, Sink, csv, json, npy, png, raw, table};
+use crate::output::Output;
+use crate::paint::Paint;
+use crate::progress::Watch;
+use crate::select::Part;
+use crate::value;
+use crate::view::View;
+
+const EXAMPLES: &str = "\
+Examples:
+  A table of an array's corners:
+      zaro read data.zarr temperature
+  One time step as a picture:
+      zaro read data.zarr temperature --sel time=0 -o map.png
+  A block, as numpy's file:
+      zaro read data.zarr temperature --start 0,10,20 --count 1,4,4 -o block.npy
+  Every second row backwards, as JSON:
+      zaro read data.zarr temperature --select '0,::-2,:' --format json
+  Unpacked numbers and readable times:
+      zaro read data.zarr time --cf --format csv
+  From a public bucket:
+      zaro read s3://bucket/data.zarr temperature --anonymous --sel time=0,lat=0:3
+
+A picture of numbers leaves NaN, _FillValue, missing_value and a fill value other than
+zero transparent. Row 0 is at the top; turn it with --select '::-1,:'.";
+
+/// Read a part of an array
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Read {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    part: Part,
+
+    /// Write to this file; its suffix (.npy .csv .json .png .raw .bin) says the format
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The format [default: by the suffix of FILE, else table]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// The order of elements in raw and npy: C (last dimension fastest) or F
+    #[arg(long, value_enum, value_name = "C|F", default_value = "C", hide_possible_values = true, ignore_case = true)]
+    order: OrderArg,
+    /// Apply the CF conventions: scale_factor, add_offset, _FillValue, missing_value, and times as ISO 8601
+    #[arg(long)]
+    cf: bool,
+    /// Fail on missing chunks instead of filling in the fill value
+    #[arg(long)]
+    complete: bool,
+    /// In CSV: one line an element, with its index and a header
+    #[arg(long)]
+    long: bool,
+
+    /// The colours of a picture
+    #[arg(long, value_enum, value_name = "NAME", default_value_t, help_heading = "Picture")]
+    colormap: Colormap,
+    /// The numbers that get the first and the last colour [default: 1 % and 99.9 % percentiles]
+    #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = parse_range, help_heading = "Picture")]
+    range: Option<(f64, f64)>,
+    /// The most pixels along a side; larger arrays are averaged down
+    #[arg(long, value_name = "PIXELS", default_value = "2048", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Picture")]
+    max_size: u16,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OrderArg {
+    #[value(name = "C")]
+    C,
+    #[value(name = "F")]
+    F,
+}
+
+fn parse_range(text: &str) -> std::result::Result<(f64, f64), String> {
+    let numbers = text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+    match numbers {
+        Some((low, high)) if low < high => Ok((low, high)),
+        _ => Err("write two numbers, the lower one first, such as 0,255".into()),
+    }
+}
+
+impl Read {
+    /// The whole array at `uri`, one element a line: the public conformance contract.
+    pub(crate) async fn print_lines(uri: &str, common: &Common) -> Result<()> {
+        let array = common.open(uri).await?.array("").await?;
+        let view = View::new(&[], array.meta())?;
+        let mut sink = csv::Csv::lines();
+        let job = Job { array: &array, view: &view, cf: None, order: Order::C, complete: false, common };
+        job.write(&mut sink, Output::open(None)?).await
+    }
+
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let zarr = common.open(&self.target.uri).await?;
+        let array = zarr.array(&self.target.path).await?;
+        common.warn_findings(array.findings());
+        let meta = array.meta();
+        let view = self.part.view(meta)?;
+        let cf = if self.cf { Cf::new(meta, &mut |message| common.warn(message)) } else { None };
+        let format = self
+            .format
+            .or_else(|| self.output.as_deref().and_then(Format::of_file))
+            .unwrap_or(Format::Table);
+        if format == Format::Png && self.output.is_none() && std::io::stdout().is_terminal() {
+            return Err(Error::usage("a picture would garble the terminal; add -o FILE.png"));
+        }
+        let order = match (format, self.order) {
+            (Format::Raw | Format::Npy, OrderArg::F) => Order::F,
+            _ => Order::C,
+        };
+        let job = Job { array: &array, view: &view, cf: cf.as_ref(), order, complete: self.complete, common };
+        let mut sink: Box<dyn Sink> = match format {
+            Format::Table => return job.print_table(self.output.as_deref()).await,
+            Format::Csv => Box::new(csv::Csv::new(self.cf, self.long)),
+            Format::Json => Box::new(json::Json::new(self.cf)),
+            Format::Npy => {
+                if npy::loses_its_type(&meta.data_type) {
+                    common.warn(&format!("numpy has no {}; its bytes are written as type V", meta.data_type));
+                }
+                Box::<npy::Npy>::default()
+            }
+            Format::Raw => Box::new(raw::Raw),
+            Format::Png => Box::new(png::Png::new(png::Drawing {
+                colormap: self.colormap,
+                range: self.range,
+                max_size: self.max_size.into(),
+                transparent: transparent(&array, cf.is_some()),
+            })),
+        };
+        job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await
+    }
+}
+
+/// Numbers that a picture leaves out: those the attributes call missing, and a fill value that is no plain zero.
+fn transparent(array: &Array, unpacked: bool) -> Vec<f64> {
+    let meta = array.meta();
+    if unpacked {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    for name in ["_FillValue", "missing_value"] {
+        out.extend(meta.attributes.get(name).and_then(zaro::meta::Json::as_f64));
+    }
+    if !meta.fill.is_zero() && meta.data_type != DataType::Bool {
+        out.extend(value::number(&meta.data_type, &meta.fill.0));
+    }
+    out
+}
+
+/// One read, whatever it is written as.
+struct Job<'a> {
+    array: &'a Array,
+    view: &'a View,
+    cf: Option<&'a Cf>,
+    order: Order,
+    complete: bool,
+    common: &'a Common,
+}
+
+impl Job<'_> {
+    /// The type of the elements as they are written.
+    fn data_type(&self) -> DataType {
+        self.cf.map_or_else(|| self.array.meta().data_type.clone(), Cf::data_type)
+    }
+
+    /// What one element may take in memory, for cutting windows.
+    fn item_size(&self) -> usize {
+        let meta = self.array.meta();
+        // Variable-length elements have a size only once they are read; a guess keeps windows moderate.
+        let read = if meta.data_type.is_variable() { 256 } else { meta.data_type.size() };
+        // Times become strings.
+        let made = self.cf.map_or(0, |cf| if cf.data_type().is_variable() { 64 } else { cf.data_type().size() });
+        read.saturating_add(made).max(1)
+    }
+
+    async fn read(&self, view: &View, watch: &Watch) -> Result<Block> {
+        let options = ReadOptions {
+            order: self.order,
+            missing: if self.complete { Missing::Error } else { Missing::Fill },
+            progress: watch.callback(),
+            cancel: Some(watch.cancel.clone()),
+        };
+        let slab = self.array.read(&view.selection()?, &options).await?;
+        watch.window_done(num::u64_of(slab.bytes.len()));
+        let block = Block::of_slab(slab);
+        Ok(match self.cf {
+            Some(cf) => cf.apply(block),
+            None => block,
+        })
+    }
+
+    fn watch(&self, passes: u64) -> Result<Watch> {
+        let bytes = self.view.count()?.saturating_mul(num::u64_of(self.array.meta().data_type.size()));
+        Ok(Watch::new(bytes.saturating_mul(passes), self.common.progress))
+    }
+
+    /// Reads window by window and writes each.
+    async fn write(&self, sink: &mut dyn Sink, mut out: Output) -> Result<()> {
+        let meta = self.array.meta();
+        let mut layout = Layout {
+            shape: self.view.shape(),
+            names: self.view.names(meta),
+            data_type: self.data_type(),
+            order: self.order,
+            width: 0,
+        };
+        // Text in a numpy file has one width, which has to be known first.
+        let measured = layout.data_type == DataType::String && sink.needs_width();
+        let watch = self.watch(if measured { 2 } else { 1 })?;
+        let windows = || {
+            let axes = meta.grid.axes();
+            self.view.windows(self.item_size(), self.common.memory / 2, self.order, axes)
+        };
+        if measured {
+            for window in windows()? {
+                let block = self.read(&window, &watch).await?;
+                let longest = block.items().map(|item| String::from_utf8_lossy(item).chars().count()).max();
+                layout.width = layout.width.max(longest.unwrap_or(0));
+            }
+        }
+        sink.begin(&layout, &mut out)?;
+        for window in windows()? {
+            self.common.note(&format!("reading {:?} of {:?}", window.shape(), layout.shape));
+            let block = self.read(&window, &watch).await?;
+            sink.block(&block, &mut out)?;
+            if watch.cancel.load(Ordering::Relaxed) {
+                return Err(Error::cancelled());
+            }
+        }
+        sink.end(&mut out)?;
+        watch.finish();
+        out.finish()
+    }
+
+    /// Reads what a table shows and prints it.
+    async fn print_table(&self, path: Option<&std::path::Path>) -> Result<()> {
+        let shape = self.view.shape();
+        let view = if self.view.count()? > table::THRESHOLD { self.view.edges(table::EDGE)? } else { self.view.clone() };
+        if view.count()? > table::MOST {
+            return Err(Error::usage(format!(
+                "a table of {} dimensions is too large to show; add --select or --format json",
+                shape.len()
+            )));
+        }
+        let watch = self.watch(1)?;
+        let block = self.read(&view, &watch).await?;
+        watch.finish();
+        let mut out = Output::open(path)?;
+        if path.is_none() && std::io::stdout().is_terminal() {
+            let names = self.view.names(self.array.meta());
+            let header = format!("{} {}", self.data_type(), crate::format::shape_text(&shape, &names));
+            let _ = writeln!(std::io::stderr(), "{}", Paint::stderr(self.common.color).dim(&header));
+        }
+        table::print(&block, &shape, Paint::stdout(self.common.color), &mut out)?;
+        out.finish()
+    }
+}
