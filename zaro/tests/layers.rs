@@ -28,7 +28,10 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("manifest", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
     (
         "open",
-        &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "image", "manifest", "copy"],
+        &[
+            "error", "num", "blocking", "store", "meta", "codec", "array", "group", "image", "manifest",
+            "copy",
+        ],
     ),
     // The kit for tests of stores.
     ("testing", &["error", "num", "store"]),

@@ -39,7 +39,11 @@ fn chunks_of_an_array_of_more_than_2_to_the_64_chunks_are_told_apart() {
         let document = V3::new(&[1 << 40, 1 << 40], &[2, 2], "uint8").codecs(codecs).document();
         let store = Arc::new(MemoryStore::new());
         // The first chunk and one whose number is 2^64.
-        let small = |start: u8| Model { shape: vec![2, 2], size: 1, bytes: vec![start, start + 1, start + 2, start + 3] };
+        let small = |start: u8| Model {
+            shape: vec![2, 2],
+            size: 1,
+            bytes: vec![start, start + 1, start + 2, start + 3],
+        };
         let meta = common::model(&document.replace("1099511627776", "2")).unwrap();
         for (key, start) in [("c/0/0", 10), ("c/33554432/0", 20)] {
             common::encode(&meta, "", &small(start), |_, _, bytes| store.put(key, bytes).unwrap()).unwrap();

@@ -413,7 +413,8 @@ fn a_cancelled_read_stops() {
 #[test]
 fn many_reads_of_one_array_at_once() {
     let data = Arc::new(Model::counting(&[96, 96], 2));
-    for codecs in [format!("{LITTLE},{ZSTD}"), sharding(&[8, 8], &format!("{LITTLE},{ZSTD}"), LITTLE, "end")] {
+    for codecs in [format!("{LITTLE},{ZSTD}"), sharding(&[8, 8], &format!("{LITTLE},{ZSTD}"), LITTLE, "end")]
+    {
         let document = V3::new(&[96, 96], &[32, 32], "uint16").codecs(codecs).document();
         let store = Arc::new(MemoryStore::new());
         common::put_array(&store, "", &document, &data);

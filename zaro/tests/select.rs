@@ -119,8 +119,7 @@ fn v2_document(rng: &mut Rng, shape: &[u64], dtype: &str, fill: &str) -> String 
 fn case(rng: &mut Rng) -> Case {
     let rank = rng.below(5) as usize;
     let most = [1, 40, 12, 8, 6][rank];
-    let shape: Vec<u64> =
-        (0..rank).map(|_| if rng.one_in(40) { 0 } else { rng.within(1, most) }).collect();
+    let shape: Vec<u64> = (0..rank).map(|_| if rng.one_in(40) { 0 } else { rng.within(1, most) }).collect();
     let (name, dtype, size, fill) = *rng.pick(&TYPES);
     let names: Vec<String> = shuffled(rng, rank as u64).iter().map(|d| format!("axis {d}")).collect();
     let is_v2 = rng.one_in(3) && !fill.starts_with(['"', '[']);

@@ -74,7 +74,12 @@ fn every_layout_reads_the_same() {
         ),
         (
             "nested",
-            sharding(&[3, 4, 8], &sharding(&[3, 2, 2], &inner, &format!("{BIG},{CRC}"), "start"), &index, "end"),
+            sharding(
+                &[3, 4, 8],
+                &sharding(&[3, 2, 2], &inner, &format!("{BIG},{CRC}"), "start"),
+                &index,
+                "end",
+            ),
         ),
         (
             "nested with gzip between",

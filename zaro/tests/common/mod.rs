@@ -337,13 +337,7 @@ pub fn put_array(store: &MemoryStore, path: &str, document: &str, data: &Model) 
 }
 
 /// The same, but leaves out the chunks at `absent`.
-pub fn put_array_without(
-    store: &MemoryStore,
-    path: &str,
-    document: &str,
-    data: &Model,
-    absent: &[Vec<u64>],
-) {
+pub fn put_array_without(store: &MemoryStore, path: &str, document: &str, data: &Model, absent: &[Vec<u64>]) {
     let meta = model(document).unwrap_or_else(|e| panic!("{e}: {document}"));
     let name = if meta.format.number() == 2 { ".zarray" } else { "zarr.json" };
     store.put(&zaro::meta::path::join(path, name), document.to_owned()).unwrap();
@@ -412,8 +406,7 @@ pub fn random_index(rng: &mut Rng, extent: u64) -> (Index, Vec<u64>) {
         _ => {
             let step = rng.within(1, 4) as i64 * if rng.one_in(2) { -1 } else { 1 };
             // Also outside the array, where slices are clamped.
-            let bound =
-                |rng: &mut Rng| (!rng.one_in(3)).then(|| rng.below(2 * extent + 6) as i64 - n - 3);
+            let bound = |rng: &mut Rng| (!rng.one_in(3)).then(|| rng.below(2 * extent + 6) as i64 - n - 3);
             let (start, stop) = (bound(rng), bound(rng));
             (Index::Slice(start, stop, step), python_slice(start, stop, step, n))
         }
