@@ -56,7 +56,7 @@ Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 invalid data, 5 unsupporte
 
 /// Open any Zarr, wherever it lives: look at it, read it, check it
 #[derive(Debug, Parser)]
-#[command(name = "zaro", version, after_help = EXAMPLES, arg_required_else_help = true, subcommand_negates_reqs = true)]
+#[command(name = "zaro", version, after_help = EXAMPLES, arg_required_else_help = true, override_usage = "zaro [OPTIONS] <COMMAND>")]
 struct Cli {
     /// The public conformance contract: print the array in this folder, one element a line
     #[arg(long = "array_path", value_name = "DIR", hide = true)]
