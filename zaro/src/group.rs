@@ -5,6 +5,7 @@
 //! node is believed without looking, unless [`OpenOptions::use_consolidated`] is off.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{self, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
 use crate::store::SharedStore;
+use crate::store::options::StoreOptions;
 
 /// Metadata documents fetched at once.
 const DOCUMENTS_IN_FLIGHT: usize = 32;
@@ -28,11 +30,19 @@ pub struct OpenOptions {
     pub use_consolidated: bool,
     /// Memory a read may use beyond its answer.
     pub memory: usize,
+    /// How to reach the store.
+    pub store: StoreOptions,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { mode: Mode::Tolerant, format: None, use_consolidated: true, memory: DEFAULT_MEMORY }
+        Self {
+            mode: Mode::Tolerant,
+            format: None,
+            use_consolidated: true,
+            memory: DEFAULT_MEMORY,
+            store: StoreOptions::default(),
+        }
     }
 }
 
@@ -69,9 +79,9 @@ impl Node {
 #[derive(Debug, Clone)]
 enum Documents {
     /// `zarr.json`
-    V3(Json),
+    V3(Arc<Json>),
     /// `.zarray`, `.zgroup`, `.zattrs`
-    V2 { array: Option<Json>, group: Option<Json>, attributes: Option<Json> },
+    V2 { array: Option<Arc<Json>>, group: Option<Arc<Json>>, attributes: Option<Arc<Json>> },
 }
 
 impl Zarr {
@@ -81,12 +91,12 @@ impl Zarr {
     pub async fn from_store(store: SharedStore, options: OpenOptions) -> Result<Self> {
         let mut zarr = Self { store, options, root: None, consolidated: None };
         if zarr.options.format != Some(Format::V2)
-            && let Some(node) = zarr.fetch_v3("").await?
+            && let Some(mut node) = zarr.fetch_v3("").await?
         {
-            if let NodeMeta::Group(GroupMeta { consolidated: Some(documents), .. }) = &node.meta
+            if let NodeMeta::Group(GroupMeta { consolidated, .. }) = &mut node.meta
                 && zarr.options.use_consolidated
             {
-                zarr.consolidated = Some(flatten(documents));
+                zarr.consolidated = consolidated.take().map(flatten);
             }
             zarr.root = Some(node);
             return Ok(zarr);
@@ -279,7 +289,11 @@ impl Zarr {
             return Ok(None);
         }
         let odd = [array.1, group.1, attributes.1].concat();
-        let documents = Documents::V2 { array: array.0, group: group.0, attributes: attributes.0 };
+        let documents = Documents::V2 {
+            array: array.0.map(Arc::new),
+            group: group.0.map(Arc::new),
+            attributes: attributes.0.map(Arc::new),
+        };
         let mut node = self.interpret(path, documents)?;
         node.findings.extend(odd);
         Ok(Some(node))
@@ -308,9 +322,9 @@ impl Zarr {
             let empty = Documents::V2 { array: None, group: None, attributes: None };
             if let Documents::V2 { array, group, attributes } = nodes.entry(path).or_insert(empty) {
                 match name {
-                    ".zarray" => *array = Some(value),
-                    ".zgroup" => *group = Some(value),
-                    ".zattrs" => *attributes = Some(value),
+                    ".zarray" => *array = Some(Arc::new(value)),
+                    ".zgroup" => *group = Some(Arc::new(value)),
+                    ".zattrs" => *attributes = Some(Arc::new(value)),
                     _ => {}
                 }
             }
@@ -322,15 +336,19 @@ impl Zarr {
     fn interpret(&self, path: &str, documents: Documents) -> Result<Node> {
         let mut f = Findings::new(self.options.mode, shown(path));
         let meta = match documents {
-            Documents::V3(document) => v3::node(document, &mut f),
-            Documents::V2 { array: Some(a), attributes, .. } => v2::array(a, attributes, &mut f)
-                .map(NodeMeta::Array)
-                .map_err(|e| e.with_key(join(path, ".zarray"))),
-            Documents::V2 { group, attributes, .. } => {
-                v2::group(group.unwrap_or_else(Json::object), attributes, &mut f)
-                    .map(NodeMeta::Group)
-                    .map_err(|e| e.with_key(join(path, ".zgroup")))
+            Documents::V3(document) => v3::shared(document, &mut f),
+            Documents::V2 { array: Some(a), attributes, .. } => {
+                v2::array(a, attributes.map(Arc::unwrap_or_clone), &mut f)
+                    .map(NodeMeta::Array)
+                    .map_err(|e| e.with_key(join(path, ".zarray")))
             }
+            Documents::V2 { group, attributes, .. } => v2::group(
+                group.unwrap_or_else(|| Arc::new(Json::object())),
+                attributes.map(Arc::unwrap_or_clone),
+                &mut f,
+            )
+            .map(NodeMeta::Group)
+            .map_err(|e| e.with_key(join(path, ".zgroup"))),
         };
         let meta = meta.map_err(|e| self.placed(e, path))?;
         Ok(Node { path: path.to_owned(), meta, findings: f.into_list() })
@@ -341,15 +359,12 @@ impl Zarr {
     }
 }
 
-/// V3's inline documents by path; groups inside may carry more of their own.
-fn flatten(documents: &[(String, Json)]) -> BTreeMap<String, Documents> {
-    let mut out = BTreeMap::new();
-    for (path, document) in documents {
-        if let Ok(path) = normal(path) {
-            out.insert(path, Documents::V3(document.clone()));
-        }
-    }
-    out
+/// V3's inline documents by path.
+fn flatten(documents: Vec<(String, Arc<Json>)>) -> BTreeMap<String, Documents> {
+    documents
+        .into_iter()
+        .filter_map(|(path, document)| Some((normal(&path).ok()?, Documents::V3(document))))
+        .collect()
 }
 
 fn parent(path: &str) -> &str {

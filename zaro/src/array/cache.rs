@@ -46,18 +46,25 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         Some(held.value.clone())
     }
 
-    /// Keeps `value`, unless it alone would take more than a quarter of the room.
-    pub(crate) fn put(&self, key: K, value: Arc<V>, bytes: usize) {
-        if bytes > self.capacity / 4 {
-            return;
+    /// Whether a value of `bytes` would be kept: not if it alone would take more than a quarter of the room.
+    pub(crate) fn takes(&self, bytes: usize) -> bool {
+        bytes <= self.capacity / 4
+    }
+
+    /// Keeps `value`, if [`Cache::takes`] says so. What had to go for it is given back.
+    pub(crate) fn put(&self, key: K, value: Arc<V>, bytes: usize) -> Option<Arc<V>> {
+        if !self.takes(bytes) {
+            return None;
         }
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *guard;
         state.clock += 1;
         let used = state.clock;
+        let mut gone = None;
         if let Some(old) = state.values.insert(key.clone(), Held { value, bytes, used }) {
             state.order.remove(&old.used);
             state.bytes -= old.bytes;
+            gone = Some(old.value);
         }
         state.order.insert(used, key);
         state.bytes += bytes;
@@ -65,8 +72,10 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
             let Some((_, oldest)) = state.order.pop_first() else { break };
             if let Some(held) = state.values.remove(&oldest) {
                 state.bytes -= held.bytes;
+                gone = Some(held.value);
             }
         }
+        gone
     }
 }
 

@@ -7,7 +7,7 @@ use super::place::{Nest, Output};
 use super::select::{Part, Sel, Selection, split};
 use super::slab::{Order, Slab};
 use super::{Array, Inner, Missing, Progress, ReadOptions};
-use crate::codec::chain::{Chain, Scratch};
+use crate::codec::chain::{Chain, Decoded, Scratch};
 use crate::codec::shard::Shard;
 use crate::codec::{Buffer, split_view, view};
 use crate::error::{Error, Result};
@@ -145,13 +145,15 @@ pub(super) struct Joining {
     pub(super) gap: u64,
     /// But no longer than this.
     pub(super) block: u64,
+    /// Whether one long read may as well be several.
+    cheap_calls: bool,
 }
 
 impl Joining {
     /// For files: a read call costs what a few kilobytes cost; blocks stay in the processor's cache.
-    pub(super) const LOCAL: Self = Self { gap: 8 << 10, block: 1 << 20 };
+    pub(super) const LOCAL: Self = Self { gap: 8 << 10, block: 1 << 20, cheap_calls: true };
     /// For remote stores: a round trip costs what a megabyte costs.
-    pub(super) const REMOTE: Self = Self { gap: 1 << 20, block: 16 << 20 };
+    pub(super) const REMOTE: Self = Self { gap: 1 << 20, block: 16 << 20, cheap_calls: false };
 }
 
 impl Reader {
@@ -310,20 +312,32 @@ impl Reader {
             let buffer = chain.decode(bytes, scratch)?.into_buffer();
             self.place_variable(buffer, &nest)?;
         } else {
+            let decoded = chain.decode(bytes, scratch)?;
+            nest.copy(decoded.bytes(), &self.out)?;
+            // What took work to decode is kept if more of it may be asked for.
             let partial = repr.shape.iter().zip(sels).any(|(n, s)| s.count() != *n);
-            match (chain.decode(bytes, scratch)?, id) {
-                // Whatever is not copied from the input was worth computing; keep it if more may be asked of it.
-                (decoded, Some(id)) if partial && chain.plain().is_none() => {
-                    nest.copy(decoded.bytes(), &self.out)?;
-                    let buffer = Arc::new(decoded.into_buffer());
-                    let bytes = buffer.bytes.len();
-                    self.array.decoded.put(id, buffer, bytes);
-                }
-                (decoded, _) => nest.copy(decoded.bytes(), &self.out)?,
+            if let Some(id) = id.filter(|_| partial && chain.plain().is_none()) {
+                let owned = if let Decoded::Owned(buffer) = decoded { Some(buffer) } else { None };
+                self.remember(id, owned, repr.byte_size()?, scratch);
             }
         }
         self.placed(sels);
         Ok(())
+    }
+
+    /// Keeps a decoded chunk of `size` bytes: `owned`, or what lies in `scratch`, which gets the memory of a chunk that
+    /// had to go. So a full cache costs no copy and no fresh memory.
+    fn remember(&self, id: (u64, u64), owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
+        let cache = &self.array.decoded;
+        if !cache.takes(size) {
+            return;
+        }
+        let buffer = owned.unwrap_or_else(|| Buffer::fixed(scratch.exchange(size, Vec::new())));
+        if let Some(gone) = cache.put(id, Arc::new(buffer), size)
+            && let Some(gone) = Arc::into_inner(gone)
+        {
+            scratch.exchange(0, gone.bytes);
+        }
     }
 
     /// Places what is wanted of a chunk that an earlier read left behind; `false` if there is none.
@@ -379,7 +393,8 @@ impl Reader {
 
     /// The rows of an uncompressed chunk that are needed, as if each were an inner chunk.
     ///
-    /// `None` if reading the chunk whole is no worse.
+    /// `None` if reading the chunk whole is no worse. Large chunks are read in rows even if all of them are needed,
+    /// where that is cheap: what was just read is still in the processor's cache when it is placed.
     pub(super) fn inside_plain(
         &self,
         chain: &Chain,
@@ -391,18 +406,28 @@ impl Reader {
         let shape = &repr.shape;
         let size = num::u64_of(repr.data_type.size());
         // The longest tail of dimensions whose blocks are no larger than a gap that would be read over anyway.
-        let mut tail = shape.len();
-        let mut block = size;
-        while let Some(n) = tail.checked_sub(1).and_then(|d| shape.get(d)) {
-            let larger = block.saturating_mul(*n);
-            if larger > joining.gap.max(4096) {
-                break;
+        let rows_of = |most: u64| {
+            let (mut tail, mut block) = (shape.len(), size);
+            while let Some(n) = tail.checked_sub(1).and_then(|d| shape.get(d)) {
+                let larger = block.saturating_mul(*n);
+                if larger > most {
+                    break;
+                }
+                block = larger;
+                tail -= 1;
             }
-            block = larger;
-            tail -= 1;
-        }
+            (tail, block)
+        };
+        let whole = num::u64_of(repr.byte_size()?);
+        let (mut tail, mut block) = rows_of(joining.gap.max(4096));
         let rows: u64 = sels.iter().take(tail).map(|s| s.count()).product();
-        if tail == 0 || rows.saturating_mul(block).saturating_mul(2) > num::u64_of(repr.byte_size()?) {
+        if rows.saturating_mul(block).saturating_mul(2) > whole {
+            if !joining.cheap_calls || whole <= joining.block {
+                return Ok(None);
+            }
+            (tail, block) = rows_of(joining.block / 4);
+        }
+        if tail == 0 {
             return Ok(None);
         }
         let mut row = vec![1; tail];

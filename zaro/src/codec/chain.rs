@@ -96,6 +96,15 @@ pub(crate) fn room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
     scratch.get_mut(..n).unwrap_or_default()
 }
 
+impl Scratch {
+    /// Takes out the memory that [`Chain::decode`] last decoded into, holding `size` bytes, and leaves `instead`.
+    pub(crate) fn exchange(&mut self, size: usize, instead: Vec<u8>) -> Vec<u8> {
+        let mut taken = std::mem::replace(&mut self.first, instead);
+        taken.truncate(size);
+        taken
+    }
+}
+
 impl Chain {
     /// Builds the chain `codecs` for chunks like `decoded`.
     pub fn build(codecs: &[CodecMeta], decoded: Repr, strict: bool) -> Result<Self> {

@@ -25,6 +25,11 @@ pub(super) trait Filter: Debug + Send + Sync + 'static {
 
     /// The inverse, as far as there is one.
     fn encode(&self, decoded: &[u8]) -> Result<Vec<u8>>;
+
+    /// The fill value as the next codec sees it: what decodes to it, as nearly as can be.
+    fn fill(&self, fill: &[u8]) -> Result<Vec<u8>> {
+        self.encode(fill)
+    }
 }
 
 /// The type on one side of a filter.
@@ -60,7 +65,7 @@ impl Side {
 
     fn count(&self, bytes: usize) -> Result<usize> {
         let size = self.data_type.size().max(1);
-        if bytes % size != 0 {
+        if !bytes.is_multiple_of(size) {
             return Err(Error::invalid(format!(
                 "{bytes} bytes are no multiple of the {size} of {}",
                 self.data_type
@@ -148,7 +153,7 @@ impl ArrayToArray for OnValues {
         }
         let data_type = self.0.encoded.data_type.clone();
         let data_type = if data_type == *own { decoded.data_type.clone() } else { data_type };
-        let fill = Fill(self.0.filter.encode(&decoded.fill.0)?);
+        let fill = Fill(self.0.filter.fill(&decoded.fill.0)?);
         Ok(Repr { shape: decoded.shape.clone(), data_type, fill })
     }
 

@@ -11,8 +11,14 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
+pub mod base64;
+mod bitround;
 pub mod blosc;
+mod bool_bits;
 pub mod bytes;
+pub mod bz2;
+pub mod cast_value;
+pub mod categorize;
 pub mod chain;
 pub mod checksum;
 pub mod config;
@@ -23,17 +29,30 @@ mod fletcher32;
 pub mod gzip;
 mod inflate;
 mod jenkins;
+pub mod lz4;
 mod lz4_block;
+pub mod lzf;
+pub mod lzma;
+pub mod lzw;
+pub mod n5_default;
 mod number;
 pub mod objects;
 mod output;
+pub mod packbits;
+mod pcodec;
 mod quantize;
 pub mod registry;
+pub mod reshape;
+pub mod scale_offset;
 pub mod shard;
+pub mod shuffle;
 #[cfg(test)]
 mod testing;
+pub mod tiff_packbits;
+pub mod tiff_predictor;
 pub mod transpose;
 pub mod vlen;
+pub mod zfp;
 pub mod zlib;
 pub mod zstd;
 

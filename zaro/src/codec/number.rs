@@ -72,8 +72,9 @@ pub(super) fn load(bytes: &[u8], data_type: &DataType) -> Result<Numbers> {
     })
 }
 
-/// Writes numbers as little-endian elements, with the casts C makes: integers wrap, floats lose their fraction, and
-/// what does not fit an integer is what x86 makes of it.
+/// Writes numbers as little-endian elements, with the casts C makes: integers wrap, floats lose their fraction. C says
+/// nothing of floats that do not fit an integer, and numpy's answer varies even along one array; ours is that of x86
+/// for single numbers.
 pub(super) fn store(numbers: Numbers, data_type: &DataType) -> Result<Vec<u8>> {
     let data_type = plain(data_type)?;
     Ok(match (numbers, &*data_type) {

@@ -89,6 +89,11 @@ impl Filter for Cast {
         };
         number::store(numbers, &self.encoded)
     }
+
+    fn fill(&self, fill: &[u8]) -> Result<Vec<u8>> {
+        // Not rounded: decoding is a cast, so this comes back whole where it can.
+        number::cast(fill, &self.decoded, &self.encoded)
+    }
 }
 
 #[cfg(test)]

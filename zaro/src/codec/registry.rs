@@ -4,13 +4,25 @@
 //! `v2.*`, the names `meta` gives to V2's filters and compressors when it lowers them. V2's typed filters (`v2.delta`)
 //! work on bytes with a byte order of their own, which is what they are in V2; `numcodecs.delta` works on values.
 
+use super::base64::Base64;
 use super::blosc::Blosc;
+use super::bz2::Bz2;
 use super::checksum::Checksum;
 use super::config::Config;
 use super::gzip::Gzip;
+use super::lz4::Lz4;
+use super::lzf::Lzf;
+use super::lzma::Lzma;
+use super::lzw::Lzw;
+use super::shuffle::Shuffle;
+use super::tiff_packbits::TiffPackBits;
+use super::tiff_predictor::TiffPredictor;
 use super::zlib::Zlib;
 use super::zstd::Zstd;
-use super::{BytesToBytes, Codec, bytes, delta, fixed_scale_offset, objects, quantize, transpose, vlen};
+use super::{
+    BytesToBytes, Codec, bitround, bool_bits, bytes, cast_value, categorize, delta, fixed_scale_offset,
+    n5_default, objects, packbits, pcodec, quantize, reshape, scale_offset, transpose, vlen, zfp,
+};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
@@ -54,6 +66,24 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
         }
         "v2.quantize" | "numcodecs.quantize" => quantize::quantize(request, config)?,
         "v2.astype" | "numcodecs.astype" => quantize::astype(request, config)?,
+        "bitround" | "numcodecs.bitround" | "v2.bitround" => bitround::from_config(request, config)?,
+        "v2.packbits" | "numcodecs.packbits" => bool_bits::make(request),
+        "v2.categorize" => to_bytes(categorize::Categorize::from_config(config)?),
+
+        // V3 over values.
+        "packbits" => to_bytes(packbits::PackBits::from_config(config)?),
+        "scale_offset" => Codec::Array(Box::new(scale_offset::ScaleOffset::from_config(request, config)?)),
+        "cast_value" => Codec::Array(Box::new(cast_value::CastValue::from_config(request, config)?)),
+        "v2.pcodec" | "numcodecs.pcodec" => pcodec::from_config(request, config)?,
+        "n5_default" => to_bytes(n5_default::N5Default::from_config(request, config)?),
+        "reshape" => Codec::Array(Box::new(reshape::Reshape::from_config(config)?)),
+
+        "zfp" | "zarrs.zfp" | "https://codec.zarrs.dev/array_to_bytes/zfp" => {
+            Codec::ToBytes(Box::new(zfp::Zfp::from_config(config, request.strict)?))
+        }
+        "v2.zfpy" | "numcodecs.zfpy" | "https://codec.zarrs.dev/array_to_bytes/zfpy" => {
+            Codec::ToBytes(Box::new(zfp::Zfp::from_numcodecs(config)?))
+        }
 
         "v2.pickle" | "numcodecs.pickle" => {
             return Err(Error::unsupported("pickles can run any program when read; zaro never reads them"));
@@ -75,7 +105,11 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
     let foreign = request.name.strip_prefix("v2.").or_else(|| request.name.strip_prefix("numcodecs."));
     let strict = request.strict && foreign.is_none();
     Ok(Some(match foreign.unwrap_or(request.name) {
-        "blosc" => Box::new(Blosc::from_config(config, request.data_type.size(), strict)?),
+        "blosc" => {
+            // Elements of variable length have become plain bytes by then.
+            let element = if request.data_type.is_variable() { 1 } else { request.data_type.size() };
+            Box::new(Blosc::from_config(config, element, strict)?)
+        }
         "gzip" => Box::new(Gzip::from_config(config, strict)?),
         "zstd" | "imagecodecs_zstd" => Box::new(Zstd::from_config(config, strict && request.name == "zstd")?),
         "crc32c" if foreign.is_none() => Box::new(Checksum::crc32c()),
@@ -84,8 +118,22 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
         "adler32" => Box::new(Checksum::adler32(config)?),
         "fletcher32" => Box::new(Checksum::fletcher32()),
         "jenkins_lookup3" => Box::new(Checksum::jenkins(config)?),
-        "zlib" | "imagecodecs_zlib" | "imagecodecs_deflate" => Box::new(Zlib::from_config(config)?),
+        "zlib" => Box::new(Zlib::from_config(config)?),
+        "imagecodecs_zlib" | "imagecodecs_deflate" => Box::new(Zlib::imagecodecs(config)?),
         "deflate" => Box::new(Zlib::deflate(config)?),
+        "lz4" => Box::new(Lz4::from_config(config)?),
+        "imagecodecs_lz4" => Box::new(Lz4::imagecodecs(config)?),
+        "imagecodecs_lz4h5" => Box::new(Lz4::hdf5(config)?),
+        "bz2" | "imagecodecs_bz2" => Box::new(Bz2::from_config(config)?),
+        "lzma" => Box::new(Lzma::from_config(config)?),
+        "imagecodecs_lzma" => Box::new(Lzma::xz()),
+        "imagecodecs_lzf" => Box::new(Lzf::from_config(config)?),
+        "imagecodecs_lzw" => Box::new(Lzw),
+        "imagecodecs_packbits" => Box::new(TiffPackBits),
+        "imagecodecs_delta" => Box::new(TiffPredictor::delta(config)?),
+        "imagecodecs_floatpred" => Box::new(TiffPredictor::float(config)?),
+        "shuffle" => Box::new(Shuffle::from_config(config)?),
+        "base64" => Box::new(Base64),
         _ => return Ok(None),
     }))
 }
@@ -94,4 +142,61 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
 #[must_use]
 pub fn shown(name: &str) -> &str {
     name.strip_prefix("v2.").unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(name: &str, strict: bool) -> Result<Codec> {
+        build(&Request { name, config: &[], strict, data_type: &DataType::UInt(16) })
+    }
+
+    #[test]
+    fn byte_codecs_have_three_spellings() {
+        for name in [
+            "adler32",
+            "base64",
+            "blosc",
+            "bz2",
+            "crc32",
+            "crc32c",
+            "deflate",
+            "fletcher32",
+            "gzip",
+            "imagecodecs_bz2",
+            "imagecodecs_deflate",
+            "imagecodecs_delta",
+            "imagecodecs_lz4",
+            "imagecodecs_lz4h5",
+            "imagecodecs_lzf",
+            "imagecodecs_lzma",
+            "imagecodecs_lzw",
+            "imagecodecs_packbits",
+            "imagecodecs_zlib",
+            "imagecodecs_zstd",
+            "jenkins_lookup3",
+            "lz4",
+            "lzma",
+            "shuffle",
+            "zlib",
+            "zstd",
+        ] {
+            for spelling in [name.to_owned(), format!("numcodecs.{name}"), format!("v2.{name}")] {
+                assert!(matches!(kind(&spelling, false), Ok(Codec::Bytes(_))), "{spelling}");
+            }
+        }
+        assert!(kind("v2.imagecodecs_floatpred", false).is_err_and(|e| e.message().contains("dtype")));
+    }
+
+    #[test]
+    fn strictness_is_for_v3s_own_names() {
+        for name in ["gzip", "zstd", "blosc"] {
+            assert!(kind(name, true).is_err(), "{name}");
+            assert!(kind(&format!("numcodecs.{name}"), true).is_ok());
+            assert!(kind(&format!("v2.{name}"), true).is_ok());
+        }
+        assert!(kind("crc32c", true).is_ok());
+        assert!(kind("no-such", true).is_err_and(|e| e.kind() == crate::ErrorKind::Unsupported));
+    }
 }

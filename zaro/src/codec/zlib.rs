@@ -23,6 +23,12 @@ impl Zlib {
         Ok(Self { level: gzip::level(config, 1, -1)?, bare: false })
     }
 
+    /// `imagecodecs_deflate`, whose levels reach further, and which `raw` makes bare.
+    pub fn imagecodecs(config: &Config<'_>) -> Result<Self> {
+        let level = i32::try_from(config.int("level")?.unwrap_or(6).clamp(0, 9)).unwrap_or(6);
+        Ok(Self { level, bare: config.bool("raw")?.unwrap_or(false) })
+    }
+
     /// Without zlib's header and checksum; there is nothing to configure.
     pub fn deflate(config: &Config<'_>) -> Result<Self> {
         Ok(Self { level: gzip::level(config, 6, -1)?, bare: true })

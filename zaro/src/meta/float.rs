@@ -157,35 +157,88 @@ pub fn from_f64(float: Float, x: f64) -> u64 {
     if x == 0.0 {
         return if l.top == Top::Fnuz { 0 } else { sign };
     }
-    let field = (bits >> 52 & 0x7ff) as i32;
-    let fraction = bits & ((1 << 52) - 1);
-    // |x| = units * 2^(place - 52); an f64 subnormal is below half of every format's smallest number.
-    let (units, place) = if field == 0 { (fraction, -1022) } else { (fraction | 1 << 52, field - 1023) };
+    let (units, exponent) = parts(x);
+    round(float, sign != 0, units, exponent, Rounding::NearestEven).unwrap_or(beyond)
+}
+
+/// How a number that lies between two of a format becomes one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// To the nearer one; a tie to the even one.
+    NearestEven,
+    /// To the nearer one; a tie away from zero.
+    NearestAway,
+    /// Towards zero.
+    Zero,
+    /// Upwards.
+    Positive,
+    /// Downwards.
+    Negative,
+}
+
+/// A finite number's magnitude as `units * 2^exponent`, exactly.
+#[must_use]
+pub fn parts(x: f64) -> (u64, i32) {
+    let field = (x.to_bits() >> 52 & 0x7ff) as i32;
+    let fraction = x.to_bits() & ((1 << 52) - 1);
+    if field == 0 { (fraction, -1074) } else { (fraction | 1 << 52, field - 1075) }
+}
+
+/// The number `units * 2^exponent`, with a sign, rounded once to the format; `None` if what it is rounded to lies
+/// beyond the format's range.
+#[must_use]
+pub fn round(float: Float, negative: bool, units: u64, exponent: i32, rounding: Rounding) -> Option<u64> {
+    let l = layout(float);
+    let sign = if negative { l.sign } else { 0 };
+    if units == 0 {
+        return match l.top {
+            Top::Power => None,
+            Top::Fnuz => Some(0),
+            _ => Some(sign),
+        };
+    }
+    if l.top == Top::Power && negative {
+        return None;
+    }
+    let place = exponent + 63 - units.leading_zeros() as i32;
     let least = if l.top == Top::Power { -l.bias } else { 1 - l.bias };
     let stands = place.max(least);
-    let drop = (52 - l.mantissa as i32) + (stands - place);
-    let rounded = match u32::try_from(drop) {
-        Ok(n @ 1..=63) => {
-            let kept = units >> n;
-            let rest = units & ((1 << n) - 1);
-            let half = 1u64 << (n - 1);
-            let up = rest > half || rest == half && (kept & 1 == 1 || l.top == Top::Power);
+    // The value of the last bit kept is 2^last.
+    let last = stands - l.mantissa as i32;
+    let rounded = match last - exponent {
+        // Nothing to drop: what is kept has at most 53 bits.
+        drop @ ..=0 => units << drop.unsigned_abs(),
+        drop => {
+            let (kept, half) = match drop {
+                1..=63 => {
+                    let rest = units & ((1 << drop) - 1);
+                    (units >> drop, rest.cmp(&(1 << (drop - 1))))
+                }
+                64 => (0, units.cmp(&(1 << 63))),
+                _ => (0, std::cmp::Ordering::Less),
+            };
+            let inexact = drop > 63 || units & ((1 << drop) - 1) != 0;
+            let up = match rounding {
+                Rounding::NearestEven if l.top == Top::Power => half.is_ge(),
+                Rounding::NearestEven => half.is_gt() || half.is_eq() && kept & 1 == 1,
+                Rounding::NearestAway => half.is_ge(),
+                Rounding::Zero => false,
+                Rounding::Positive => inexact && !negative,
+                Rounding::Negative => inexact && negative,
+            };
             kept + u64::from(up)
         }
-        _ => 0,
     };
-    if l.top == Top::Power {
-        // One mantissa bit, the hidden one: 1 stays, 2 is the next power; 0 was too small.
-        let bits = (stands + l.bias) as u64 + rounded.saturating_sub(1);
-        return if bits > l.greatest() { beyond } else { bits };
-    }
-    let magnitude = (((stands - least) as u64) << l.mantissa) + rounded;
-    if magnitude > l.greatest() {
-        beyond
-    } else if magnitude == 0 && l.top == Top::Fnuz {
-        0
+    let magnitude = if l.top == Top::Power {
+        // One mantissa bit, the hidden one: 1 stays, 2 is the next power; 0 was too small, and becomes the smallest.
+        (stands + l.bias) as u64 + rounded.saturating_sub(1)
     } else {
-        sign | magnitude
+        (((stands - least) as u64) << l.mantissa) + rounded
+    };
+    match magnitude {
+        m if m > l.greatest() => None,
+        0 if l.top == Top::Fnuz => Some(0),
+        m => Some(sign | m),
     }
 }
 

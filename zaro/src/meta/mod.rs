@@ -4,6 +4,8 @@
 //! except when metadata are written back. Deviations from the text are [`Finding`]s; a strict reading stops at the
 //! first.
 
+use std::sync::Arc;
+
 pub mod dtype;
 pub mod fill;
 pub mod finding;
@@ -86,7 +88,7 @@ pub struct ArrayMeta {
     /// The user's attributes, an object.
     pub attributes: Json,
     /// The document it was read from (V2: `.zarray`), whole, so that it can be written back unharmed.
-    pub document: Json,
+    pub document: Arc<Json>,
 }
 
 /// A group's metadata.
@@ -97,9 +99,9 @@ pub struct GroupMeta {
     /// The user's attributes, an object.
     pub attributes: Json,
     /// Documents of the nodes below, if the group carries them: `(path relative to the group, document)`.
-    pub consolidated: Option<Vec<(String, Json)>>,
-    /// The document it was read from.
-    pub document: Json,
+    pub consolidated: Option<Vec<(String, Arc<Json>)>>,
+    /// The document it was read from, without those of the nodes below.
+    pub document: Arc<Json>,
 }
 
 /// An array's or a group's metadata.

@@ -24,7 +24,7 @@ use super::{ArrayMeta, CodecMeta, Format, GroupMeta};
 use crate::error::{Error, Result};
 
 /// Codecs that turn values, not bytes, into bytes.
-const ARRAY_TO_BYTES: [&str; 11] = [
+const ARRAY_TO_BYTES: [&str; 10] = [
     "vlen-utf8",
     "vlen-bytes",
     "vlen-array",
@@ -34,19 +34,18 @@ const ARRAY_TO_BYTES: [&str; 11] = [
     "msgpack",
     "pickle",
     "categorize",
-    "pcodec",
     "zfpy",
 ];
 
 /// Reads a group from `.zgroup` and `.zattrs`.
-pub fn group(document: Json, attributes: Option<Json>, f: &mut Findings) -> Result<GroupMeta> {
+pub fn group(document: Arc<Json>, attributes: Option<Json>, f: &mut Findings) -> Result<GroupMeta> {
     format(&document, f)?;
     let attributes = self::attributes(attributes, f)?;
     Ok(GroupMeta { format: Format::V2, attributes, consolidated: None, document })
 }
 
 /// Reads an array from `.zarray` and `.zattrs`.
-pub fn array(document: Json, attributes: Option<Json>, f: &mut Findings) -> Result<ArrayMeta> {
+pub fn array(document: Arc<Json>, attributes: Option<Json>, f: &mut Findings) -> Result<ArrayMeta> {
     format(&document, f)?;
     let shape = extents(&document, "shape")?;
     let chunks = extents(&document, "chunks")?;

@@ -1,5 +1,7 @@
 //! `zarr.json` to the model.
 
+use std::sync::Arc;
+
 use super::dtype::{DataType, Float, TimeUnit};
 use super::fill::{self, Dialect};
 use super::finding::Findings;
@@ -9,9 +11,19 @@ use super::keys::ChunkKeys;
 use super::{ArrayMeta, CodecMeta, Format, GroupMeta, NodeMeta};
 use crate::error::{Error, Result};
 
-/// Reads a `zarr.json` document.
-pub fn node(document: Json, f: &mut Findings) -> Result<NodeMeta> {
-    let Json::Object(_) = document else {
+/// Reads a `zarr.json` document. The documents of other nodes in it are moved out, not copied.
+pub fn node(mut document: Json, f: &mut Findings) -> Result<NodeMeta> {
+    let consolidated = consolidated(&mut document, f)?;
+    let mut node = shared(Arc::new(document), f)?;
+    if let NodeMeta::Group(group) = &mut node {
+        group.consolidated = consolidated;
+    }
+    Ok(node)
+}
+
+/// Reads a `zarr.json` document that carries no others.
+pub fn shared(document: Arc<Json>, f: &mut Findings) -> Result<NodeMeta> {
+    let Json::Object(_) = *document else {
         return Err(Error::invalid(format!("zarr.json must hold an object, not {}", document.kind())));
     };
     let format = need(&document, "zarr_format")?;
@@ -22,7 +34,7 @@ pub fn node(document: Json, f: &mut Findings) -> Result<NodeMeta> {
     }
     match need(&document, "node_type")?.as_str() {
         Some("array") => array(document, f).map(NodeMeta::Array),
-        Some("group") => group(document, f).map(NodeMeta::Group),
+        Some("group") => group(document).map(NodeMeta::Group),
         _ => Err(Error::invalid("\"node_type\" must be \"array\" or \"group\"").with_field("node_type")),
     }
 }
@@ -54,27 +66,32 @@ fn attributes(document: &Json) -> Result<Json> {
     }
 }
 
-fn group(document: Json, f: &mut Findings) -> Result<GroupMeta> {
-    let consolidated = match document.get("consolidated_metadata") {
-        None => None,
-        Some(Json::Null) => {
-            f.deviation("v3/consolidated-null", "consolidated_metadata", "null stands for nothing here")?;
-            None
-        }
-        Some(c) => consolidated(c, f)?,
-    };
+fn group(document: Arc<Json>) -> Result<GroupMeta> {
     refuse_unknown(&document, &["zarr_format", "node_type", "attributes", "consolidated_metadata"])?;
-    Ok(GroupMeta { format: Format::V3, attributes: attributes(&document)?, consolidated, document })
+    Ok(GroupMeta { format: Format::V3, attributes: attributes(&document)?, consolidated: None, document })
 }
 
-fn consolidated(value: &Json, f: &mut Findings) -> Result<Option<Vec<(String, Json)>>> {
+/// Takes the documents of other nodes out of a group's document.
+fn consolidated(document: &mut Json, f: &mut Findings) -> Result<Option<Vec<(String, Arc<Json>)>>> {
     let field = "consolidated_metadata";
+    if document.get("node_type").and_then(Json::as_str) != Some("group") {
+        return Ok(None);
+    }
+    let Json::Object(members) = document else { return Ok(None) };
+    let Some((_, value)) = members.iter_mut().find(|(n, _)| n == field) else { return Ok(None) };
+    if *value == Json::Null {
+        f.deviation("v3/consolidated-null", field, "null stands for nothing here")?;
+        return Ok(None);
+    }
     if value.get("kind").and_then(Json::as_str) != Some("inline") {
         f.deviation("v3/consolidated-kind", field, "consolidated metadata of an unknown kind are ignored")?;
         return Ok(None);
     }
-    match value.get("metadata") {
-        Some(Json::Object(members)) => Ok(Some(members.clone())),
+    let Json::Object(inner) = value else { return Ok(None) };
+    match inner.iter_mut().find(|(n, _)| n == "metadata") {
+        Some((_, Json::Object(documents))) => {
+            Ok(Some(std::mem::take(documents).into_iter().map(|(p, d)| (p, Arc::new(d))).collect()))
+        }
         _ => {
             f.deviation("v3/consolidated-metadata", field, "\"metadata\" must be an object; ignored")?;
             Ok(None)
@@ -133,7 +150,7 @@ impl<'a> Extension<'a> {
     }
 }
 
-fn array(document: Json, f: &mut Findings) -> Result<ArrayMeta> {
+fn array(document: Arc<Json>, f: &mut Findings) -> Result<ArrayMeta> {
     for name in ["shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs"] {
         need(&document, name)?;
     }

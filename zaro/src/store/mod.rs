@@ -15,8 +15,21 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 
+pub mod fault;
+#[cfg(feature = "cloud")]
+pub mod http;
+#[cfg(feature = "cloud")]
+mod http_index;
 pub mod local;
 pub mod memory;
+#[cfg(feature = "cloud")]
+pub mod object;
+pub mod options;
+mod percent;
+pub mod wrap;
+pub mod zip;
+
+pub(crate) use percent::percent_decode;
 
 /// A part of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

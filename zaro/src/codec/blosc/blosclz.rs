@@ -89,21 +89,39 @@ fn copy_match(out: &mut [u8], at: usize, distance: usize, length: usize) -> Opti
         out.get_mut(at..end)?.fill(value);
         return Some(());
     }
-    let mut done = 0;
+    // Steps of a fixed length are a move each. One no longer than the distance reads only what is written, and what
+    // the last writes beyond the match is overwritten later, see above.
     if distance >= 16 && end + 16 <= out.len() {
-        // Steps no longer than the distance read only what is written; the last may write beyond, see above.
+        steps::<16>(out, from, at, length)
+    } else if distance >= 8 && end + 8 <= out.len() {
+        steps::<8>(out, from, at, length)
+    } else {
+        // The first copy makes one period, each further one doubles what can be copied from.
+        let mut done = 0;
         while done < length {
-            let chunk: [u8; 16] = *out.get(from + done..)?.first_chunk()?;
-            *out.get_mut(at + done..)?.first_chunk_mut()? = chunk;
-            done += 16;
+            let n = (distance + done).min(length - done);
+            if n <= 8 {
+                for i in 0..n {
+                    *out.get_mut(at + done + i)? = *out.get(from + i)?;
+                }
+            } else {
+                out.copy_within(from..from + n, at + done);
+            }
+            done += n;
         }
-        return Some(());
+        Some(())
     }
-    // The first copy makes one period, each further one doubles what can be copied from.
+}
+
+#[inline]
+fn steps<const N: usize>(out: &mut [u8], from: usize, at: usize, length: usize) -> Option<()> {
+    let window = out.get_mut(from..at + length + N)?;
+    let gap = at - from;
+    let mut done = 0;
     while done < length {
-        let n = (distance + done).min(length - done);
-        out.copy_within(from..from + n, at + done);
-        done += n;
+        let step: [u8; N] = *window.get(done..)?.first_chunk()?;
+        *window.get_mut(gap + done..)?.first_chunk_mut()? = step;
+        done += N;
     }
     Some(())
 }

@@ -3,7 +3,7 @@
 //! | byte | what |
 //! |---|---|
 //! | 0, 1 | version of this format (1 or 2), version of the compressor's |
-//! | 2 | flags: 1 byte shuffle, 2 stored plainly, 4 bit shuffle, 16 blocks are not split; upper three bits: compressor |
+//! | 2 | flags: 1 byte shuffle, 2 stored plainly, 4 bit shuffle, 16 no splits; upper three bits: compressor |
 //! | 3 | bytes in an element |
 //! | 4, 8, 12 | length of the data, of a block, of the frame; 32-bit little-endian like all numbers here |
 //!
@@ -53,6 +53,10 @@ impl<'a> Frame<'a> {
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self> {
         let header = bytes.first_chunk::<HEADER>().ok_or_else(|| damaged("its header is cut off"))?;
         let [version, _, flags, typesize, ..] = *header;
+        // Both shuffles at once are how blosc 2 marks its own, longer header.
+        if flags & (FLAG_SHUFFLE | FLAG_BIT_SHUFFLE) == FLAG_SHUFFLE | FLAG_BIT_SHUFFLE {
+            return Err(Error::unsupported("this is a frame of blosc 2"));
+        }
         let number = |at| number(header, at).ok_or_else(|| damaged("a length is negative"));
         let (length, block, total) = (number(4)?, number(8)?, number(12)?);
         let bytes = bytes
@@ -60,10 +64,6 @@ impl<'a> Frame<'a> {
             .ok_or_else(|| damaged(format!("{} bytes are there of {total}", bytes.len())))?;
         if version == 0 {
             return Err(damaged("there is no format 0"));
-        }
-        // Both shuffles at once are how blosc 2 marks its own, longer header.
-        if flags & (FLAG_SHUFFLE | FLAG_BIT_SHUFFLE) == FLAG_SHUFFLE | FLAG_BIT_SHUFFLE {
-            return Err(Error::unsupported("this is a frame of blosc 2"));
         }
         let shuffle = match (flags & FLAG_SHUFFLE != 0, flags & FLAG_BIT_SHUFFLE != 0) {
             (true, _) if typesize > 1 => Shuffle::Bytes,

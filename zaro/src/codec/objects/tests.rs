@@ -97,7 +97,7 @@ fn fixed_types_are_converted_exactly() {
     assert_eq!(msgpack2().decode(&single, &r).unwrap().bytes, hex("0000c03f00000040"));
     let bytes = hex("94c40131c40132a37c53339102");
     let r = repr(DataType::FixedBytes(3), &[2]);
-    assert_eq!(msgpack2().decode(&bytes, &r).unwrap().bytes, b"1\0\02\0\0");
+    assert_eq!(msgpack2().decode(&bytes, &r).unwrap().bytes, b"1\0\x002\0\0");
     assert_eq!(msgpack2().encode(&msgpack2().decode(&bytes, &r).unwrap(), &r).unwrap(), bytes);
     // An f32 is rounded once, from the text.
     let got = json2()

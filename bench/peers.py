@@ -1,0 +1,143 @@
+"""The Python peers under the benchmark's command line.
+
+    peers.py PEER WORKLOAD PATH        PEER: tensorstore | zarr-python | zarrs-py | gdal
+
+See README.md for the workloads and the one JSON line that is printed. Each peer is imported before the
+clocks start: what is timed is reading, not Python.
+"""
+
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+
+
+def cpu_seconds():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def check_sum(array):
+    """The sum of uint16 values, or of float32 bit patterns, modulo 2^64."""
+    array = np.ascontiguousarray(array)
+    return int((array.view(np.uint32) if array.dtype.kind == "f" else array).sum(dtype=np.uint64))
+
+
+def windows(shape):
+    state = 1
+    for _ in range(1000):
+        index = []
+        for n in shape:
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+            start = (state >> 33) % (n - 31)
+            index.append(slice(start, start + 32))
+        yield tuple(index)
+
+
+def planes(shape, axis):
+    for k in range(8):
+        at = (2 * k + 1) * shape[axis] // 16
+        yield tuple(slice(at, at + 1) if d == axis else slice(0, n) for d, n in enumerate(shape))
+
+
+def boxes(workload, shape):
+    return windows(shape) if workload == "win" else planes(shape, int(workload[-1]))
+
+
+class Tensorstore:
+    def __init__(self):
+        import tensorstore
+        self.ts = tensorstore
+
+    def open(self, path):
+        # numpy needs a format: zarr.json is V3, .zarray is V2
+        import os
+        driver = "zarr3" if os.path.exists(f"{path}/zarr.json") else "zarr"
+        array = self.ts.open({"driver": driver, "kvstore": f"file://{path}/"}, open=True, read=True).result()
+        return array.shape, lambda index: array[index].read().result()
+
+    def hierarchy(self, path):
+        """tensorstore knows arrays only: every array is opened, all at once."""
+        import os
+        v3 = os.path.exists(f"{path}/zarr.json")
+        spec = {"driver": "zarr3" if v3 else "zarr"}
+        names = [f"{g}/{a}" for g in os.listdir(path) if os.path.isdir(f"{path}/{g}") for a in os.listdir(f"{path}/{g}") if os.path.isdir(f"{path}/{g}/{a}")]
+        waiting = [self.ts.open({**spec, "kvstore": f"file://{path}/{n}/"}, open=True, read=True) for n in names]
+        return sum(sum(w.result().shape) for w in waiting)
+
+
+class ZarrPython:
+    pipeline = None
+
+    def __init__(self):
+        import zarr
+        self.zarr = zarr
+        if self.pipeline:
+            import zarrs  # noqa: F401  (registers the pipeline)
+            zarr.config.set({"codec_pipeline.path": self.pipeline})
+
+    def open(self, path):
+        array = self.zarr.open_array(path, mode="r")
+        return array.shape, lambda index: array[index]
+
+    def hierarchy(self, path):
+        group = self.zarr.open_consolidated(path, mode="r")
+        return sum(sum(node.shape) for _, node in group.members(max_depth=None) if hasattr(node, "shape"))
+
+
+class ZarrsPython(ZarrPython):
+    pipeline = "zarrs.ZarrsCodecPipeline"
+
+
+class Gdal:
+    """GDAL's classic raster model: axis 0 becomes bands, each of which decodes its chunks anew.
+
+    Good for checking values, unfair for timing: GDAL's multidimensional interface is not in rasterio.
+    """
+
+    def __init__(self):
+        import rasterio
+        from rasterio.windows import Window
+        self.rasterio, self.window = rasterio, Window
+
+    def open(self, path):
+        data = self.rasterio.open(f'ZARR:"{path}"')
+        shape = (data.count, data.height, data.width)
+
+        def read(index):
+            if index is Ellipsis:
+                return data.read()
+            z, y, x = index
+            return data.read(list(range(z.start + 1, z.stop + 1)), window=self.window(x.start, y.start, x.stop - x.start, y.stop - y.start))
+        return shape, read
+
+    def hierarchy(self, path):
+        raise NotImplementedError("rasterio does not walk a hierarchy")
+
+
+PEERS = {"tensorstore": Tensorstore, "zarr-python": ZarrPython, "zarrs-py": ZarrsPython, "gdal": Gdal}
+
+
+def main(name, workload, path):
+    peer = PEERS[name]()
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    whole = None
+    if workload == "open":
+        check = peer.hierarchy(path)
+    else:
+        shape, read = peer.open(path)
+        if workload == "read":
+            whole = read(...)
+        else:
+            check = sum(check_sum(read(index)) for index in boxes(workload, shape)) % 2**64
+    wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if whole is not None:
+        check = check_sum(whole)
+    print(json.dumps({"wall": wall, "cpu": cpu, "rss": peak, "check": check}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,222 @@
+//! `bitround`: fewer significant bits, so that what follows compresses better.
+//!
+//! V3: `{"name": "bitround", "configuration": {"keepbits": 10}}`, also spelled `numcodecs.bitround`; V2:
+//! `{"id": "bitround", "keepbits": 10}`. Floats keep that many bits of their mantissa, integers that many from the
+//! highest bit set of their magnitude; rounded half to even. What was rounded away is gone: decoding does nothing.
+//!
+//! The V2 filter does not say what type it works on. `meta` may add the byte order of the array as `"endian"`; without
+//! it the filter reads, and refuses to write.
+
+use super::bytes::{Bytes, Endian};
+use super::config::Config;
+use super::registry::Request;
+use super::{ArrayToArray, Buffer, BytesToBytes, Codec, Repr, Size, filter};
+use crate::error::{Error, Result};
+use crate::meta::dtype::{DataType, Float};
+use crate::meta::float;
+
+/// From its configuration.
+pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
+    let keep = config.uint("keepbits")?.ok_or_else(|| Error::invalid("\"keepbits\" is missing"))?;
+    if keep == 0 && request.name == "bitround" {
+        return Err(Error::invalid("\"keepbits\" must be at least 1"));
+    }
+    let keep = u32::try_from(keep).map_err(|_| Error::invalid(format!("\"keepbits\" {keep} is absurd")))?;
+    if filter::is_v2(request) {
+        let endian = Bytes::from_config(config)?.endian;
+        return Ok(Codec::Bytes(Box::new(OnBytes { keep, data_type: request.data_type.clone(), endian })));
+    }
+    Ok(Codec::Array(Box::new(BitRound { keep })))
+}
+
+/// Over values.
+#[derive(Debug)]
+struct BitRound {
+    keep: u32,
+}
+
+impl ArrayToArray for BitRound {
+    fn name(&self) -> &'static str {
+        "bitround"
+    }
+
+    fn encoded(&self, decoded: &Repr) -> Result<Repr> {
+        part(&decoded.data_type)?;
+        // The fill value stays whole: what is decoded is what is stored.
+        Ok(decoded.clone())
+    }
+
+    fn decode(&self, chunk: Buffer, decoded: &Repr, _: &Repr) -> Result<Buffer> {
+        Size::Exact(decoded.byte_size()?).check(chunk.bytes.len())?;
+        Ok(chunk)
+    }
+
+    fn encode(&self, mut chunk: Buffer, decoded: &Repr, _: &Repr) -> Result<Buffer> {
+        round(&mut chunk.bytes, &decoded.data_type, self.keep)?;
+        Ok(chunk)
+    }
+}
+
+/// Over bytes: V2.
+#[derive(Debug)]
+struct OnBytes {
+    keep: u32,
+    data_type: DataType,
+    endian: Option<Endian>,
+}
+
+impl BytesToBytes for OnBytes {
+    fn name(&self) -> &'static str {
+        "bitround"
+    }
+
+    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+        Ok(decoded)
+    }
+
+    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+        size.check(bytes.len())?;
+        Ok(bytes.to_vec())
+    }
+
+    fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+        if self.endian.is_none() {
+            return Err(Error::unsupported("writing, where the byte order is not known"));
+        }
+        let order = Bytes { endian: self.endian, mixed: Vec::new() };
+        let mut out = bytes.to_vec();
+        order.swap(&mut out, &self.data_type);
+        round(&mut out, &self.data_type, self.keep)?;
+        order.swap(&mut out, &self.data_type);
+        Ok(out)
+    }
+}
+
+/// What an element is made of.
+#[derive(Clone, Copy)]
+enum Part {
+    Float(Float),
+    Int { signed: bool, size: usize },
+}
+
+fn part(data_type: &DataType) -> Result<Part> {
+    Ok(match data_type {
+        DataType::Float(f) | DataType::Complex(f) if f.bits() >= 16 => Part::Float(*f),
+        DataType::Int(8 | 16 | 32 | 64) | DataType::DateTime(..) | DataType::TimeDelta(..) => {
+            Part::Int { signed: true, size: data_type.size() }
+        }
+        DataType::UInt(8 | 16 | 32 | 64) => Part::Int { signed: false, size: data_type.size() },
+        other => return Err(Error::unsupported(format!("{other} elements"))),
+    })
+}
+
+fn round(bytes: &mut [u8], data_type: &DataType, keep: u32) -> Result<()> {
+    let part = part(data_type)?;
+    let size = match part {
+        Part::Float(f) => f.size(),
+        Part::Int { size, .. } => size,
+    };
+    for element in bytes.chunks_exact_mut(size.max(1)) {
+        let mut word = [0; 8];
+        word.iter_mut().zip(element.iter()).for_each(|(w, b)| *w = *b);
+        let bits = u64::from_le_bytes(word);
+        let rounded = match part {
+            Part::Float(f) if float::to_f64(f, bits).is_nan() => bits,
+            Part::Float(f) => nearest(bits, float::mantissa_bits(f).saturating_sub(keep)),
+            Part::Int { signed, .. } => {
+                let width = 8 * element.len();
+                let top = if signed { 1u64 << (width - 1) } else { 0 };
+                let all = u64::MAX >> (64 - width);
+                let negative = bits & top != 0;
+                let magnitude = if negative { bits.wrapping_neg() & all } else { bits };
+                let drop = (64 - magnitude.leading_zeros()).saturating_sub(keep);
+                let limit = if signed { top - u64::from(!negative) } else { all };
+                match nearest(magnitude, drop) {
+                    // Rounding up would leave the type: keep the number as it is.
+                    m if m > limit || m < magnitude && magnitude - m > magnitude / 2 => bits,
+                    m if negative => m.wrapping_neg() & all,
+                    m => m,
+                }
+            }
+        };
+        element.iter_mut().zip(rounded.to_le_bytes()).for_each(|(e, b)| *e = b);
+    }
+    Ok(())
+}
+
+/// `bits` with the last `drop` of them rounded away, ties to even.
+fn nearest(bits: u64, drop: u32) -> u64 {
+    match drop {
+        0 => bits,
+        1..=63 => {
+            let half = (1u64 << (drop - 1)) - 1;
+            bits.wrapping_add((bits >> drop & 1) + half) >> drop << drop
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::filter::check;
+
+    #[test]
+    fn floats_as_numcodecs_does_it() {
+        let f16 = DataType::Float(Float::F16);
+        for (keep, t, raw, encoded) in [
+            (
+                3,
+                DataType::FLOAT32,
+                "cdcc4c3ecdcccc3e9a99193fcdcc4c3f0000803f",
+                "0000503e0000d03e0000203f0000503f0000803f",
+            ),
+            (
+                3,
+                DataType::FLOAT64,
+                "9a9999999999f13f9a999999999905c0000000000000f07f",
+                "000000000000f23f00000000000006c0000000000000f07f",
+            ),
+            (1, f16, "663c66c1cd43", "003c00c20044"),
+            (23, DataType::FLOAT32, "cdcc4c3e", "cdcc4c3e"),
+            (99, DataType::FLOAT32, "cdcc4c3e", "cdcc4c3e"),
+            (1, DataType::FLOAT32, "ffffff7f", "ffffff7f"),
+            (3, DataType::Complex(Float::F32), "cdcc4c3ecdcccc3e", "0000503e0000d03e"),
+        ] {
+            for name in ["bitround", "numcodecs.bitround"] {
+                check::v3(name, &format!(r#"{{"keepbits":{keep}}}"#), &t, raw, encoded, encoded);
+            }
+        }
+    }
+
+    #[test]
+    fn integers_keep_their_highest_bits() {
+        for (keep, t, raw, encoded) in [
+            (2, DataType::UINT8, "000102030507090bff", "000102030408080cff"),
+            (2, DataType::INT8, "05fb7f80f9", "04fc7f80f8"),
+            (8, DataType::Int(16), "ff7f0180", "ff7f0080"),
+            (4, DataType::UInt(32), "ffffff0f", "00000010"),
+        ] {
+            check::v3("bitround", &format!(r#"{{"keepbits":{keep}}}"#), &t, raw, encoded, encoded);
+        }
+    }
+
+    #[test]
+    fn v2_reads_without_and_writes_with_the_byte_order() {
+        let Codec::Bytes(c) = check::codec("v2.bitround", r#"{"keepbits":3}"#, &DataType::FLOAT32).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!(c.decode(&[1, 2, 3, 4], Size::Exact(4)).unwrap(), [1, 2, 3, 4]);
+        assert!(c.decode(&[1, 2, 3], Size::Exact(4)).is_err());
+        assert!(c.encode(&[1, 2, 3, 4]).is_err());
+        let config = r#"{"keepbits":3,"endian":"big"}"#;
+        let Codec::Bytes(c) = check::codec("v2.bitround", config, &DataType::FLOAT32).unwrap() else {
+            panic!()
+        };
+        assert_eq!(c.encode(&check::hex("3e4ccccd")).unwrap(), check::hex("3e500000"));
+        for bad in ["{}", r#"{"keepbits":-1}"#, r#"{"keepbits":1.5}"#, r#"{"keepbits":0}"#] {
+            assert!(check::codec("bitround", bad, &DataType::FLOAT32).is_err(), "{bad}");
+        }
+    }
+}

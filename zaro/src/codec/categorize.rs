@@ -1,0 +1,147 @@
+//! `categorize`: text as the numbers of labels.
+//!
+//! V2: `{"id": "categorize", "labels": ["female", "male"], "dtype": "|O", "astype": "|u1"}` over `|O` or `U`. Label `i`
+//! is stored as `i + 1`; 0, and every other number, is text that had no label, and decodes to the empty string.
+
+use super::bytes::Bytes;
+use super::config::Config;
+use super::number::{self, Numbers};
+use super::{ArrayToBytes, Buffer, Repr, Size};
+use crate::error::{Error, Result};
+use crate::meta::dtype::DataType;
+use crate::meta::typestr;
+use crate::num;
+
+/// The `categorize` codec.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Categorize {
+    labels: Vec<String>,
+    codes: DataType,
+    order: Bytes,
+}
+
+impl Categorize {
+    /// From its configuration. Its `dtype` is the array's own, and not asked for.
+    pub fn from_config(config: &Config<'_>) -> Result<Self> {
+        let labels = config.need("labels")?.items().map(|l| l.iter().map(|l| l.as_str().map(str::to_owned)));
+        let labels = labels.and_then(Iterator::collect);
+        let labels = labels.ok_or_else(|| Error::invalid("\"labels\" must be a list of strings"))?;
+        let (codes, order) = match config.get("astype") {
+            Some(json) => {
+                let t = typestr::parse_config(json).map_err(|e| e.with_field("astype"))?;
+                (t.fixed()?.clone(), Bytes { endian: t.endian, mixed: t.mixed })
+            }
+            None => (DataType::UINT8, Bytes { endian: None, mixed: Vec::new() }),
+        };
+        number::plain(&codes)?;
+        Ok(Self { labels, codes, order })
+    }
+}
+
+impl ArrayToBytes for Categorize {
+    fn name(&self) -> &'static str {
+        "categorize"
+    }
+
+    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+        match decoded.data_type {
+            DataType::String | DataType::FixedUtf32(_) | DataType::FixedBytes(_) => {}
+            ref other => return Err(Error::invalid(format!("is for text, not {other}"))),
+        }
+        let bytes = decoded.count()?.checked_mul(self.codes.size());
+        bytes.map(Size::Exact).ok_or_else(|| Error::invalid("the chunk is too large"))
+    }
+
+    fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
+        self.encoded_size(decoded)?.check(bytes.len())?;
+        let mut codes = bytes.to_vec();
+        self.order.swap(&mut codes, &self.codes);
+        let labels: Vec<Vec<u8>> = self.labels.iter().map(|l| element(l, &decoded.data_type)).collect();
+        let none = element("", &decoded.data_type);
+        let label = |code: Option<usize>| code.and_then(|c| labels.get(c.checked_sub(1)?)).unwrap_or(&none);
+        let codes: Vec<Option<usize>> = match number::load(&codes, &self.codes)? {
+            Numbers::Int(v) => v.into_iter().map(|c| usize::try_from(c).ok()).collect(),
+            Numbers::UInt(v) => v.into_iter().map(|c| usize::try_from(c).ok()).collect(),
+            Numbers::Float(v) => {
+                let exact = |x: &f64| (0..=labels.len()).find(|i| u32::try_from(*i).map(f64::from) == Ok(*x));
+                v.iter().map(exact).collect()
+            }
+        };
+        if decoded.data_type == DataType::String {
+            return Buffer::variable(codes.into_iter().map(|c| label(c).as_slice()));
+        }
+        let mut out = Vec::with_capacity(decoded.byte_size()?);
+        codes.into_iter().for_each(|c| out.extend_from_slice(label(c)));
+        Ok(Buffer::fixed(out))
+    }
+
+    fn encode(&self, chunk: &Buffer, decoded: &Repr) -> Result<Vec<u8>> {
+        let labels: Vec<Vec<u8>> = self.labels.iter().map(|l| element(l, &decoded.data_type)).collect();
+        // Where a label occurs twice the last one counts, as numcodecs has it.
+        let code = |e: &[u8]| labels.iter().rposition(|l| l == e).map_or(0, |i| num::u64_of(i) + 1);
+        let codes = if decoded.data_type == DataType::String {
+            chunk.items().map(code).collect()
+        } else {
+            chunk.bytes.chunks_exact(decoded.data_type.size().max(1)).map(code).collect()
+        };
+        let mut out = number::store(Numbers::UInt(codes), &self.codes)?;
+        self.order.swap(&mut out, &self.codes);
+        Ok(out)
+    }
+}
+
+/// A label as an element; cut if the type is too short for it, as numpy does.
+fn element(label: &str, data_type: &DataType) -> Vec<u8> {
+    let mut out: Vec<u8> = match data_type {
+        DataType::FixedUtf32(n) => label.chars().take(*n).flat_map(|c| u32::from(c).to_le_bytes()).collect(),
+        _ => label.as_bytes().to_vec(),
+    };
+    if !data_type.is_variable() {
+        out.resize(data_type.size(), 0);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Codec;
+    use crate::codec::filter::check;
+    use crate::meta::fill::Fill;
+
+    fn make(config: &str, data_type: DataType, n: u64) -> (Box<dyn ArrayToBytes>, Repr) {
+        let Codec::ToBytes(c) = check::codec("v2.categorize", config, &data_type).unwrap() else { panic!() };
+        (c, Repr { shape: vec![n], data_type, fill: Fill::default() })
+    }
+
+    #[test]
+    fn as_numcodecs_does_it() {
+        let config = r#"{"labels":["female","mäle"],"dtype":"|O","astype":"|u1"}"#;
+        let (c, r) = make(config, DataType::String, 5);
+        let got = c.decode(&[2, 1, 0, 1, 9], &r).unwrap();
+        assert_eq!(got.items().collect::<Vec<_>>(), ["mäle".as_bytes(), b"female", b"", b"female", b""]);
+        assert_eq!(c.encode(&got, &r).unwrap(), [2, 1, 0, 1, 0]);
+        for end in 0..5 {
+            assert!(c.decode(&[1; 5][..end], &r).is_err());
+        }
+        assert!(c.decode(&[1; 6], &r).is_err());
+
+        let config = r#"{"labels":["female","male"],"dtype":"<U5","astype":">u2"}"#;
+        let (c, r) = make(config, DataType::FixedUtf32(5), 3);
+        let got = c.decode(&[0, 2, 0, 1, 0, 0], &r).unwrap();
+        let text = |s: &str| s.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect::<Vec<_>>();
+        assert_eq!(got.bytes, [text("male\0"), text("femal"), text("\0\0\0\0\0")].concat());
+        assert_eq!(c.encode(&got, &r).unwrap(), [0, 2, 0, 1, 0, 0]);
+
+        let (c, r) = make(r#"{"labels":["ab"]}"#, DataType::FixedBytes(3), 2);
+        assert_eq!(c.decode(&[1, 0], &r).unwrap().bytes, b"ab\0\0\0\0");
+        assert!(c.encoded_size(&Repr { data_type: DataType::UINT8, ..r }).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for bad in ["{}", r#"{"labels":"a"}"#, r#"{"labels":[1]}"#, r#"{"labels":[],"astype":"|O"}"#] {
+            assert!(check::codec("v2.categorize", bad, &DataType::String).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! `lzma`: xz files and their kin.
+//!
+//! V2: `{"id": "lzma", "format": 1, "check": -1, "preset": null, "filters": null}`, in the numbers of Python's `lzma`:
+//! `format` 1 is xz, 2 the older `.lzma`, 3 bare streams, which need `filters` to be read, 0 either of the first two.
+//! TIFF references say `imagecodecs_lzma`, which is xz.
+
+use liblzma::stream::{
+    Action, CONCATENATED, Check, Filters, LzmaOptions, MatchFinder, Mode, PRESET_EXTREME, Status, Stream,
+};
+
+use super::config::Config;
+use super::output::{self, Step};
+use super::{BytesToBytes, Size};
+use crate::error::{Error, Result};
+use crate::meta::json::Json;
+use crate::num;
+
+/// The greatest expansion the format can reach is near this.
+const RATIO: usize = 1 << 14;
+/// What a decoder may take for itself; xz -9 needs 65 MiB.
+const MEMORY: u64 = 256 << 20;
+
+/// The `lzma` codec.
+#[derive(Debug, Clone)]
+pub struct Lzma {
+    format: Format,
+    check: Check,
+    preset: u32,
+    filters: Vec<Filter>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Auto,
+    Xz,
+    Alone,
+    Raw,
+}
+
+/// One of the filters that make up a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Filter {
+    Lzma1(Options),
+    Lzma2(Options),
+    /// The distance.
+    Delta(u8),
+    /// For machine code: its number, and where it starts.
+    Branch(u64, Option<u32>),
+}
+
+/// What an LZMA filter can be told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Options {
+    preset: Option<u32>,
+    dict_size: Option<u32>,
+    lc: Option<u32>,
+    lp: Option<u32>,
+    pb: Option<u32>,
+    mode: Option<u32>,
+    nice_len: Option<u32>,
+    mf: Option<u32>,
+    depth: Option<u32>,
+}
+
+impl Lzma {
+    /// From its configuration.
+    pub fn from_config(config: &Config<'_>) -> Result<Self> {
+        let format = match config.int("format")? {
+            Some(0) => Format::Auto,
+            None | Some(1) => Format::Xz,
+            Some(2) => Format::Alone,
+            Some(3) => Format::Raw,
+            Some(n) => return Err(wrong("format", format!("{n} is not a format of LZMA"))),
+        };
+        let check = match config.int("check")? {
+            None | Some(-1 | 4) => Check::Crc64,
+            Some(0) => Check::None,
+            Some(1) => Check::Crc32,
+            Some(10) => Check::Sha256,
+            Some(n) => return Err(wrong("check", format!("{n} is not a check of LZMA"))),
+        };
+        let preset = match config.uint("preset")? {
+            None => 6,
+            Some(n) => preset(n)?,
+        };
+        let filters = match config.get("filters") {
+            None => Vec::new(),
+            Some(list) => list
+                .items()
+                .ok_or_else(|| wrong("filters", "\"filters\" must be a list"))?
+                .iter()
+                .map(Filter::from_json)
+                .collect::<Result<_>>()?,
+        };
+        if format == Format::Raw && filters.is_empty() {
+            return Err(wrong("filters", "format 3 cannot be read without \"filters\""));
+        }
+        Ok(Self { format, check, preset, filters })
+    }
+
+    /// xz, as `imagecodecs_lzma` has it.
+    #[must_use]
+    pub fn xz() -> Self {
+        Self { format: Format::Xz, check: Check::Crc64, preset: 6, filters: Vec::new() }
+    }
+
+    fn decoder(&self, limit: usize) -> Result<Stream> {
+        match self.format {
+            Format::Auto => Stream::new_auto_decoder(MEMORY, CONCATENATED),
+            Format::Xz => Stream::new_stream_decoder(MEMORY, CONCATENATED),
+            Format::Alone => Stream::new_lzma_decoder(MEMORY),
+            // A dictionary need not be larger than what is decoded, whatever the metadata say.
+            Format::Raw => Stream::new_raw_decoder(&self.chain(Some(limit))?),
+        }
+        .map_err(fault)
+    }
+
+    fn chain(&self, limit: Option<usize>) -> Result<Filters> {
+        let mut chain = Filters::new();
+        for filter in &self.filters {
+            match filter {
+                Filter::Lzma1(options) => chain.lzma1(&options.build(self.preset, limit)?),
+                Filter::Lzma2(options) => chain.lzma2(&options.build(self.preset, limit)?),
+                Filter::Delta(distance) => chain.delta_properties(&[distance - 1]).map_err(fault)?,
+                Filter::Branch(id, start) => {
+                    let start = start.map(u32::to_le_bytes);
+                    let start = start.as_ref().map_or(&[][..], |s| s);
+                    match id {
+                        4 => chain.x86_properties(start),
+                        5 => chain.powerpc_properties(start),
+                        6 => chain.ia64_properties(start),
+                        7 => chain.arm_properties(start),
+                        8 => chain.arm_thumb_properties(start),
+                        9 => chain.sparc_properties(start),
+                        10 => chain.arm64_properties(start),
+                        _ => chain.riscv_properties(start),
+                    }
+                    .map_err(fault)?
+                }
+            };
+        }
+        Ok(chain)
+    }
+
+    /// Steps through the stream.
+    fn steps<'a>(
+        &self,
+        bytes: &'a [u8],
+        limit: usize,
+    ) -> Result<impl FnMut(&mut [u8]) -> Result<Step> + use<'a>> {
+        let mut stream = self.decoder(limit)?;
+        let mut rest = bytes;
+        let mut end = false;
+        Ok(move |out: &mut [u8]| {
+            while !end {
+                let (read, written) = (stream.total_in(), stream.total_out());
+                let status = stream.process(rest, out, Action::Finish).map_err(fault)?;
+                let read = num::usize_of(stream.total_in() - read)?;
+                let written = num::usize_of(stream.total_out() - written)?;
+                rest = rest.get(read..).unwrap_or_default();
+                end = status == Status::StreamEnd;
+                if written > 0 {
+                    return Ok(Step { written, end });
+                }
+                if read == 0 && !end {
+                    return Err(Error::invalid("the LZMA stream is cut off"));
+                }
+            }
+            Ok(Step { written: 0, end: true })
+        })
+    }
+}
+
+impl Filter {
+    fn from_json(json: &Json) -> Result<Self> {
+        let number =
+            |name: &str| match json.get(name) {
+                None | Some(Json::Null) => Ok(None),
+                Some(v) => v.as_u64().and_then(|n| u32::try_from(n).ok()).map(Some).ok_or_else(|| {
+                    wrong("filters", format!("{name:?} must be a non-negative integer, not {v}"))
+                }),
+            };
+        let id = json.get("id").and_then(Json::as_u64);
+        let id = id.ok_or_else(|| wrong("filters", "a filter of LZMA must have an \"id\""))?;
+        let options = || -> Result<Options> {
+            Ok(Options {
+                preset: number("preset")?.map(|n| preset(u64::from(n))).transpose()?,
+                dict_size: number("dict_size")?,
+                lc: number("lc")?,
+                lp: number("lp")?,
+                pb: number("pb")?,
+                mode: number("mode")?,
+                nice_len: number("nice_len")?,
+                mf: number("mf")?,
+                depth: number("depth")?,
+            })
+        };
+        Ok(match id {
+            0x4000_0000_0000_0001 => Self::Lzma1(options()?),
+            0x21 => Self::Lzma2(options()?),
+            3 => match u8::try_from(number("dist")?.unwrap_or(1)) {
+                Ok(n) if n > 0 => Self::Delta(n),
+                _ => return Err(wrong("filters", "\"dist\" must be 1 to 255")),
+            },
+            4..=11 => Self::Branch(id, number("start_offset")?),
+            _ => return Err(Error::unsupported(format!("{id} is not a filter of LZMA that zaro knows"))),
+        })
+    }
+}
+
+impl Options {
+    fn build(&self, preset: u32, limit: Option<usize>) -> Result<LzmaOptions> {
+        const LEAST: u32 = 4096;
+        let mut options = LzmaOptions::new_preset(self.preset.unwrap_or(preset)).map_err(fault)?;
+        let (lc, lp, pb) = (self.lc.unwrap_or(3), self.lp.unwrap_or(0), self.pb.unwrap_or(2));
+        if lc + lp > 4 || pb > 4 {
+            return Err(wrong("filters", "\"lc\" + \"lp\" and \"pb\" must not be above 4"));
+        }
+        options.literal_context_bits(lc).literal_position_bits(lp).position_bits(pb);
+        let mut dict = self.dict_size;
+        if let Some(limit) = limit {
+            let enough = u32::try_from(limit).unwrap_or(u32::MAX).max(LEAST);
+            // 64 MiB is the most that a preset asks for.
+            dict = Some(dict.unwrap_or(64 << 20).min(enough).max(LEAST));
+        }
+        if let Some(size) = dict {
+            options.dict_size(size);
+        }
+        match self.mode {
+            None => {}
+            Some(1) => _ = options.mode(Mode::Fast),
+            Some(2) => _ = options.mode(Mode::Normal),
+            Some(n) => return Err(wrong("filters", format!("{n} is not a mode of LZMA"))),
+        }
+        let finder = match self.mf {
+            None => None,
+            Some(0x03) => Some(MatchFinder::HashChain3),
+            Some(0x04) => Some(MatchFinder::HashChain4),
+            Some(0x12) => Some(MatchFinder::BinaryTree2),
+            Some(0x13) => Some(MatchFinder::BinaryTree3),
+            Some(0x14) => Some(MatchFinder::BinaryTree4),
+            Some(n) => return Err(wrong("filters", format!("{n} is not a match finder of LZMA"))),
+        };
+        if let Some(finder) = finder {
+            options.match_finder(finder);
+        }
+        if let Some(n) = self.nice_len {
+            options.nice_len(n);
+        }
+        if let Some(n) = self.depth {
+            options.depth(n);
+        }
+        Ok(options)
+    }
+}
+
+/// A preset: 0 to 9, with or without the flag for "extreme".
+fn preset(n: u64) -> Result<u32> {
+    match u32::try_from(n) {
+        Ok(n) if n & !PRESET_EXTREME <= 9 => Ok(n),
+        _ => Err(wrong("preset", "\"preset\" must be 0 to 9")),
+    }
+}
+
+fn fault(e: liblzma::stream::Error) -> Error {
+    match e {
+        liblzma::stream::Error::MemLimit => {
+            Error::unsupported(format!("the LZMA stream needs more than {} MiB to decode", MEMORY >> 20))
+        }
+        e => Error::invalid("the LZMA stream is damaged").with_source(e),
+    }
+}
+
+fn wrong(field: &str, message: impl Into<String>) -> Error {
+    Error::invalid(message).with_field(field)
+}
+
+impl BytesToBytes for Lzma {
+    fn name(&self) -> &'static str {
+        "lzma"
+    }
+
+    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+        output::stream(size, bytes.len(), RATIO, self.steps(bytes, size.limit())?)
+    }
+
+    fn decode_into(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
+        output::stream_into(out, self.steps(bytes, out.len())?)
+    }
+
+    fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+        let mut stream = match (self.format, self.filters.first()) {
+            (Format::Auto, _) => return Err(Error::unsupported("format 0 is for reading only")),
+            (Format::Xz, None) => Stream::new_easy_encoder(self.preset, self.check),
+            (Format::Xz, Some(_)) => Stream::new_stream_encoder(&self.chain(None)?, self.check),
+            (Format::Alone, Some(Filter::Lzma1(options))) => {
+                Stream::new_lzma_encoder(&options.build(self.preset, None)?)
+            }
+            (Format::Alone, None) => {
+                Stream::new_lzma_encoder(&LzmaOptions::new_preset(self.preset).map_err(fault)?)
+            }
+            (Format::Alone, Some(_)) => return Err(wrong("filters", "format 2 has one filter, LZMA1")),
+            (Format::Raw, _) => Stream::new_raw_encoder(&self.chain(None)?),
+        }
+        .map_err(fault)?;
+        let mut out = Vec::with_capacity(bytes.len() / 2 + 1024);
+        loop {
+            let read = num::usize_of(stream.total_in())?;
+            let rest = bytes.get(read..).unwrap_or_default();
+            if stream.process_vec(rest, &mut out, Action::Finish).map_err(fault)? == Status::StreamEnd {
+                return Ok(out);
+            }
+            out.reserve(out.len().max(1024));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Noise, hex, hostile, members_of, round_trip};
+    use super::*;
+
+    fn codec(json: &str) -> Result<Lzma> {
+        let members = members_of(json);
+        Lzma::from_config(&Config::new(&members))
+    }
+
+    const DELTA: &str =
+        "{\"format\": 3, \"filters\": [{\"id\": 3, \"dist\": 4}, {\"id\": 33, \"preset\": 1}]}";
+    const LZMA1: &str = "{\"format\": 3, \"filters\": [{\"id\": 4611686018427387905, \"preset\": 1, \"lc\": 2, \
+                         \"dict_size\": 65536}]}";
+
+    #[test]
+    fn round_trips() {
+        for json in [
+            "{\"preset\": 1}",
+            "{\"format\": 2, \"preset\": 0}",
+            DELTA,
+            LZMA1,
+            "{\"check\": 10, \"filters\": [{\"id\": 4}, {\"id\": 33, \"preset\": 0, \"mode\": 1, \"mf\": 3}]}",
+        ] {
+            round_trip(&codec(json).unwrap());
+        }
+        for json in ["{\"preset\": 1}", "{\"format\": 2, \"preset\": 1}", DELTA] {
+            hostile(&codec(json).unwrap(), &Noise(3).smooth(1000));
+        }
+    }
+
+    #[test]
+    fn reads_what_numcodecs_writes() {
+        let xz = "fd377a585a000004e6d6b4460200210110000000a8708e86e0004f000a5d003d184aabc0651f7c60000000003a0a7977d8a2\
+                  66be00012650fb6733881fb6f37d010000000004595a";
+        let x86 = "fd377a585a000004e6d6b44602010400210110008b216f49e0004f000a5d003d184aabc0651f7c60000000003a0a7977d8a\
+                   266be00012650fb6733881fb6f37d010000000004595a";
+        let alone = "5d00001000ffffffffffffffff003d184aabc06521f0e7fbfffed88000";
+        for (json, bytes) in [
+            ("{}", xz),
+            ("{\"format\": 0}", xz),
+            ("{\"format\": 1}", x86),
+            ("{\"format\": 2}", alone),
+            ("{\"format\": 0}", alone),
+            (DELTA, "e0004f000b5d003d184aabb26ff7c08e000000"),
+            (LZMA1, "003d184aabc06521f0e7fbfffed88000"),
+        ] {
+            assert_eq!(
+                codec(json).unwrap().decode(&hex(bytes), Size::Exact(80)).unwrap(),
+                b"zaro".repeat(20)
+            );
+        }
+        let two = [hex(xz), hex(xz)].concat();
+        assert_eq!(codec("{}").unwrap().decode(&two, Size::Exact(160)).unwrap(), b"zaro".repeat(40));
+    }
+
+    #[test]
+    fn configuration_is_checked() {
+        for bad in [
+            "{\"format\": 4}",
+            "{\"format\": 3}",
+            "{\"check\": 2}",
+            "{\"preset\": 10}",
+            "{\"filters\": 1}",
+            "{\"filters\": [{}]}",
+            "{\"filters\": [{\"id\": 3, \"dist\": 256}]}",
+            "{\"filters\": [{\"id\": 99}]}",
+        ] {
+            assert!(codec(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! `packbits`: elements of any number of bits, one after the other.
+//!
+//! V3: `{"name": "packbits", "configuration": {"padding_encoding": "first_byte", "first_bit": 0, "last_bit": 11}}`, all
+//! members optional. Bits `first_bit` to `last_bit` of each component are stored, lowest first, the first element in
+//! the lowest bits of the first byte. Decoding shifts them back and extends the sign of signed integers. numcodecs'
+//! filter of that name is another format, see `bool_bits.rs`.
+
+use super::config::Config;
+use super::{ArrayToBytes, Buffer, Repr, Size};
+use crate::error::{Error, Result};
+use crate::meta::dtype::DataType;
+
+/// The `packbits` codec.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackBits {
+    padding: Padding,
+    first: u64,
+    last: Option<u64>,
+}
+
+/// Where the number of padding bits stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Padding {
+    None,
+    First,
+    Last,
+}
+
+/// How the components of a type are stored.
+struct Layout {
+    /// Components of an element.
+    components: usize,
+    /// Bytes of a component in memory.
+    bytes: usize,
+    /// Lowest bit stored.
+    first: u32,
+    /// How many bits are stored; 1 to 64.
+    width: u32,
+    signed: bool,
+}
+
+impl PackBits {
+    /// From its configuration.
+    pub fn from_config(config: &Config<'_>) -> Result<Self> {
+        let padding = match config.str("padding_encoding")? {
+            None | Some("none") => Padding::None,
+            Some("first_byte") => Padding::First,
+            Some("last_byte") => Padding::Last,
+            Some(other) => {
+                return Err(Error::invalid(format!("\"padding_encoding\" {other:?} is not known")));
+            }
+        };
+        let first = config.uint("first_bit")?.unwrap_or(0);
+        let last = config.uint("last_bit")?;
+        if last.is_some_and(|l| l < first) {
+            return Err(Error::invalid("\"last_bit\" is less than \"first_bit\""));
+        }
+        Ok(Self { padding, first, last })
+    }
+
+    fn layout(&self, data_type: &DataType) -> Result<Layout> {
+        let (bits, components) = match data_type {
+            DataType::Bool => (1, 1),
+            DataType::Int(b) | DataType::UInt(b) => (*b, 1),
+            DataType::Float(f) => (f.bits(), 1),
+            DataType::Complex(f) => (f.bits(), 2),
+            other => return Err(Error::invalid(format!("cannot hold {other} elements"))),
+        };
+        let last = self.last.unwrap_or(u64::from(bits) - 1);
+        if last >= u64::from(bits) || self.first > last {
+            let first = self.first;
+            return Err(Error::invalid(format!(
+                "bits {first} to {last} are not in the {bits} of {data_type}"
+            )));
+        }
+        let narrow = |n: u64| u32::try_from(n).map_err(|_| Error::invalid("absurd bit numbers"));
+        Ok(Layout {
+            components,
+            bytes: data_type.size() / components,
+            first: narrow(self.first)?,
+            width: narrow(last - self.first + 1)?,
+            signed: matches!(data_type, DataType::Int(_)),
+        })
+    }
+
+    /// Bytes of the bit stream, and bits of padding at its end.
+    fn stream(decoded: &Repr, l: &Layout) -> Result<(usize, u8)> {
+        let width = usize::try_from(l.width).unwrap_or(64);
+        let bits = decoded.count()?.checked_mul(l.components).and_then(|n| n.checked_mul(width));
+        let bits = bits.ok_or_else(|| Error::invalid("the chunk is too large"))?;
+        let bytes = bits.div_ceil(8);
+        Ok((bytes, u8::try_from((8 - bits % 8) % 8).unwrap_or_default()))
+    }
+}
+
+impl ArrayToBytes for PackBits {
+    fn name(&self) -> &'static str {
+        "packbits"
+    }
+
+    fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
+        let (bytes, _) = Self::stream(decoded, &self.layout(&decoded.data_type)?)?;
+        Ok(Size::Exact(bytes.saturating_add(usize::from(self.padding != Padding::None))))
+    }
+
+    fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
+        self.encoded_size(decoded)?.check(bytes.len())?;
+        let l = self.layout(&decoded.data_type)?;
+        let (_, padding) = Self::stream(decoded, &l)?;
+        let (said, packed) = match self.padding {
+            Padding::None => (None, Some(bytes)),
+            Padding::First => bytes.split_first().map_or((None, None), |(p, rest)| (Some(p), Some(rest))),
+            Padding::Last => bytes.split_last().map_or((None, None), |(p, rest)| (Some(p), Some(rest))),
+        };
+        if let Some(said) = said
+            && *said != padding
+        {
+            return Err(Error::invalid(format!("says {said} bits of padding where there are {padding}")));
+        }
+        let mut stream = packed.unwrap_or_default().iter();
+        let (mut held, mut have) = (0u128, 0u32);
+        let mask = u128::from(u64::MAX >> (64 - l.width));
+        let mut out = Vec::with_capacity(decoded.byte_size()?);
+        for _ in 0..decoded.count()?.saturating_mul(l.components) {
+            while have < l.width {
+                let byte = stream.next().ok_or_else(|| Error::invalid("the data end too early"))?;
+                held |= u128::from(*byte) << have;
+                have += 8;
+            }
+            let mut value = u64::try_from(held & mask).unwrap_or_default();
+            held >>= l.width;
+            have -= l.width;
+            if l.signed && value >> (l.width - 1) & 1 == 1 {
+                value |= u64::MAX.checked_shl(l.width).unwrap_or(0);
+            }
+            // Shifted as a whole, so that the sign reaches the top of the byte in memory too.
+            value <<= l.first;
+            out.extend(value.to_le_bytes().into_iter().take(l.bytes));
+        }
+        Ok(Buffer::fixed(out))
+    }
+
+    fn encode(&self, chunk: &Buffer, decoded: &Repr) -> Result<Vec<u8>> {
+        let l = self.layout(&decoded.data_type)?;
+        let (bytes, padding) = Self::stream(decoded, &l)?;
+        let mut out = Vec::with_capacity(bytes.saturating_add(1));
+        if self.padding == Padding::First {
+            out.push(padding);
+        }
+        let (mut held, mut have) = (0u128, 0u32);
+        for component in chunk.bytes.chunks_exact(l.bytes.max(1)) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(component).for_each(|(w, b)| *w = *b);
+            let value = u64::from_le_bytes(word) >> l.first & u64::MAX >> (64 - l.width);
+            held |= u128::from(value) << have;
+            have += l.width;
+            while have >= 8 {
+                let [low, ..] = held.to_le_bytes();
+                out.push(low);
+                held >>= 8;
+                have -= 8;
+            }
+        }
+        if have > 0 {
+            let [low, ..] = held.to_le_bytes();
+            out.push(low);
+        }
+        if self.padding == Padding::Last {
+            out.push(padding);
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Codec;
+    use crate::codec::filter::check;
+    use crate::meta::dtype::Float;
+    use crate::meta::fill::Fill;
+
+    fn round_trip(config: &str, data_type: DataType, raw: &[u8], encoded: &[u8]) {
+        let Codec::ToBytes(c) = check::codec("packbits", config, &data_type).unwrap() else { panic!() };
+        let n = u64::try_from(raw.len() / data_type.size()).unwrap();
+        let r = Repr { shape: vec![n], data_type, fill: Fill::default() };
+        let raw_buffer = Buffer::fixed(raw.to_vec());
+        assert_eq!(c.encode(&raw_buffer, &r).unwrap(), encoded, "{config} {}", r.data_type);
+        assert_eq!(c.decode(encoded, &r).unwrap(), raw_buffer, "{config} {}", r.data_type);
+        assert_eq!(c.encoded_size(&r).unwrap(), Size::Exact(encoded.len()));
+        for end in 0..encoded.len() {
+            assert!(c.decode(&encoded[..end], &r).is_err());
+        }
+        assert!(c.decode(&[encoded, &[0]].concat(), &r).is_err());
+    }
+
+    #[test]
+    fn the_lowest_bit_comes_first() {
+        round_trip("{}", DataType::Bool, &[1, 0, 0, 1, 0, 0, 0, 0, 1], &[0b1001, 1]);
+        round_trip(r#"{"padding_encoding":"first_byte"}"#, DataType::Bool, &[1, 0, 1], &[5, 0b101]);
+        round_trip(r#"{"padding_encoding":"last_byte"}"#, DataType::Bool, &[1, 0, 1], &[0b101, 5]);
+        round_trip(r#"{"padding_encoding":"none"}"#, DataType::UInt(2), &[3, 2, 1, 0, 3], &[0b0001_1011, 3]);
+    }
+
+    #[test]
+    fn signs_and_floats_of_few_bits() {
+        round_trip("{}", DataType::Int(4), &[0xf8, 7, 0xff], &[0x78, 0x0f]);
+        round_trip("{}", DataType::Int(2), &[0xfe, 1, 0xff, 0], &[0b0011_0110]);
+        round_trip("{}", DataType::Float(Float::F4E2M1FN), &[0xf, 1, 2], &[0x1f, 2]);
+        round_trip("{}", DataType::Float(Float::F6E3M2FN), &[0x3f, 0, 0x21, 1], &[0x3f, 0x10, 0x06]);
+        round_trip("{}", DataType::Complex(Float::F6E2M3FN), &[0x3f, 0, 0x21, 1], &[0x3f, 0x10, 0x06]);
+    }
+
+    #[test]
+    fn some_bits_of_wider_types() {
+        round_trip(
+            r#"{"first_bit":0,"last_bit":11}"#,
+            DataType::UInt(16),
+            &[0xbc, 0x0a, 0x23, 0x01],
+            &[0xbc, 0x3a, 0x12],
+        );
+        round_trip(r#"{"first_bit":null,"last_bit":3}"#, DataType::Int(16), &[0xfe, 0xff, 5, 0], &[0x5e]);
+        round_trip(r#"{"first_bit":4,"last_bit":7}"#, DataType::Int(16), &[0x80, 0xff, 0x70, 0], &[0x78]);
+        round_trip(r#"{"first_bit":4}"#, DataType::UINT8, &[0x50, 0xa0], &[0xa5]);
+        round_trip("{}", DataType::UINT64, &[1, 2, 3, 4, 5, 6, 7, 8], &[1, 2, 3, 4, 5, 6, 7, 8]);
+        round_trip(r#"{"first_bit":16}"#, DataType::FLOAT32, &[0, 0, 0xc0, 0x3f], &[0xc0, 0x3f]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for bad in [r#"{"padding_encoding":"x"}"#, r#"{"first_bit":3,"last_bit":2}"#, r#"{"first_bit":-1}"#] {
+            assert!(check::codec("packbits", bad, &DataType::UINT8).is_err(), "{bad}");
+        }
+        let r = |data_type| Repr { shape: vec![3], data_type, fill: Fill::default() };
+        for (config, t) in [
+            (r#"{"last_bit":8}"#, DataType::UINT8),
+            (r#"{"first_bit":8}"#, DataType::UINT8),
+            (r#"{"first_bit":1}"#, DataType::Bool),
+            ("{}", DataType::String),
+            ("{}", DataType::Raw(3)),
+        ] {
+            let Codec::ToBytes(c) = check::codec("packbits", config, &t).unwrap() else { panic!() };
+            assert!(c.encoded_size(&r(t)).is_err(), "{config}");
+        }
+        let Codec::ToBytes(c) =
+            check::codec("packbits", r#"{"padding_encoding":"first_byte"}"#, &DataType::Bool).unwrap()
+        else {
+            panic!()
+        };
+        assert!(c.decode(&[4, 5], &r(DataType::Bool)).is_err());
+    }
+}

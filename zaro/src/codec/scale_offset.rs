@@ -1,0 +1,223 @@
+//! `scale_offset`: shifted and scaled, in the array's own type.
+//!
+//! V3: `{"name": "scale_offset", "configuration": {"offset": 5, "scale": 0.1}}`; `offset` is 0 and `scale` 1 if left
+//! out, both written as fill values of the array are. Encodes as `(x - offset) * scale`, decodes as
+//! `x / scale + offset`. Floats round in their own format after each operation. Integers are exact: a step that the
+//! type cannot hold, a remainder included, is an error. The fill value is encoded with the rest.
+
+use super::config::Config;
+use super::number::{self, Numbers};
+use super::registry::Request;
+use super::{ArrayToArray, Buffer, Repr, Size};
+use crate::error::{Error, Result};
+use crate::meta::dtype::{DataType, Float};
+use crate::meta::fill::Fill;
+use crate::meta::json::Json;
+
+/// The `scale_offset` codec.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleOffset {
+    data_type: DataType,
+    arithmetic: Arithmetic,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Arithmetic {
+    Int { offset: i128, scale: i128, least: i128, greatest: i128 },
+    Float { offset: f64, scale: f64, format: Float },
+}
+
+impl ScaleOffset {
+    /// From its configuration, for elements of the type that the request says.
+    pub fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Self> {
+        let data_type = request.data_type;
+        let quantity = |name: &'static str, otherwise: u8| {
+            let json = config.get(name).cloned().unwrap_or_else(|| Json::int(otherwise));
+            let bits = number::fill_scalar(&json, data_type).map_err(|e| e.with_field(name))?;
+            number::load(&bits, data_type)
+        };
+        let (offset, scale) = match data_type {
+            DataType::Int(_) | DataType::UInt(_) | DataType::Float(_) => {
+                (quantity("offset", 0)?, quantity("scale", 1)?)
+            }
+            other => return Err(Error::invalid(format!("is for numbers, not {other}"))),
+        };
+        config.finish()?;
+        let arithmetic = match (integer(&offset), integer(&scale), offset, scale, data_type) {
+            (Some(offset), Some(scale), .., DataType::Int(bits)) => {
+                let half = 1i128 << (bits - 1);
+                Arithmetic::Int { offset, scale, least: -half, greatest: half - 1 }
+            }
+            (Some(offset), Some(scale), .., DataType::UInt(bits)) => {
+                Arithmetic::Int { offset, scale, least: 0, greatest: (1i128 << bits) - 1 }
+            }
+            (_, _, Numbers::Float(offset), Numbers::Float(scale), DataType::Float(format)) => {
+                match (offset.first(), scale.first()) {
+                    (Some(offset), Some(scale)) => {
+                        Arithmetic::Float { offset: *offset, scale: *scale, format: *format }
+                    }
+                    _ => return Err(Error::invalid("no numbers")),
+                }
+            }
+            _ => return Err(Error::invalid("no numbers")),
+        };
+        if matches!(arithmetic, Arithmetic::Int { scale: 0, .. })
+            || matches!(arithmetic, Arithmetic::Float { scale, .. } if scale == 0.0)
+        {
+            return Err(Error::invalid("\"scale\" must not be 0").with_field("scale"));
+        }
+        Ok(Self { data_type: data_type.clone(), arithmetic })
+    }
+
+    fn apply(&self, bytes: &[u8], encode: bool) -> Result<Vec<u8>> {
+        let numbers = match (&self.arithmetic, number::load(bytes, &self.data_type)?) {
+            (Arithmetic::Float { offset, scale, format }, Numbers::Float(mut v)) => {
+                let r = |x: f64| number::round(*format, x);
+                if encode {
+                    v.iter_mut().for_each(|x| *x = r(r(*x - offset) * scale));
+                } else {
+                    v.iter_mut().for_each(|x| *x = r(r(*x / scale) + offset));
+                }
+                Numbers::Float(v)
+            }
+            (Arithmetic::Int { .. }, Numbers::Int(v)) => Numbers::Int(self.exact(v, encode)?),
+            (Arithmetic::Int { .. }, Numbers::UInt(v)) => Numbers::UInt(self.exact(v, encode)?),
+            _ => return Err(Error::invalid("the type has changed")),
+        };
+        number::store(numbers, &self.data_type)
+    }
+
+    fn exact<T: Copy + Into<i128> + TryFrom<i128>>(&self, v: Vec<T>, encode: bool) -> Result<Vec<T>> {
+        let Arithmetic::Int { offset, scale, least, greatest } = self.arithmetic else {
+            return Err(Error::invalid("no integers"));
+        };
+        let holds = |x: &i128| (least..=greatest).contains(x);
+        let one = |x: i128| {
+            if encode {
+                // 65 bits times 64 stay within 129, so the product may overflow.
+                x.checked_sub(offset).filter(holds)?.checked_mul(scale).filter(holds)
+            } else {
+                let exact = x % scale == 0;
+                Some(x / scale).filter(|q| exact && holds(q))?.checked_add(offset).filter(holds)
+            }
+        };
+        v.into_iter()
+            .map(|x| {
+                let x: i128 = x.into();
+                one(x).and_then(|y| T::try_from(y).ok()).ok_or_else(|| {
+                    let formula = if encode { "(x - offset) * scale" } else { "x / scale + offset" };
+                    Error::invalid(format!("{formula} of {x} is no {}", self.data_type))
+                })
+            })
+            .collect()
+    }
+}
+
+fn integer(numbers: &Numbers) -> Option<i128> {
+    match numbers {
+        Numbers::Int(v) => v.first().map(|x| i128::from(*x)),
+        Numbers::UInt(v) => v.first().map(|x| i128::from(*x)),
+        Numbers::Float(_) => None,
+    }
+}
+
+impl ArrayToArray for ScaleOffset {
+    fn name(&self) -> &'static str {
+        "scale_offset"
+    }
+
+    fn encoded(&self, decoded: &Repr) -> Result<Repr> {
+        if decoded.data_type != self.data_type {
+            return Err(Error::invalid(format!("is for {}, not {}", self.data_type, decoded.data_type)));
+        }
+        let fill = self.apply(&decoded.fill.0, true).map_err(|e| e.within("the fill value"))?;
+        Ok(Repr { fill: Fill(fill), ..decoded.clone() })
+    }
+
+    fn decode(&self, chunk: Buffer, decoded: &Repr, _: &Repr) -> Result<Buffer> {
+        Size::Exact(decoded.byte_size()?).check(chunk.bytes.len())?;
+        self.apply(&chunk.bytes, false).map(Buffer::fixed)
+    }
+
+    fn encode(&self, chunk: Buffer, _: &Repr, _: &Repr) -> Result<Buffer> {
+        self.apply(&chunk.bytes, true).map(Buffer::fixed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Codec;
+    use crate::codec::filter::check;
+
+    #[test]
+    fn in_the_type_of_the_array() {
+        // numpy: x = np.array([1.1, -7], "f4"); e = (x - np.float32(5)) * np.float32(0.1); e / np.float32(0.1) + 5
+        let config = r#"{"offset":5,"scale":0.1}"#;
+        let e = check::v3(
+            "scale_offset",
+            config,
+            &DataType::FLOAT32,
+            "cdcc8c3f0000e0c0",
+            "15aec7be9a9999bf",
+            "cccc8c3f0000e0c0",
+        );
+        assert_eq!(e.fill.0, check::hex("15aec7be"));
+        check::v3("scale_offset", "{}", &DataType::FLOAT32, "cdcc8c3f", "cdcc8c3f", "cdcc8c3f");
+        check::v3(
+            "scale_offset",
+            r#"{"offset":-3,"scale":2}"#,
+            &DataType::INT8,
+            "05fc00",
+            "10fe06",
+            "05fc00",
+        );
+        check::v3(
+            "scale_offset",
+            r#"{"offset":18446744073709551614}"#,
+            &DataType::UINT64,
+            "ffffffffffffffff",
+            "0100000000000000",
+            "ffffffffffffffff",
+        );
+        check::v3(
+            "scale_offset",
+            r#"{"offset":-1,"scale":-1}"#,
+            &DataType::Int(64),
+            "0500000000000000",
+            "faffffffffffffff",
+            "0500000000000000",
+        );
+    }
+
+    #[test]
+    fn integers_are_exact_or_refused() {
+        let make = |config: &str, t: &DataType| match check::codec("scale_offset", config, t).unwrap() {
+            Codec::Array(c) => c,
+            _ => panic!(),
+        };
+        let r = |data_type: DataType, fill: u8| Repr { shape: vec![1], data_type, fill: Fill(vec![fill]) };
+        let c = make(r#"{"scale":2}"#, &DataType::INT8);
+        let i8s = r(DataType::INT8, 0);
+        assert!(c.decode(Buffer::fixed(vec![3]), &i8s, &i8s).is_err(), "a remainder");
+        assert!(c.encode(Buffer::fixed(vec![100]), &i8s, &i8s).is_err(), "200");
+        assert!(c.encoded(&r(DataType::INT8, 100)).is_err(), "the fill value");
+        assert!(c.encoded(&r(DataType::UINT8, 0)).is_err(), "another type");
+        let c = make(r#"{"offset":10}"#, &DataType::UINT8);
+        let u8s = r(DataType::UINT8, 10);
+        assert!(c.encode(Buffer::fixed(vec![9]), &u8s, &u8s).is_err(), "below zero");
+        assert!(c.decode(Buffer::fixed(vec![250]), &u8s, &u8s).is_err(), "above 255");
+        for (bad, t) in [
+            (r#"{"scale":0}"#, DataType::UINT8),
+            (r#"{"scale":-0.0}"#, DataType::FLOAT32),
+            (r#"{"scale":1.5}"#, DataType::UINT8),
+            (r#"{"offset":256}"#, DataType::UINT8),
+            (r#"{"offset":"x"}"#, DataType::FLOAT32),
+            (r#"{"offset":1,"more":1}"#, DataType::FLOAT32),
+            ("{}", DataType::Bool),
+            ("{}", DataType::String),
+        ] {
+            assert!(check::codec("scale_offset", bad, &t).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What an address says, whoever wrote it.
+
+use std::path::{Path, PathBuf};
+
+use url::Url;
+
+use crate::error::{Error, Result};
+use crate::store::{check_prefix, percent_decode};
+
+/// Names of metadata documents that people copy along with the address of their folder.
+const DOCUMENTS: &[&str] = &["zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata"];
+
+/// An address, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) place: Place,
+    /// Whether it was said that the place is an archive.
+    pub(super) zip: bool,
+    /// A path within what the place holds: within the archive, if it is one.
+    pub(super) inner: String,
+}
+
+/// Where a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    Local(PathBuf),
+    Memory,
+    /// `aws` for a bucket at AWS itself, with its region if an address named it.
+    S3 {
+        bucket: String,
+        path: String,
+        aws: Option<Option<String>>,
+    },
+    Gcs {
+        bucket: String,
+        path: String,
+    },
+    Azure {
+        account: Option<String>,
+        container: String,
+        path: String,
+        sas: Option<String>,
+    },
+    Http(Url),
+}
+
+/// Whether a name says that its bearer is a ZIP archive.
+pub(super) fn is_archive_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.len() > 4 && (name.ends_with(".zip") || name.ends_with(".ozx"))
+}
+
+impl Address {
+    /// Takes an address apart.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Error::usage("the address is empty"));
+        }
+        // What exists as it is written is meant as it is written, odd characters and all.
+        if !text.contains("://") && Path::new(text).exists() {
+            let place = Place::Local(PathBuf::from(trimmed(text)));
+            return Ok(Self { place, zip: false, inner: String::new() });
+        }
+        let mut parts = text.split('|');
+        let mut uri = parts.next().unwrap_or_default().to_owned();
+        let mut zip = false;
+        let mut inner = Vec::new();
+        for part in parts {
+            let (kind, path) = part.split_once(':').unwrap_or((part, ""));
+            match kind {
+                "zip" => zip = true,
+                "zarr" | "zarr2" | "zarr3" => {}
+                other => return Err(Error::unsupported(format!("{other:?} in {text:?} is no known format"))),
+            }
+            inner.push(trimmed(path.trim_start_matches('/')).to_owned());
+        }
+        for prefix in ["zarr://", "zarr2://", "zarr3://"] {
+            if let Some(rest) = uri.strip_prefix(prefix) {
+                uri = rest.to_owned();
+            }
+        }
+        let lower = uri.to_ascii_lowercase();
+        if let Some(rest) =
+            ["zip+", "zip://"].iter().find_map(|p| lower.starts_with(p).then(|| uri.get(p.len()..)))
+        {
+            let rest = rest.unwrap_or_default();
+            // `zip://path/inside::address`, the order of fsspec.
+            match rest.split_once("::") {
+                Some((path, address)) => {
+                    inner.push(trimmed(path.trim_start_matches('/')).to_owned());
+                    uri = address.to_owned();
+                }
+                None => uri = rest.to_owned(),
+            }
+            zip = true;
+        }
+        let inner = inner.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("/");
+        check_prefix(&inner)
+            .map_err(|_| Error::usage(format!("{inner:?} is not a path within an archive")))?;
+        Ok(Self { place: Place::parse(&uri)?, zip, inner })
+    }
+}
+
+/// Without closing slashes, the name of a document, and the slashes before that.
+fn trimmed(path: &str) -> &str {
+    let path = strip_slashes(path);
+    match path.rsplit_once('/') {
+        Some((folder, name)) if DOCUMENTS.contains(&name) => strip_slashes(folder),
+        _ => path,
+    }
+}
+
+/// Without closing slashes, unless nothing else is left.
+fn strip_slashes(path: &str) -> &str {
+    match path.trim_end_matches('/') {
+        "" if path.starts_with('/') => "/",
+        bare => bare,
+    }
+}
+
+fn without_fragment(text: &str) -> &str {
+    text.split_once('#').map_or(text, |(before, _)| before)
+}
+
+/// A bucket and a path in it, which must be a valid prefix.
+fn bucket_and_path(rest: &str) -> Result<(String, String)> {
+    let rest = without_fragment(rest);
+    let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let path = trimmed(&format!("/{path}")).trim_start_matches('/').to_owned();
+    if bucket.is_empty() {
+        return Err(Error::usage("the address names no bucket"));
+    }
+    check_prefix(&path).map_err(|_| Error::usage(format!("{path:?} cannot be the start of a key")))?;
+    Ok((bucket.to_owned(), path))
+}
+
+impl Place {
+    fn parse(uri: &str) -> Result<Self> {
+        let Some((scheme, rest)) = uri.split_once("://") else {
+            if uri == "memory:" {
+                return Ok(Self::Memory);
+            }
+            let whole = Path::new(uri);
+            let path = if whole.exists() { uri } else { without_fragment(uri) };
+            return Ok(Self::Local(PathBuf::from(trimmed(path))));
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "file" => {
+                let path = without_fragment(rest);
+                let path = path.strip_prefix("localhost").filter(|p| p.starts_with('/')).unwrap_or(path);
+                let decoded = percent_decode(path)
+                    .ok_or_else(|| Error::usage(format!("the path of {uri:?} is not Unicode")))?;
+                Ok(Self::Local(PathBuf::from(trimmed(&decoded))))
+            }
+            "memory" => Ok(Self::Memory),
+            "s3" | "s3a" | "s3n" => {
+                bucket_and_path(rest).map(|(bucket, path)| Self::S3 { bucket, path, aws: None })
+            }
+            "gs" | "gcs" => bucket_and_path(rest).map(|(bucket, path)| Self::Gcs { bucket, path }),
+            "az" | "azure" | "abfs" | "abfss" | "adl" => azure(rest),
+            "http" | "https" => {
+                let mut url =
+                    Url::parse(uri).map_err(|e| Error::usage(format!("{uri:?} is not an address: {e}")))?;
+                url.set_fragment(None);
+                let path = trimmed(url.path()).to_owned();
+                url.set_path(&path);
+                Ok(hosted(&url).unwrap_or(Self::Http(url)))
+            }
+            s @ ("reference" | "reference+json" | "reference+parquet" | "kerchunk" | "virtualizarr") => {
+                Err(Error::unsupported(format!("reference stores ({s}://) cannot be opened yet")))
+            }
+            s if s.starts_with("icechunk") || s.starts_with("manifest+") => {
+                Err(Error::unsupported(format!("{s}:// stores cannot be opened yet")))
+            }
+            s => Err(Error::unsupported(format!(
+                "{s}:// is no known kind of store; there are file, s3, gs, az, abfs(s), http(s), memory, zip+…"
+            ))),
+        }
+    }
+
+    /// The archive that the path names or leads through: where it lies, its name, and the path in it. `certain` if
+    /// it was said that the last part is one.
+    #[cfg(feature = "cloud")]
+    pub(super) fn archive(&self, certain: bool) -> Option<(Self, String, String)> {
+        let path = match self {
+            Self::S3 { path, .. } | Self::Gcs { path, .. } | Self::Azure { path, .. } => path.clone(),
+            Self::Http(url) => url.path().trim_start_matches('/').to_owned(),
+            Self::Local(_) | Self::Memory => return None,
+        };
+        let decode = |part: &str| match self {
+            Self::Http(_) => percent_decode(part),
+            _ => Some(part.to_owned()),
+        };
+        let parts: Vec<&str> = path.split('/').collect();
+        let named = parts.iter().position(|p| decode(p).is_some_and(|p| is_archive_name(&p)));
+        let at = named.or_else(|| certain.then(|| parts.len().checked_sub(1)).flatten())?;
+        let name = decode(parts.get(at)?).filter(|n| !n.is_empty())?;
+        let inside = decode(&parts.get(at.checked_add(1)?..)?.join("/"))?;
+        let folder = parts.get(..at)?.join("/");
+        let mut place = self.clone();
+        match &mut place {
+            Self::S3 { path, .. } | Self::Gcs { path, .. } | Self::Azure { path, .. } => *path = folder,
+            Self::Http(url) => url.set_path(&folder),
+            Self::Local(_) | Self::Memory => {}
+        }
+        Some((place, name, inside))
+    }
+}
+
+/// `container@account.host/path`, `account.blob.core.windows.net/container/path` or `container/path`.
+fn azure(rest: &str) -> Result<Place> {
+    let (first, path) = bucket_and_path(rest)?;
+    if let Some((container, host)) = first.split_once('@') {
+        let account = host.split('.').next().unwrap_or(host).to_owned();
+        return Ok(Place::Azure { account: Some(account), container: container.to_owned(), path, sas: None });
+    }
+    match first.strip_suffix(".blob.core.windows.net").or_else(|| first.strip_suffix(".dfs.core.windows.net"))
+    {
+        Some(account) => {
+            let (container, path) = bucket_and_path(&path)?;
+            Ok(Place::Azure { account: Some(account.to_owned()), container, path, sas: None })
+        }
+        None => Ok(Place::Azure { account: None, container: first, path, sas: None }),
+    }
+}
+
+/// The bucket that an `https` address of a provider names. `None` for every other server, and for signed addresses
+/// of S3 and GCS, which hold for single objects.
+fn hosted(url: &Url) -> Option<Place> {
+    if url.scheme() != "https" || url.port().is_some() || !url.username().is_empty() {
+        return None;
+    }
+    let host = url.host_str()?.to_ascii_lowercase();
+    let path = percent_decode(url.path().trim_start_matches('/'))?;
+    check_prefix(&path).ok()?;
+    let in_path = || {
+        let (bucket, rest) = path.split_once('/').unwrap_or((path.as_str(), ""));
+        (!bucket.is_empty()).then(|| (bucket.to_owned(), rest.to_owned()))
+    };
+    if let Some(account) = host.strip_suffix(".blob.core.windows.net") {
+        let (container, path) = in_path()?;
+        let sas = url.query().map(str::to_owned);
+        if sas.as_ref().is_some_and(|q| !q.contains("sig=")) {
+            return None;
+        }
+        return Some(Place::Azure { account: Some(account.to_owned()), container, path, sas });
+    }
+    if url.query().is_some() {
+        return None;
+    }
+    if matches!(host.as_str(), "storage.googleapis.com" | "storage.cloud.google.com") {
+        let (bucket, path) =
+            in_path().filter(|(b, _)| !matches!(b.as_str(), "storage" | "download" | "upload"))?;
+        return Some(Place::Gcs { bucket, path });
+    }
+    if let Some(bucket) = host.strip_suffix(".storage.googleapis.com") {
+        return Some(Place::Gcs { bucket: bucket.to_owned(), path });
+    }
+    let labels: Vec<&str> = host.strip_suffix(".amazonaws.com")?.split('.').collect();
+    let service = labels.iter().rposition(|l| *l == "s3" || l.starts_with("s3-"))?;
+    let after = labels.get(service.checked_add(1)?..)?;
+    let region = match (*labels.get(service)?, after) {
+        ("s3", [] | ["dualstack"]) | ("s3-external-1", []) => None,
+        ("s3", [region] | ["dualstack", region]) => Some((*region).to_owned()),
+        (dashed, []) => {
+            let region = dashed.strip_prefix("s3-")?;
+            // Not `s3-website-…`, `s3-accelerate` and other services.
+            (region.split('-').count() >= 3 && !region.starts_with("website"))
+                .then(|| region.to_owned())?
+                .into()
+        }
+        _ => return None,
+    };
+    let (bucket, path) = match labels.get(..service)?.join(".") {
+        bucket if bucket.is_empty() => in_path()?,
+        bucket => (bucket, path.clone()),
+    };
+    Some(Place::S3 { bucket, path, aws: Some(region) })
+}
+
+#[cfg(test)]
+mod tests;

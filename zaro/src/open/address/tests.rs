@@ -1,0 +1,115 @@
+use super::*;
+use crate::ErrorKind;
+
+fn place(uri: &str) -> Place {
+    Address::parse(uri).unwrap().place
+}
+
+fn s3(bucket: &str, path: &str, aws: Option<Option<&str>>) -> Place {
+    Place::S3 { bucket: bucket.into(), path: path.into(), aws: aws.map(|r| r.map(str::to_owned)) }
+}
+
+#[test]
+fn what_viewers_and_browsers_add_is_cut_off() {
+    for uri in [
+        "s3://b/x.zarr",
+        "s3://b/x.zarr/",
+        "s3://b/x.zarr//",
+        "s3://b/x.zarr/zarr.json",
+        "s3://b/x.zarr/.zattrs#frag",
+        "zarr://s3://b/x.zarr",
+        "zarr2://s3://b/x.zarr/.zgroup",
+        "s3://b/x.zarr|zarr3:",
+        "s3://b/x.zarr/|zarr:",
+        " s3://b/x.zarr\n",
+    ] {
+        assert_eq!(place(uri), s3("b", "x.zarr", None), "{uri}");
+    }
+    assert_eq!(place("s3://b"), s3("b", "", None));
+    assert_eq!(place("s3://b/zarr.json"), s3("b", "", None));
+    assert_eq!(place("/data/x.zarr/.zmetadata"), Place::Local("/data/x.zarr".into()));
+    assert_eq!(place("file:///da%20ta/x.zarr/"), Place::Local("/da ta/x.zarr".into()));
+    assert_eq!(place("/"), Place::Local("/".into()));
+    let Place::Http(url) = place("http://h/a%20b/zarr.json?sig=1#x") else { panic!() };
+    assert_eq!(url.as_str(), "http://h/a%20b?sig=1");
+}
+
+#[test]
+fn addresses_of_providers_become_their_buckets() {
+    for (uri, expected) in [
+        ("https://b.s3.amazonaws.com/x/y", s3("b", "x/y", Some(None))),
+        ("https://b.s3.eu-west-1.amazonaws.com/x/y", s3("b", "x/y", Some(Some("eu-west-1")))),
+        ("https://b.s3-us-west-2.amazonaws.com/x/y", s3("b", "x/y", Some(Some("us-west-2")))),
+        ("https://b.c.s3.dualstack.eu-west-1.amazonaws.com/x/y", s3("b.c", "x/y", Some(Some("eu-west-1")))),
+        ("https://s3.amazonaws.com/b/x/y/", s3("b", "x/y", Some(None))),
+        ("https://s3.us-east-2.amazonaws.com/b/x%20y", s3("b", "x y", Some(Some("us-east-2")))),
+        ("https://storage.googleapis.com/b/x", Place::Gcs { bucket: "b".into(), path: "x".into() }),
+        ("https://storage.cloud.google.com/b/x", Place::Gcs { bucket: "b".into(), path: "x".into() }),
+        ("https://b.storage.googleapis.com/x", Place::Gcs { bucket: "b".into(), path: "x".into() }),
+        ("gcs://b/x", Place::Gcs { bucket: "b".into(), path: "x".into() }),
+    ] {
+        assert_eq!(place(uri), expected, "{uri}");
+    }
+    let blob = |account: Option<&str>, sas: Option<&str>| Place::Azure {
+        account: account.map(str::to_owned),
+        container: "c".into(),
+        path: "x".into(),
+        sas: sas.map(str::to_owned),
+    };
+    assert_eq!(place("az://c/x"), blob(None, None));
+    assert_eq!(place("abfss://c@acc.dfs.core.windows.net/x"), blob(Some("acc"), None));
+    assert_eq!(place("az://acc.blob.core.windows.net/c/x"), blob(Some("acc"), None));
+    assert_eq!(
+        place("https://acc.blob.core.windows.net/c/x?sv=1&sig=2"),
+        blob(Some("acc"), Some("sv=1&sig=2"))
+    );
+}
+
+#[test]
+fn signed_and_other_addresses_stay_what_they_are() {
+    for uri in [
+        "https://b.s3.amazonaws.com/x?X-Amz-Signature=1",
+        "http://b.s3.amazonaws.com/x",
+        "https://b.s3-website-us-east-1.amazonaws.com/x",
+        "https://b.s3-accelerate.amazonaws.com/x",
+        "https://s3.cn-north-1.amazonaws.com.cn/b/x",
+        "https://storage.googleapis.com/storage/v1/b/x",
+        "https://h.example/s3/x",
+        "https://s3.amazonaws.com/",
+    ] {
+        assert!(matches!(place(uri), Place::Http(_)), "{uri}: {:?}", place(uri));
+    }
+}
+
+#[test]
+fn archives_are_seen_on_the_way() {
+    let a = Address::parse("s3://b/d/x.zip/in/side").unwrap();
+    let (folder, name, inside) = a.place.archive(a.zip).unwrap();
+    assert_eq!((folder, name.as_str(), inside.as_str()), (s3("b", "d", None), "x.zip", "in/side"));
+    let a = Address::parse("zip+https://h/d/a%20b?q=1").unwrap();
+    let (folder, name, inside) = a.place.archive(a.zip).unwrap();
+    assert_eq!((name.as_str(), inside.as_str()), ("a b", ""));
+    assert!(matches!(folder, Place::Http(u) if u.as_str() == "https://h/d?q=1"));
+    let a = Address::parse("https://h/x.ozx|zip:p/q|zarr3:r").unwrap();
+    assert_eq!((a.zip, a.inner.as_str()), (true, "p/q/r"));
+    let a = Address::parse("zip://in/side::s3://b/x").unwrap();
+    assert_eq!((a.zip, a.inner.as_str(), a.place), (true, "in/side", s3("b", "x", None)));
+    assert!(Address::parse("s3://b/x").unwrap().place.archive(false).is_none());
+}
+
+#[test]
+fn what_is_no_store_says_so() {
+    for (uri, kind) in [
+        ("", ErrorKind::Usage),
+        ("s3://", ErrorKind::Usage),
+        ("s3://b/../x", ErrorKind::Usage),
+        ("http://", ErrorKind::Usage),
+        ("reference+json://x.json", ErrorKind::Unsupported),
+        ("icechunk+s3://b", ErrorKind::Unsupported),
+        ("manifest+https://h/m.json", ErrorKind::Unsupported),
+        ("ftp://h/x", ErrorKind::Unsupported),
+        ("s3://b/x|n5:", ErrorKind::Unsupported),
+    ] {
+        assert_eq!(Address::parse(uri).unwrap_err().kind(), kind, "{uri}");
+    }
+}

@@ -1,0 +1,512 @@
+//! Objects behind plain HTTP(S) servers.
+//!
+//! A store of our own on `reqwest` (the client `object_store` uses as well) rather than `object_store`'s HTTP store,
+//! for what plain servers do: some ignore `Range` and send everything, some answer a key that is a folder with a
+//! redirect to its index page, some refuse `HEAD`; signed addresses carry a query that belongs to every key; and a
+//! listing is an index page, where there is one, not WebDAV.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Response, StatusCode};
+use url::Url;
+
+use super::fault::{as_transient, transient, transient_because};
+use super::http_index;
+use super::memory::slice;
+use super::options::StoreOptions;
+use super::{ByteRange, Listing, Store, check_key, check_prefix};
+use crate::error::{Error, Result};
+use crate::num::{u64_of, usize_of};
+
+/// How many redirects are followed.
+const MAX_REDIRECTS: usize = 8;
+
+/// The largest index page that is read: 64 MiB.
+const MAX_INDEX: u64 = 64 << 20;
+
+/// The most memory taken for a body before its bytes come: 16 MiB. What a server announces may be untrue.
+const MAX_TRUST: u64 = 16 << 20;
+
+/// What lies below an address, as a store.
+#[derive(Clone)]
+pub struct HttpStore {
+    base: Url,
+    client: Client,
+    headers: HeaderMap,
+    missing_403: bool,
+    allow_http: bool,
+    /// Whether the root has an index page; known once it was needed.
+    has_index: OnceLock<bool>,
+}
+
+/// The client of everything that speaks HTTP. It follows no redirects: the stores decide about those.
+pub(super) fn client(options: &StoreOptions, headers: HeaderMap) -> Result<Client> {
+    Client::builder()
+        .user_agent(concat!("zaro/", env!("CARGO_PKG_VERSION")))
+        .default_headers(headers)
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(options.connect_timeout)
+        .read_timeout(options.read_timeout)
+        .pool_max_idle_per_host(options.concurrency)
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+        .build()
+        .map_err(|e| Error::io("no HTTP client could be made").with_source(e))
+}
+
+/// The headers the options ask for.
+pub(super) fn headers(options: &StoreOptions) -> Result<HeaderMap> {
+    let mut map = HeaderMap::new();
+    for (name, value) in &options.headers {
+        let bad = || Error::usage(format!("{name:?} is not a header that can be sent"));
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        map.append(name, value);
+    }
+    Ok(map)
+}
+
+/// A fault of the network as our error.
+fn network(e: reqwest::Error) -> Error {
+    let what = if e.is_timeout() {
+        "the server took too long to answer"
+    } else if e.is_connect() {
+        "no connection to the server"
+    } else if e.is_builder() {
+        return Error::io("the request cannot be made").with_source(e.without_url());
+    } else {
+        "the connection broke"
+    };
+    transient_because(what, None, Some(Box::new(e.without_url())))
+}
+
+/// The seconds of a `Retry-After` header. Dates, which few servers send, are left to the back-off.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Whether a status may pass when the request is made again.
+pub(super) fn is_transient(status: StatusCode) -> bool {
+    let final_fault = matches!(status, StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED);
+    (status.is_server_error() && !final_fault)
+        || matches!(
+            status,
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY
+        )
+}
+
+/// What is said of a refusal.
+pub(super) fn refusal(status: u16, signed: bool) -> Error {
+    let hint = if status == 403 {
+        "; some servers answer 403 for keys that do not exist: option missing_403 takes it so"
+    } else {
+        ""
+    };
+    let how = if signed { "" } else { " an unsigned request" };
+    Error::not_permitted(format!("the server refused{how} (status {status}){hint}"))
+}
+
+/// The first byte and the one after the last.
+type Span = (u64, u64);
+
+/// The part and the size of the object that a `Content-Range` names.
+fn content_range(headers: &HeaderMap) -> Option<(Option<Span>, Option<u64>)> {
+    let text = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
+    let (range, size) = text.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
+    let size = size.trim().parse().ok();
+    let span = match range.trim() {
+        "*" => None,
+        range => {
+            let (first, last) = range.split_once('-')?;
+            let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            Some((first, last.checked_add(1).filter(|end| *end > first)?))
+        }
+    };
+    Some((span, size))
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// The `Range` header for `range`, which is not empty.
+fn range_header(range: ByteRange) -> Option<String> {
+    match range {
+        ByteRange::Span { offset, length } => {
+            Some(format!("bytes={offset}-{}", offset.checked_add(length)?.checked_sub(1)?))
+        }
+        ByteRange::Suffix(n) => Some(format!("bytes=-{n}")),
+        ByteRange::From(offset) => Some(format!("bytes={offset}-")),
+    }
+}
+
+/// The bytes of the body from `skip` on, `take` of them at most; what lies after them is not waited for.
+async fn body(mut response: Response, skip: u64, take: Option<u64>) -> Result<Bytes> {
+    let (mut skip, mut left) = (skip, take.unwrap_or(u64::MAX));
+    let announced = content_length(response.headers()).unwrap_or(0).saturating_sub(skip).min(left);
+    let mut out: Option<BytesMut> = None;
+    let mut first = Bytes::new();
+    while left > 0 {
+        let Some(mut chunk) = response.chunk().await.map_err(network)? else { break };
+        let passed = skip.min(u64_of(chunk.len()));
+        skip -= passed;
+        let _ = chunk.split_to(usize_of(passed)?);
+        chunk.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        left -= u64_of(chunk.len());
+        match &mut out {
+            Some(buffer) => buffer.extend_from_slice(&chunk),
+            None if first.is_empty() => first = chunk,
+            None => {
+                let mut buffer = BytesMut::with_capacity(usize_of(announced.min(MAX_TRUST))?);
+                buffer.extend_from_slice(&first);
+                buffer.extend_from_slice(&chunk);
+                out = Some(buffer);
+            }
+        }
+    }
+    Ok(out.map_or(first, BytesMut::freeze))
+}
+
+/// What a server said to a request for a key.
+enum Answer {
+    Here(Response),
+    Missing,
+    Unsatisfiable(Option<u64>),
+}
+
+impl HttpStore {
+    /// What lies below `base`, whose query, if it has one, is sent with every key.
+    pub fn new(base: &str, options: &StoreOptions) -> Result<Self> {
+        let url = Url::parse(base).map_err(|e| Error::usage(format!("{base:?} is not an address: {e}")))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err(Error::usage(format!("{base:?} is not an http(s) address")));
+        }
+        Ok(Self {
+            base: url,
+            client: client(options, HeaderMap::new())?,
+            headers: headers(options)?,
+            missing_403: options.missing_403,
+            allow_http: options.allow_http,
+            has_index: OnceLock::new(),
+        })
+    }
+
+    /// The host and port, as the limit of requests per host counts them.
+    #[must_use]
+    pub fn host(&self) -> String {
+        let port = self.base.port_or_known_default().unwrap_or(0);
+        format!("{}:{port}", self.base.host_str().unwrap_or_default())
+    }
+
+    /// The address of a key or prefix; a folder's ends with a slash.
+    fn url(&self, key: &str, folder: bool) -> Result<Url> {
+        let mut url = self.base.clone();
+        {
+            let mut path = url.path_segments_mut().map_err(|()| Error::usage("the address takes no path"))?;
+            path.pop_if_empty();
+            if !key.is_empty() {
+                path.extend(key.split('/'));
+            }
+            if folder {
+                path.push("");
+            }
+        }
+        url.set_fragment(None);
+        Ok(url)
+    }
+
+    /// Sends a request, following redirects; the answer to a folder's address without its slash is `None`.
+    async fn send(
+        &self,
+        method: &Method,
+        url: Url,
+        extra: &[(HeaderName, &str)],
+    ) -> Result<Option<Response>> {
+        let origin = url.origin();
+        let mut at = url;
+        for _ in 0..=MAX_REDIRECTS {
+            let mut request = self.client.request(method.clone(), at.clone());
+            if at.origin() == origin {
+                request = request.headers(self.headers.clone());
+            }
+            request = request.header(header::ACCEPT_ENCODING, "identity");
+            for (name, value) in extra {
+                request = request.header(name, *value);
+            }
+            let response = request.send().await.map_err(network)?;
+            if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED {
+                return Ok(Some(response));
+            }
+            let target = response.headers().get(header::LOCATION).and_then(|l| l.to_str().ok());
+            let Some(next) = target.and_then(|l| at.join(l).ok()) else {
+                return Err(Error::io(format!(
+                    "a redirect (status {}) to nowhere",
+                    response.status().as_u16()
+                )));
+            };
+            if !at.path().ends_with('/') && next.path().strip_suffix('/') == Some(at.path()) {
+                return Ok(None);
+            }
+            if at.scheme() == "https" && next.scheme() != "https" && !self.allow_http {
+                return Err(Error::not_permitted(
+                    "the server redirects from https to http; option allow_http follows it",
+                ));
+            }
+            at = next;
+        }
+        Err(Error::io(format!("more than {MAX_REDIRECTS} redirects")))
+    }
+
+    /// Asks for a key and sorts out what the status says.
+    async fn ask(&self, method: &Method, key: &str, range: Option<&str>) -> Result<Answer> {
+        check_key(key)?;
+        let extra: Vec<_> = range.iter().map(|r| (header::RANGE, *r)).collect();
+        let Some(response) = self.send(method, self.url(key, false)?, &extra).await? else {
+            return Ok(Answer::Missing);
+        };
+        match response.status() {
+            s if s.is_success() => Ok(Answer::Here(response)),
+            StatusCode::NOT_FOUND | StatusCode::GONE => Ok(Answer::Missing),
+            StatusCode::FORBIDDEN if self.missing_403 => Ok(Answer::Missing),
+            StatusCode::RANGE_NOT_SATISFIABLE => {
+                Ok(Answer::Unsatisfiable(content_range(response.headers()).and_then(|(_, size)| size)))
+            }
+            _ => Err(self.failure(&response)),
+        }
+    }
+
+    fn failure(&self, response: &Response) -> Error {
+        match response.status() {
+            s @ (StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) => refusal(s.as_u16(), true),
+            s if is_transient(s) => {
+                transient_because(format!("the server answered {s}"), retry_after(response.headers()), None)
+            }
+            s => Error::io(format!("the server answered {s}")),
+        }
+    }
+
+    async fn fetch(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let empty = matches!(range, Some(ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0)));
+        let range = range.filter(|_| !empty).map(|r| (r, range_header(r))).or(range.map(|r| (r, None)));
+        let Some((range, asked)) = range else {
+            return match self.ask(&Method::GET, key, None).await? {
+                Answer::Here(response) => body(response, 0, None).await.map(Some),
+                Answer::Missing => Ok(None),
+                Answer::Unsatisfiable(_) => {
+                    Err(Error::io("the server refused a range that was not asked for"))
+                }
+            };
+        };
+        let Some(asked) = asked else {
+            // HTTP has no empty ranges: only whether it fits is asked. A span past 2^64 never fits.
+            let Some(size) = self.size(key).await? else { return Ok(None) };
+            return range.resolve(size).map(|_| Some(Bytes::new()));
+        };
+        match self.ask(&Method::GET, key, Some(&asked)).await? {
+            Answer::Missing => Ok(None),
+            Answer::Here(response) if response.status() == StatusCode::PARTIAL_CONTENT => {
+                partial(response, range).await.map(Some)
+            }
+            Answer::Here(response) => whole(response, range).await.map(Some),
+            Answer::Unsatisfiable(size) => {
+                let size = match size {
+                    Some(size) => Some(size),
+                    None => self.size(key).await?,
+                };
+                let Some(size) = size else { return Ok(None) };
+                match range.resolve(size)? {
+                    (_, 0) => Ok(Some(Bytes::new())),
+                    _ => Err(transient("the server refused a range that lies within the object")),
+                }
+            }
+        }
+    }
+
+    /// The size by a request for the first byte, for servers that do not say it in answer to `HEAD`.
+    async fn size_by_range(&self, key: &str) -> Result<Option<u64>> {
+        match self.ask(&Method::GET, key, Some("bytes=0-0")).await? {
+            Answer::Missing => Ok(None),
+            Answer::Unsatisfiable(size) => Ok(Some(size.unwrap_or(0))),
+            Answer::Here(response) => {
+                let total = match response.status() {
+                    StatusCode::PARTIAL_CONTENT => {
+                        content_range(response.headers()).and_then(|(_, size)| size)
+                    }
+                    _ => content_length(response.headers()),
+                };
+                match total {
+                    Some(size) => Ok(Some(size)),
+                    None => {
+                        // Nothing but reading it tells.
+                        let whole = self.fetch(key, None).await?;
+                        Ok(whole.map(|b| u64_of(b.len())))
+                    }
+                }
+            }
+        }
+    }
+
+    async fn index(&self, prefix: &str) -> Result<Option<Listing>> {
+        let accept = [(header::ACCEPT, "text/html, application/json")];
+        let url = self.url(prefix, true)?;
+        let Some(response) = self.send(&Method::GET, url, &accept).await? else { return Ok(None) };
+        match response.status() {
+            s if s.is_success() => {}
+            StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::FORBIDDEN => return Ok(None),
+            StatusCode::METHOD_NOT_ALLOWED => return Ok(None),
+            _ => return Err(self.failure(&response)),
+        }
+        let at = response.url().clone();
+        let page = body(response, 0, Some(MAX_INDEX)).await?;
+        Ok(http_index::parse(&page, &at))
+    }
+}
+
+/// The bytes of a 206, checked against what was asked for.
+async fn partial(response: Response, range: ByteRange) -> Result<Bytes> {
+    let (span, size) = content_range(response.headers()).unwrap_or((None, None));
+    let wanted = match (range, size) {
+        (range, Some(size)) => {
+            let (offset, length) = range.resolve(size)?;
+            Some((offset, offset.saturating_add(length)))
+        }
+        (ByteRange::Span { offset, length }, None) => Some((offset, offset.saturating_add(length))),
+        (_, None) => None,
+    };
+    if let (Some(wanted), Some(span)) = (wanted, span)
+        && wanted != span
+    {
+        return Err(transient(format!(
+            "the server sent bytes {}..{} where {}..{} were asked for",
+            span.0, span.1, wanted.0, wanted.1
+        )));
+    }
+    let Some((start, end)) = span.or(wanted) else {
+        return Err(Error::io("the server sent a part without saying which"));
+    };
+    let length = end.saturating_sub(start);
+    let bytes = body(response, 0, Some(length)).await?;
+    if u64_of(bytes.len()) == length {
+        Ok(bytes)
+    } else {
+        Err(transient(format!("the answer ended after {} of {length} bytes", bytes.len())))
+    }
+}
+
+/// The range out of a 200 that carries everything, from a server that does not know ranges.
+async fn whole(response: Response, range: ByteRange) -> Result<Bytes> {
+    match (range, content_length(response.headers())) {
+        (range, Some(size)) => {
+            let (offset, length) = range.resolve(size)?;
+            let bytes = body(response, offset, Some(length)).await?;
+            if u64_of(bytes.len()) == length {
+                Ok(bytes)
+            } else {
+                Err(transient("the answer ended too early"))
+            }
+        }
+        (range, None) => slice(&body(response, 0, None).await?, Some(range)),
+    }
+}
+
+impl fmt::Display for HttpStore {
+    /// The address without user, password and query, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let port = self.base.port().map(|p| format!(":{p}")).unwrap_or_default();
+        let host = self.base.host_str().unwrap_or_default();
+        write!(f, "{}://{host}{port}{}", self.base.scheme(), self.base.path().trim_end_matches('/'))
+    }
+}
+
+impl fmt::Debug for HttpStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HttpStore({self})")
+    }
+}
+
+#[async_trait]
+impl Store for HttpStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        self.fetch(key, range).await.map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        let size = async {
+            match self.ask(&Method::HEAD, key, None).await {
+                Ok(Answer::Missing) => return Ok(None),
+                Ok(Answer::Here(response)) => {
+                    if let Some(size) = content_length(response.headers()) {
+                        return Ok(Some(size));
+                    }
+                }
+                Err(e) if as_transient(&e).is_some() => return Err(e),
+                // A refusal may be of the method only: an address may be signed for GET alone.
+                Ok(Answer::Unsatisfiable(_)) | Err(_) => {}
+            }
+            self.size_by_range(key).await
+        };
+        size.await.map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        let list = async {
+            check_prefix(prefix)?;
+            if let Some(listing) = self.index(prefix).await? {
+                return Ok(listing);
+            }
+            // No index here: an empty prefix on a server that has index pages, or a server that has none.
+            let has_index = match self.has_index.get() {
+                Some(known) => *known,
+                None if prefix.is_empty() => false,
+                None => self.index("").await?.is_some(),
+            };
+            let has_index = *self.has_index.get_or_init(|| has_index);
+            if has_index && !prefix.is_empty() {
+                Ok(Listing::default())
+            } else {
+                Err(Error::unsupported("the server has no index page, so what is there cannot be listed"))
+            }
+        };
+        list.await.map_err(|e| e.with_key(prefix).with_store(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_encoded_and_the_query_stays() {
+        let s =
+            HttpStore::new("https://u:p@h:8443/a%20b/c.zarr/?sig=x%2Fy#f", &StoreOptions::default()).unwrap();
+        let url = s.url("d e/100%/é?#.json", false).unwrap();
+        assert_eq!(url.as_str(), "https://u:p@h:8443/a%20b/c.zarr/d%20e/100%25/%C3%A9%3F%23.json?sig=x%2Fy");
+        assert_eq!(s.url("", true).unwrap().path(), "/a%20b/c.zarr/");
+        assert_eq!(s.to_string(), "https://h:8443/a%20b/c.zarr");
+        assert_eq!(s.host(), "h:8443");
+    }
+
+    #[test]
+    fn content_ranges_are_read_or_refused() {
+        let parse = |s: &str| {
+            let mut h = HeaderMap::new();
+            h.insert(header::CONTENT_RANGE, HeaderValue::from_str(s).unwrap());
+            content_range(&h)
+        };
+        assert_eq!(parse("bytes 0-9/100"), Some((Some((0, 10)), Some(100))));
+        assert_eq!(parse("bytes 5-5/*"), Some((Some((5, 6)), None)));
+        assert_eq!(parse("bytes */0"), Some((None, Some(0))));
+        assert_eq!(parse("bytes 9-0/100"), None);
+        assert_eq!(parse("bytes 0-18446744073709551615/1"), None);
+        assert_eq!(parse("items 0-1/2"), None);
+    }
+}

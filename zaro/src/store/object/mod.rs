@@ -1,0 +1,362 @@
+//! S3, GCS and Azure through `object_store`.
+//!
+//! Its clients sign, list and speak the dialects; here they become a [`Store`]: errors sorted into missing, refused,
+//! passing and final; every answer checked against what was asked for; a bucket's region followed where the server
+//! says it. `object_store`'s own repetition is off: [`wrap::retry`](super::wrap::retry) does it for all stores alike,
+//! with `Retry-After`, in the open where the log sees each try. `get_ranges` of `object_store` is not used, since it
+//! panics on an object shorter than the ranges.
+
+mod azure;
+mod gcs;
+mod profile;
+mod s3;
+mod transport;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
+
+use self::transport::{network_fault, reply_of};
+use super::fault::{transient, transient_because};
+use super::http::refusal;
+use super::options::StoreOptions;
+use super::{ByteRange, Listing, Store, check_key, check_prefix};
+use crate::error::{Error, Result};
+use crate::num::{u64_of, usize_of};
+
+/// The most memory taken for a body before its bytes come: 16 MiB.
+const MAX_TRUST: u64 = 16 << 20;
+
+/// What lies below a prefix of a bucket or container, as a store.
+pub struct CloudStore {
+    /// `s3://bucket/prefix`.
+    name: String,
+    host: String,
+    root: String,
+    client: RwLock<Connection>,
+    /// Makes a client for another region; S3 only.
+    relocate: Option<Relocate>,
+    suffix_ranges: bool,
+    missing_403: bool,
+    signed: bool,
+}
+
+type Relocate = Box<dyn Fn(&str) -> Result<Arc<dyn ObjectStore>> + Send + Sync>;
+
+#[derive(Clone)]
+struct Connection {
+    region: String,
+    client: Arc<dyn ObjectStore>,
+}
+
+/// What the three providers' modules hand over.
+struct Parts {
+    name: String,
+    host: String,
+    region: String,
+    client: Arc<dyn ObjectStore>,
+    relocate: Option<Relocate>,
+    suffix_ranges: bool,
+    signed: bool,
+}
+
+impl CloudStore {
+    /// What lies below `prefix` in an S3 bucket.
+    pub fn s3(bucket: &str, prefix: &str, options: &StoreOptions) -> Result<Self> {
+        Self::new(s3::connect(bucket, None, options, &profile::process_env)?, prefix, options)
+    }
+
+    /// The same, in a bucket of AWS whose region an address named: an endpoint that the environment sets for
+    /// buckets in general does not apply.
+    pub fn s3_at_aws(
+        bucket: &str,
+        prefix: &str,
+        region: Option<&str>,
+        options: &StoreOptions,
+    ) -> Result<Self> {
+        let at = s3::AtAws { region };
+        Self::new(s3::connect(bucket, Some(at), options, &profile::process_env)?, prefix, options)
+    }
+
+    /// What lies below `prefix` in a GCS bucket.
+    pub fn gcs(bucket: &str, prefix: &str, options: &StoreOptions) -> Result<Self> {
+        Self::new(gcs::connect(bucket, options, &profile::process_env)?, prefix, options)
+    }
+
+    /// What lies below `prefix` in a container of an Azure storage account. Without `account`, the options or the
+    /// environment name it. `sas` is the query of a signed address.
+    pub fn azure(
+        account: Option<&str>,
+        container: &str,
+        prefix: &str,
+        sas: Option<&str>,
+        options: &StoreOptions,
+    ) -> Result<Self> {
+        Self::new(azure::connect(account, container, sas, options, &profile::process_env)?, prefix, options)
+    }
+
+    fn new(parts: Parts, prefix: &str, options: &StoreOptions) -> Result<Self> {
+        let root = prefix.trim_matches('/').to_owned();
+        check_prefix(&root)?;
+        let name = if root.is_empty() { parts.name } else { format!("{}/{root}", parts.name) };
+        Ok(Self {
+            name,
+            host: parts.host,
+            root,
+            client: RwLock::new(Connection { region: parts.region, client: parts.client }),
+            relocate: parts.relocate,
+            suffix_ranges: parts.suffix_ranges,
+            missing_403: options.missing_403,
+            signed: parts.signed,
+        })
+    }
+
+    /// The host and port, as the limit of requests per host counts them.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    fn path(&self, key: &str) -> Result<Path> {
+        let full = match (self.root.is_empty(), key.is_empty()) {
+            (true, _) => key.to_owned(),
+            (false, true) => self.root.clone(),
+            (false, false) => format!("{}/{key}", self.root),
+        };
+        Path::parse(&full)
+            .map_err(|e| Error::invalid(format!("{key:?} is not a valid key here")).with_source(e))
+    }
+
+    /// Asks, and asks once more where the bucket really is if the server names another region.
+    async fn ask<T, F>(
+        &self,
+        question: impl Fn(Arc<dyn ObjectStore>) -> F + Send,
+    ) -> Result<T, object_store::Error>
+    where
+        F: Future<Output = Result<T, object_store::Error>> + Send,
+    {
+        let now = self.client.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let error = match question(now.client).await {
+            Ok(answer) => return Ok(answer),
+            Err(e) => e,
+        };
+        let elsewhere = reply_of(&error).and_then(|r| r.region.clone()).filter(|r| *r != now.region);
+        let (Some(region), Some(relocate)) = (elsewhere, &self.relocate) else { return Err(error) };
+        let Ok(client) = relocate(&region) else { return Err(error) };
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) =
+            Connection { region, client: Arc::clone(&client) };
+        question(client).await
+    }
+
+    /// What an error means: `None` for a key that is not there.
+    fn sort<T>(&self, error: &object_store::Error) -> Result<Option<T>> {
+        let Some(reply) = reply_of(error) else {
+            return Err(match (network_fault(error), error) {
+                (Some(what), _) => transient_because(what, None, Some(deepest(error).into())),
+                (
+                    None,
+                    object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. },
+                ) => Error::unsupported(error.to_string()),
+                (None, _) => Error::io(error.to_string()),
+            });
+        };
+        let code = reply.code.as_deref();
+        let with_code = |e: Error| match code {
+            Some(code) => e.within(code),
+            None => e,
+        };
+        match reply.status {
+            404 if matches!(code, Some("NoSuchBucket" | "ContainerNotFound")) => {
+                Err(with_code(Error::not_found("the bucket or container does not exist")))
+            }
+            404 => Ok(None),
+            403 if self.missing_403 => Ok(None),
+            status @ (401 | 403) => Err(with_code(refusal(status, self.signed))),
+            status if reply.transient => {
+                Err(with_code(transient_because(format!("the server answered {status}"), reply.after, None)))
+            }
+            status => Err(with_code(Error::io(format!("the server answered {status}")))),
+        }
+    }
+
+    async fn fetch(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        check_key(key)?;
+        let path = self.path(key)?;
+        let range = match range {
+            Some(r @ (ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0))) => {
+                // HTTP has no empty ranges: only whether it fits is asked.
+                let Some(size) = self.measure(key).await? else { return Ok(None) };
+                return r.resolve(size).map(|_| Some(Bytes::new()));
+            }
+            Some(r @ ByteRange::Suffix(_)) if !self.suffix_ranges => {
+                let Some(size) = self.measure(key).await? else { return Ok(None) };
+                match r.resolve(size)? {
+                    (_, 0) => return Ok(Some(Bytes::new())),
+                    (offset, length) => Some(ByteRange::span(offset, length)),
+                }
+            }
+            other => other,
+        };
+        let wanted = match range {
+            None => None,
+            Some(ByteRange::Span { offset, length }) => match offset.checked_add(length) {
+                Some(end) => Some(GetRange::Bounded(offset..end)),
+                None => {
+                    return Err(Error::invalid(format!("bytes {offset}+{length} lie outside every object")));
+                }
+            },
+            Some(ByteRange::Suffix(n)) => Some(GetRange::Suffix(n)),
+            Some(ByteRange::From(offset)) => Some(GetRange::Offset(offset)),
+        };
+        let got = self
+            .ask(|client| {
+                let (path, options) =
+                    (path.clone(), GetOptions { range: wanted.clone(), ..Default::default() });
+                async move { client.get_opts(&path, options).await }
+            })
+            .await;
+        let got = match got {
+            Ok(got) => got,
+            Err(e) if reply_of(&e).is_some_and(|r| r.status == 416) => {
+                let (Some(size), Some(range)) = (self.measure(key).await?, range) else { return Ok(None) };
+                return match range.resolve(size)? {
+                    (_, 0) => Ok(Some(Bytes::new())),
+                    _ => Err(transient("the server refused a range that lies within the object")),
+                };
+            }
+            Err(e) => return self.sort(&e),
+        };
+        let span = got.range.clone();
+        if let Some(range) = range {
+            let (offset, length) = range.resolve(got.meta.size)?;
+            if (span.start, span.end) != (offset, offset.saturating_add(length)) {
+                return Err(transient(format!(
+                    "the server sent bytes {}..{} of {}, not the range asked for",
+                    span.start, span.end, got.meta.size
+                )));
+            }
+        }
+        let length = span.end.saturating_sub(span.start);
+        let mut stream = got.into_stream();
+        let mut first: Option<Bytes> = None;
+        let mut rest: Option<BytesMut> = None;
+        while let Some(chunk) = match stream.try_next().await {
+            Ok(chunk) => chunk,
+            Err(e) => return self.sort(&e),
+        } {
+            match (&first, &mut rest) {
+                (None, _) => first = Some(chunk),
+                (Some(_), Some(buffer)) => buffer.extend_from_slice(&chunk),
+                (Some(head), None) => {
+                    let mut buffer = BytesMut::with_capacity(usize_of(length.min(MAX_TRUST))?);
+                    buffer.extend_from_slice(head);
+                    buffer.extend_from_slice(&chunk);
+                    rest = Some(buffer);
+                }
+            }
+        }
+        let bytes = rest.map(BytesMut::freeze).or(first).unwrap_or_default();
+        if u64_of(bytes.len()) != length {
+            return Err(transient(format!("the answer ended after {} of {length} bytes", bytes.len())));
+        }
+        Ok(Some(bytes))
+    }
+
+    async fn measure(&self, key: &str) -> Result<Option<u64>> {
+        check_key(key)?;
+        let path = self.path(key)?;
+        let head = self.ask(|client| {
+            let path = path.clone();
+            async move { client.head(&path).await }
+        });
+        match head.await {
+            Ok(meta) => Ok(Some(meta.size)),
+            Err(e) => self.sort(&e),
+        }
+    }
+
+    async fn names(&self, prefix: &str) -> Result<Listing> {
+        check_prefix(prefix)?;
+        let path = self.path(prefix)?;
+        let listed = self.ask(|client| {
+            let path = path.clone();
+            async move { client.list_with_delimiter(Some(&path)).await }
+        });
+        let found = match listed.await {
+            Ok(found) => found,
+            Err(e) => {
+                return Err(match self.sort::<()>(&e) {
+                    Err(e) => e,
+                    // A prefix is never missing, so the bucket is, or listing is refused.
+                    Ok(_) if reply_of(&e).is_some_and(|r| r.status == 403) => refusal(403, self.signed),
+                    Ok(_) => Error::not_found("the bucket or container does not exist"),
+                });
+            }
+        };
+        let below = |full: &str| {
+            let rest = if path.as_ref().is_empty() {
+                Some(full)
+            } else {
+                full.strip_prefix(path.as_ref()).and_then(|r| r.strip_prefix('/'))
+            };
+            // What is left empty is the marker some tools put where a folder would be.
+            rest.filter(|r| !r.is_empty() && !r.contains('/')).map(str::to_owned)
+        };
+        let mut out = Listing {
+            objects: found.objects.iter().filter_map(|o| below(o.location.as_ref())).collect(),
+            prefixes: found.common_prefixes.iter().filter_map(|p| below(p.as_ref())).collect(),
+        };
+        for names in [&mut out.objects, &mut out.prefixes] {
+            names.sort();
+            names.dedup();
+        }
+        Ok(out)
+    }
+}
+
+/// What the innermost cause says: the layers above repeat it, with addresses that may be signed.
+fn deepest(error: &object_store::Error) -> String {
+    let mut at: &dyn std::error::Error = error;
+    while let Some(next) = at.source() {
+        at = next;
+    }
+    at.to_string()
+}
+
+fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(start)?;
+    rest.split_once(end).map(|(inside, _)| inside)
+}
+
+impl fmt::Display for CloudStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl fmt::Debug for CloudStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CloudStore({})", self.name)
+    }
+}
+
+#[async_trait]
+impl Store for CloudStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        self.fetch(key, range).await.map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        self.measure(key).await.map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        self.names(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
+    }
+}

@@ -1,0 +1,130 @@
+//! Buckets of S3 and of what speaks like it.
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use url::Url;
+
+use super::Parts;
+use super::profile::{self, Credentials, Env};
+use super::transport::{Connector, host_of, no_retry, shared};
+use crate::error::{Error, Result};
+use crate::store::options::StoreOptions;
+
+/// Where an unnamed region is looked for first. The server says when it is another.
+const FIRST_REGION: &str = "us-east-1";
+
+/// A bucket at AWS itself, as an `https` address names it.
+pub(super) struct AtAws<'a> {
+    pub(super) region: Option<&'a str>,
+}
+
+/// Settings the environment may hold for services that give out keys.
+const SERVICE: &[(&str, AmazonS3ConfigKey)] = &[
+    ("AWS_WEB_IDENTITY_TOKEN_FILE", AmazonS3ConfigKey::WebIdentityTokenFile),
+    ("AWS_ROLE_ARN", AmazonS3ConfigKey::RoleArn),
+    ("AWS_ROLE_SESSION_NAME", AmazonS3ConfigKey::RoleSessionName),
+    ("AWS_ENDPOINT_URL_STS", AmazonS3ConfigKey::StsEndpoint),
+    ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", AmazonS3ConfigKey::ContainerCredentialsRelativeUri),
+    ("AWS_CONTAINER_CREDENTIALS_FULL_URI", AmazonS3ConfigKey::ContainerCredentialsFullUri),
+    ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", AmazonS3ConfigKey::ContainerAuthorizationTokenFile),
+    ("AWS_EC2_METADATA_SERVICE_ENDPOINT", AmazonS3ConfigKey::MetadataEndpoint),
+];
+
+pub(super) fn connect(
+    bucket: &str,
+    at: Option<AtAws<'_>>,
+    options: &StoreOptions,
+    env: Env<'_>,
+) -> Result<Parts> {
+    if bucket.is_empty() {
+        return Err(Error::usage("the address names no bucket"));
+    }
+    let aws = profile::find(options, env)?;
+    let endpoint = match at {
+        Some(_) => options.endpoint.clone(),
+        None => aws.endpoint,
+    };
+    let region = options
+        .region
+        .clone()
+        .or_else(|| at.as_ref().and_then(|a| a.region.map(str::to_owned)))
+        .or(aws.region)
+        .unwrap_or_else(|| FIRST_REGION.to_owned());
+    let path_style = options.path_style.unwrap_or(endpoint.is_some() || bucket.contains('.'));
+    let mut builder = AmazonS3Builder::new()
+        .with_bucket_name(bucket)
+        .with_retry(no_retry())
+        .with_allow_http(true)
+        .with_http_connector(Connector::new(options)?)
+        .with_request_payer(options.request_payer)
+        .with_virtual_hosted_style_request(!path_style);
+    let signed = aws.credentials != Credentials::Anonymous;
+    builder = match aws.credentials {
+        Credentials::Anonymous => builder.with_skip_signature(true),
+        Credentials::Key { id, secret, token } => {
+            let builder = builder.with_access_key_id(id).with_secret_access_key(secret);
+            match token {
+                Some(token) => builder.with_token(token),
+                None => builder,
+            }
+        }
+        Credentials::Service => SERVICE.iter().fold(builder, |builder, (name, key)| match env(name) {
+            Some(value) => builder.with_config(*key, value),
+            None => builder,
+        }),
+    };
+    let host = match &endpoint {
+        Some(endpoint) => {
+            let address = bucket_endpoint(endpoint, bucket, path_style)?;
+            builder = builder.with_endpoint(&address);
+            host_of(&address)
+        }
+        None => format!("{bucket}.s3.amazonaws.com:443"),
+    };
+    let make = move |region: &str| {
+        builder
+            .clone()
+            .with_region(region)
+            .build()
+            .map(shared)
+            .map_err(|e| Error::usage("the S3 settings do not fit together").with_source(e))
+    };
+    Ok(Parts {
+        name: format!("s3://{bucket}"),
+        host,
+        client: make(&region)?,
+        region,
+        relocate: Some(Box::new(make)),
+        suffix_ranges: true,
+        signed,
+    })
+}
+
+/// The endpoint as `object_store` wants it: with the bucket in the host name unless the style is by path.
+fn bucket_endpoint(endpoint: &str, bucket: &str, path_style: bool) -> Result<String> {
+    let endpoint = if endpoint.contains("://") { endpoint.to_owned() } else { format!("https://{endpoint}") };
+    let bad = || Error::usage(format!("{endpoint:?} is not an address"));
+    let mut url = Url::parse(&endpoint).map_err(|_| bad())?;
+    let Some(host) = url.host_str().filter(|_| matches!(url.scheme(), "http" | "https")) else {
+        return Err(bad());
+    };
+    if !path_style && !host.starts_with(&format!("{bucket}.")) {
+        let host = format!("{bucket}.{host}");
+        url.set_host(Some(&host)).map_err(|_| bad())?;
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_take_the_bucket_where_the_style_wants_it() {
+        let at = |e: &str, path: bool| bucket_endpoint(e, "b", path);
+        assert_eq!(at("http://h:9000/", true).unwrap(), "http://h:9000");
+        assert_eq!(at("http://h:9000", false).unwrap(), "http://b.h:9000");
+        assert_eq!(at("https://b.h", false).unwrap(), "https://b.h");
+        assert_eq!(at("s3.example.org", true).unwrap(), "https://s3.example.org");
+        assert!(at("ftp://h", true).is_err() && at("http://", true).is_err());
+    }
+}

@@ -1,0 +1,140 @@
+//! The HTTP under `object_store`'s clients: keeps what a server said about a failure that their errors leave out.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+};
+use reqwest::StatusCode;
+
+use crate::error::Result;
+use crate::store::http::{self, is_transient, retry_after};
+use crate::store::options::StoreOptions;
+
+/// What is read of the text of a failure.
+const MAX_TEXT: usize = 4 << 10;
+
+/// A failure as the server put it.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    /// The `<Code>` of the error document.
+    pub(super) code: Option<String>,
+    /// Where the bucket is, when the server says that it is not where it was asked for.
+    pub(super) region: Option<String>,
+    pub(super) after: Option<Duration>,
+    pub(super) transient: bool,
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "status {}", self.status)
+    }
+}
+
+impl StdError for Reply {}
+
+/// The server's reply behind an error.
+pub(super) fn reply_of(error: &object_store::Error) -> Option<&Reply> {
+    causes(error).find_map(|c| c.downcast_ref::<Reply>())
+}
+
+/// What the network did, if it was the network.
+pub(super) fn network_fault(error: &object_store::Error) -> Option<&'static str> {
+    let fault = causes(error).find_map(|c| c.downcast_ref::<HttpError>())?;
+    Some(match fault.kind() {
+        HttpErrorKind::Timeout => "the server took too long to answer",
+        HttpErrorKind::Connect => "no connection to the server",
+        _ => "the connection broke",
+    })
+}
+
+fn causes(error: &object_store::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    let mut next = error.source();
+    std::iter::from_fn(move || {
+        let cause = next?;
+        next = cause.source();
+        Some(cause)
+    })
+}
+
+/// Gives every client the same connections.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    client: reqwest::Client,
+}
+
+impl Connector {
+    pub(super) fn new(options: &StoreOptions) -> Result<Self> {
+        Ok(Self { client: http::client(options, http::headers(options)?)? })
+    }
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(Transport { client: self.client.clone() }))
+    }
+}
+
+#[derive(Debug)]
+struct Transport {
+    client: reqwest::Client,
+}
+
+#[async_trait]
+impl HttpService for Transport {
+    async fn call(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
+        let response = HttpService::call(&self.client, request).await?;
+        let status = response.status();
+        // Answers to conditions, for which `object_store` has kinds of its own.
+        let known = [StatusCode::NOT_MODIFIED, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED];
+        if status.is_success() || known.contains(&status) {
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let region =
+            parts.headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let after = retry_after(&parts.headers);
+        let mut text = Vec::new();
+        let mut stream = body.bytes_stream();
+        while let Ok(Some(chunk)) = futures::TryStreamExt::try_next(&mut stream).await {
+            text.extend_from_slice(&chunk);
+            if text.len() > MAX_TEXT {
+                break;
+            }
+        }
+        let text = String::from_utf8_lossy(&text);
+        let tag = |open, close| super::between(&text, open, close).map(str::to_owned);
+        let reply = Reply {
+            status: status.as_u16(),
+            code: tag("<Code>", "</Code>"),
+            region: region.or_else(|| tag("<Region>", "</Region>")),
+            after,
+            transient: is_transient(status),
+        };
+        Err(HttpError::new(HttpErrorKind::Unknown, reply))
+    }
+}
+
+/// The settings all three providers share: no repetition of their own.
+pub(super) fn no_retry() -> object_store::RetryConfig {
+    object_store::RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..Default::default() }
+}
+
+/// `host:port` of an address.
+pub(super) fn host_of(address: &str) -> String {
+    match url::Url::parse(address) {
+        Ok(u) => format!("{}:{}", u.host_str().unwrap_or_default(), u.port_or_known_default().unwrap_or(0)),
+        Err(_) => address.to_owned(),
+    }
+}
+
+/// A client of any provider behind the same pointer.
+pub(super) fn shared(client: impl object_store::ObjectStore) -> Arc<dyn object_store::ObjectStore> {
+    Arc::new(client)
+}

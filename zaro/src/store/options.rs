@@ -1,0 +1,224 @@
+//! How to reach a store: the same options for every kind, each kind taking those that mean something to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::wrap::log::RequestLog;
+use super::wrap::retry::RetryPolicy;
+use crate::error::{Error, Result};
+
+/// The names [`StoreOptions::set`] takes, for help texts.
+pub const OPTION_NAMES: &[&str] = &[
+    "anonymous",
+    "region",
+    "endpoint",
+    "path_style",
+    "profile",
+    "request_payer",
+    "account",
+    "header",
+    "connect_timeout",
+    "read_timeout",
+    "retries",
+    "retry_time",
+    "concurrency",
+    "cache",
+    "missing_403",
+    "allow_http",
+];
+
+/// How to reach a store. The default finds credentials where they usually are and goes without if there are none.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StoreOptions {
+    /// Never sign a request, even where credentials are found.
+    pub anonymous: bool,
+    /// The region of an S3 bucket. Without it: the environment, the profile, and what the server itself says.
+    pub region: Option<String>,
+    /// The address of an S3, GCS or Azure server other than the provider's own, such as `http://localhost:9000`.
+    pub endpoint: Option<String>,
+    /// Whether the bucket is the first part of the path rather than of the host name. Without it: yes for an
+    /// `endpoint` of one's own and for bucket names with dots.
+    pub path_style: Option<bool>,
+    /// The profile of `~/.aws/credentials` and `~/.aws/config` to take keys, region and endpoint from.
+    pub profile: Option<String>,
+    /// Agree to pay for requests to a requester-pays bucket.
+    pub request_payer: bool,
+    /// The Azure storage account, where the address does not name it.
+    pub account: Option<String>,
+    /// Headers sent along with every request. Not sent to another host when a server redirects there.
+    pub headers: Vec<(String, String)>,
+    /// How long a connection may take to stand: 10 s.
+    pub connect_timeout: Duration,
+    /// How long a server may be silent before or within an answer: 30 s. A slow answer that keeps coming is fine.
+    pub read_timeout: Duration,
+    /// When and how often to repeat a failed request.
+    pub retry: RetryPolicy,
+    /// How many requests may be under way to one host: 32.
+    pub concurrency: usize,
+    /// How many bytes of answers a remote store holds: 32 MiB. 0 holds none.
+    pub cache: u64,
+    /// Take 403 for "does not exist", as some buckets answer where listing is not permitted.
+    pub missing_403: bool,
+    /// Follow a redirect from `https` to `http`.
+    pub allow_http: bool,
+    /// Counts requests and shows them as they end.
+    pub log: Option<Arc<RequestLog>>,
+    overrides: Vec<Override>,
+}
+
+/// One `PREFIX:key=value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Override {
+    prefix: String,
+    name: String,
+    value: String,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            anonymous: false,
+            region: None,
+            endpoint: None,
+            path_style: None,
+            profile: None,
+            request_payer: false,
+            account: None,
+            headers: Vec::new(),
+            connect_timeout: Duration::from_secs(10),
+            read_timeout: Duration::from_secs(30),
+            retry: RetryPolicy::default(),
+            concurrency: 32,
+            cache: 32 << 20,
+            missing_403: false,
+            allow_http: false,
+            log: None,
+            overrides: Vec::new(),
+        }
+    }
+}
+
+impl StoreOptions {
+    /// Sets the option called `name` from text, as the command line does. Dashes and underscores are the same.
+    ///
+    /// Times are in seconds, `cache` in bytes, `header` is `Name: value` and adds one.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let text = || Some(value.to_owned()).filter(|v| !v.is_empty());
+        match name.replace('-', "_").as_str() {
+            "anonymous" => self.anonymous = flag(name, value)?,
+            "region" => self.region = text(),
+            "endpoint" => self.endpoint = text(),
+            "path_style" => self.path_style = Some(flag(name, value)?),
+            "profile" => self.profile = text(),
+            "request_payer" => self.request_payer = flag(name, value)?,
+            "account" => self.account = text(),
+            "header" => self.add_header(value)?,
+            "connect_timeout" => self.connect_timeout = seconds(name, value)?,
+            "read_timeout" => self.read_timeout = seconds(name, value)?,
+            "retries" => self.retry.attempts = number::<u32>(name, value)?.saturating_add(1),
+            "retry_time" => self.retry.total = seconds(name, value)?,
+            "concurrency" => self.concurrency = number::<usize>(name, value)?.max(1),
+            "cache" => self.cache = number(name, value)?,
+            "missing_403" => self.missing_403 = flag(name, value)?,
+            "allow_http" => self.allow_http = flag(name, value)?,
+            _ => {
+                return Err(Error::usage(format!(
+                    "there is no store option {name:?}; there are {}",
+                    OPTION_NAMES.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a header given as `Name: value`.
+    pub fn add_header(&mut self, header: &str) -> Result<()> {
+        match header.split_once(':') {
+            Some((name, value)) if !name.trim().is_empty() => {
+                self.headers.push((name.trim().to_owned(), value.trim().to_owned()));
+                Ok(())
+            }
+            _ => Err(Error::usage(format!("{header:?} is not a header of the form \"Name: value\""))),
+        }
+    }
+
+    /// Adds an option for the addresses that begin with a prefix, given as `PREFIX:key=value`
+    /// (`s3://bucket/part:anonymous=true`).
+    pub fn add_override(&mut self, text: &str) -> Result<()> {
+        let split = text.match_indices(':').find_map(|(i, _)| {
+            let (prefix, rest) = (text.get(..i)?, text.get(i + 1..)?);
+            let (name, value) = rest.split_once('=')?;
+            let word =
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+            word.then(|| Override { prefix: prefix.into(), name: name.into(), value: value.into() })
+        });
+        let Some(over) = split.filter(|o| !o.prefix.is_empty()) else {
+            return Err(Error::usage(format!("{text:?} is not of the form PREFIX:key=value")));
+        };
+        // Said at once, not when an address happens to match.
+        Self::default().set(&over.name, &over.value)?;
+        self.overrides.push(over);
+        Ok(())
+    }
+
+    /// The options for the address `uri`: these, and on top those set for prefixes of it, the longest prefix last.
+    pub fn for_uri(&self, uri: &str) -> Result<Self> {
+        let mut matching: Vec<_> = self.overrides.iter().filter(|o| uri.starts_with(&o.prefix)).collect();
+        matching.sort_by_key(|o| o.prefix.len());
+        let mut out = self.clone();
+        for over in matching {
+            out.set(&over.name, &over.value)?;
+        }
+        Ok(out)
+    }
+}
+
+fn flag(name: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "" | "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err(Error::usage(format!("store option {name}: {value:?} is neither true nor false"))),
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T> {
+    value.parse().map_err(|_| Error::usage(format!("store option {name}: {value:?} is not a number")))
+}
+
+fn seconds(name: &str, value: &str) -> Result<Duration> {
+    Duration::try_from_secs_f64(number(name, value)?)
+        .map_err(|_| Error::usage(format!("store option {name}: {value:?} is not a time in seconds")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_override_applies_below_its_prefix_and_the_longest_wins() {
+        let mut o = StoreOptions::default();
+        o.add_override("s3://b/x:region=eu-west-1").unwrap();
+        o.add_override("s3://b:region=us-east-2").unwrap();
+        o.add_override("http://h:8080/p:header=A: b=c:d").unwrap();
+        o.add_override("s3://b:missing-403=true").unwrap();
+        let at = |uri: &str| o.for_uri(uri).unwrap();
+        assert_eq!(at("s3://b/x/y").region.as_deref(), Some("eu-west-1"));
+        assert_eq!(at("s3://b/z").region.as_deref(), Some("us-east-2"));
+        assert!(at("s3://b/z").missing_403 && !at("s3://c").missing_403);
+        assert_eq!(at("http://h:8080/p/q").headers, [("A".to_owned(), "b=c:d".to_owned())]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_when_it_is_said() {
+        let mut o = StoreOptions::default();
+        for bad in
+            ["region=x", "s3://b:nothing=1", "s3://b:anonymous=perhaps", ":region=x", "s3://b:retries=-1"]
+        {
+            assert_eq!(o.add_override(bad).unwrap_err().kind(), crate::ErrorKind::Usage, "{bad}");
+        }
+        for name in OPTION_NAMES.iter().filter(|n| **n != "header") {
+            assert!(o.set(name, "1").is_ok(), "{name}");
+        }
+    }
+}

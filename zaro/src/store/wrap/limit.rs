@@ -1,0 +1,80 @@
+//! At most so many requests to one host at a time.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::future::try_join_all;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::error::{Error, Result};
+use crate::store::{ByteRange, Direct, Listing, SharedStore, Store};
+
+/// The places at each host, shared by every store of this process that names the same host and the same limit.
+static HOSTS: LazyLock<Mutex<Hosts>> = LazyLock::new(Mutex::default);
+
+/// By host and limit.
+type Hosts = HashMap<(String, usize), Arc<Semaphore>>;
+
+/// Lets at most so many requests to one host run at a time; further ones wait.
+#[derive(Debug, Clone)]
+pub struct LimitStore {
+    inner: SharedStore,
+    places: Arc<Semaphore>,
+}
+
+impl LimitStore {
+    /// At most `limit` requests at a time to `host`, together with every other store made with the same two.
+    #[must_use]
+    pub fn new(inner: SharedStore, host: &str, limit: usize) -> Self {
+        let limit = limit.clamp(1, Semaphore::MAX_PERMITS);
+        let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = hosts.entry((host.to_owned(), limit)).or_insert_with(|| Arc::new(Semaphore::new(limit)));
+        Self { inner, places: Arc::clone(places) }
+    }
+
+    async fn place(&self) -> Result<SemaphorePermit<'_>> {
+        self.places.acquire().await.map_err(|e| Error::io("the request queue is closed").with_source(e))
+    }
+}
+
+impl fmt::Display for LimitStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Store for LimitStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let _place = self.place().await?;
+        self.inner.get(key, range).await
+    }
+
+    /// Each range takes a place of its own.
+    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
+        let parts = try_join_all(ranges.iter().map(|r| self.get(key, Some(*r)))).await?;
+        Ok(parts.into_iter().collect())
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        let _place = self.place().await?;
+        self.inner.size(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        let _place = self.place().await?;
+        self.inner.list(prefix).await
+    }
+
+    fn direct(&self) -> Option<&dyn Direct> {
+        self.inner.direct()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+}

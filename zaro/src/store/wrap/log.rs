@@ -1,0 +1,227 @@
+//! What was asked of a store: counted, and shown as it happens.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::future::try_join_all;
+
+use crate::error::{ErrorKind, Result};
+use crate::num::u64_of;
+use crate::store::{ByteRange, Direct, Listing, SharedStore, Store};
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Bytes.
+    Get,
+    /// A size.
+    Size,
+    /// A listing.
+    List,
+}
+
+impl Method {
+    /// The word for it: `get`, `size`, `list`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Size => "size",
+            Self::List => "list",
+        }
+    }
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// With an answer.
+    Found,
+    /// The key does not exist.
+    Missing,
+    /// With an error of this kind and message.
+    Failed(ErrorKind, String),
+}
+
+/// One request, when it is over.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Request {
+    /// The store asked.
+    pub store: String,
+    /// What was asked for.
+    pub method: Method,
+    /// The key or prefix.
+    pub key: String,
+    /// The range, unless all of the object was asked for.
+    pub range: Option<ByteRange>,
+    /// How many bytes came (for a listing, how many names).
+    pub bytes: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl fmt::Display for Request {
+    /// One line: `get s3://b/k bytes=0+100 -> 100 bytes, 31 ms`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.method.as_str(), self.store, self.key)?;
+        match self.range {
+            Some(ByteRange::Span { offset, length }) => write!(f, " bytes={offset}+{length}")?,
+            Some(ByteRange::Suffix(n)) => write!(f, " bytes=-{n}")?,
+            Some(ByteRange::From(n)) => write!(f, " bytes={n}-")?,
+            None => {}
+        }
+        match (&self.outcome, self.method) {
+            (Outcome::Found, Method::List) => write!(f, " -> {} names", self.bytes)?,
+            (Outcome::Found, Method::Size) => write!(f, " -> found")?,
+            (Outcome::Found, Method::Get) => write!(f, " -> {} bytes", self.bytes)?,
+            (Outcome::Missing, _) => write!(f, " -> missing")?,
+            (Outcome::Failed(kind, message), _) => write!(f, " -> {kind}: {message}")?,
+        }
+        write!(f, ", {} ms", self.elapsed.as_millis())
+    }
+}
+
+/// Where finished requests go.
+pub type Sink = Arc<dyn Fn(&Request) + Send + Sync>;
+
+/// Counts requests and hands each one, when it is over, to a sink. Share one among stores to count them together.
+#[derive(Default)]
+pub struct RequestLog {
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    sink: Option<Sink>,
+}
+
+impl RequestLog {
+    /// Counts only.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts, and calls `sink` with each request when it is over.
+    #[must_use]
+    pub fn with_sink(sink: impl Fn(&Request) + Send + Sync + 'static) -> Self {
+        Self { sink: Some(Arc::new(sink)), ..Self::default() }
+    }
+
+    /// How many requests were made, repeated ones counted each time.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes of objects came.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for RequestLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestLog")
+            .field("requests", &self.requests())
+            .field("bytes", &self.bytes())
+            .finish()
+    }
+}
+
+/// Notes every request made of the store inside.
+#[derive(Debug, Clone)]
+pub struct LogStore {
+    inner: SharedStore,
+    log: Arc<RequestLog>,
+}
+
+impl LogStore {
+    /// Notes the requests made of `inner` in `log`.
+    #[must_use]
+    pub fn new(inner: SharedStore, log: Arc<RequestLog>) -> Self {
+        Self { inner, log }
+    }
+
+    fn note<T>(
+        &self,
+        method: Method,
+        key: &str,
+        range: Option<ByteRange>,
+        start: Instant,
+        answer: &Result<Option<T>>,
+        bytes: impl Fn(&T) -> u64,
+    ) {
+        let bytes = answer.as_ref().ok().and_then(Option::as_ref).map_or(0, bytes);
+        self.log.requests.fetch_add(1, Ordering::Relaxed);
+        if method == Method::Get {
+            self.log.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        let Some(sink) = &self.log.sink else { return };
+        sink(&Request {
+            store: self.inner.to_string(),
+            method,
+            key: key.to_owned(),
+            range,
+            bytes,
+            elapsed: start.elapsed(),
+            outcome: match answer {
+                Ok(Some(_)) => Outcome::Found,
+                Ok(None) => Outcome::Missing,
+                Err(e) => Outcome::Failed(e.kind(), e.message().to_owned()),
+            },
+        });
+    }
+}
+
+impl fmt::Display for LogStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Store for LogStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let start = Instant::now();
+        let answer = self.inner.get(key, range).await;
+        self.note(Method::Get, key, range, start, &answer, |b| u64_of(b.len()));
+        answer
+    }
+
+    /// Each range is a request of its own.
+    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
+        let parts = try_join_all(ranges.iter().map(|r| self.get(key, Some(*r)))).await?;
+        Ok(parts.into_iter().collect())
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        let start = Instant::now();
+        let answer = self.inner.size(key).await;
+        self.note(Method::Size, key, None, start, &answer, |_| 0);
+        answer
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        let start = Instant::now();
+        let answer = self.inner.list(prefix).await.map(Some);
+        self.note(Method::List, prefix, None, start, &answer, |l| {
+            u64_of(l.objects.len().saturating_add(l.prefixes.len()))
+        });
+        answer.map(Option::unwrap_or_default)
+    }
+
+    fn direct(&self) -> Option<&dyn Direct> {
+        self.inner.direct()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+}

@@ -1,0 +1,204 @@
+//! The end record and the central directory of a ZIP: where its entries lie.
+
+use std::sync::OnceLock;
+
+use crate::error::{Error, Result};
+use crate::num::u64_of;
+
+/// What is read from the end first: room for the longest comment, the ZIP64 records, and the directory of a thousand
+/// entries.
+pub(super) const TAIL: u64 = 128 << 10;
+
+/// The largest central directory that is read: 512 MiB, some five million entries.
+pub(super) const MAX_DIRECTORY: u64 = 512 << 20;
+
+const END: &[u8] = b"PK\x05\x06";
+const END64: &[u8] = b"PK\x06\x06";
+const LOCATOR64: &[u8] = b"PK\x06\x07";
+const ENTRY: &[u8] = b"PK\x01\x02";
+
+/// One file of the archive.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Where its local header begins.
+    pub(super) header: u64,
+    /// Where what comes after it begins.
+    pub(super) end: u64,
+    /// Its stored length.
+    pub(super) packed: u64,
+    /// Its real length.
+    pub(super) size: u64,
+    pub(super) crc: u32,
+    pub(super) method: u16,
+    pub(super) encrypted: bool,
+    /// Whether a record of its sizes may follow its data.
+    pub(super) trailer: bool,
+    /// Where its data begin, once its local header was read.
+    pub(super) data: OnceLock<u64>,
+}
+
+/// Names and entries, sorted by name.
+pub(super) type Entries = Vec<(Box<str>, Entry)>;
+
+/// Where the central directory lies, and by how much all offsets are shifted because something stands before the
+/// archive.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Location {
+    pub(super) start: u64,
+    pub(super) length: u64,
+    shift: u64,
+    count: u64,
+}
+
+fn damaged(what: &str) -> Error {
+    Error::invalid(format!("not a ZIP archive, or a damaged one: {what}"))
+}
+
+fn u16_at(b: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(b.get(at..at.checked_add(2)?)?.try_into().ok()?))
+}
+
+pub(super) fn u32_at(b: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(b.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+fn u64_at(b: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(b.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+fn is_at(b: &[u8], at: usize, word: &[u8]) -> bool {
+    b.get(at..).is_some_and(|rest| rest.starts_with(word))
+}
+
+/// Finds the central directory by the last bytes of an archive of `size` bytes.
+pub(super) fn locate(tail: &[u8], size: u64) -> Result<Location> {
+    let base = size.saturating_sub(u64_of(tail.len()));
+    let ends = |exact: bool| {
+        (0..tail.len().saturating_sub(21)).rev().find(|&at| {
+            let rest = tail.len().saturating_sub(at).saturating_sub(22);
+            is_at(tail, at, END)
+                && u16_at(tail, at.saturating_add(20))
+                    .is_some_and(|n| if exact { usize::from(n) == rest } else { usize::from(n) <= rest })
+        })
+    };
+    let Some(end) = ends(true).or_else(|| ends(false)) else { return Err(damaged("there is no end record")) };
+    let short = || {
+        Some((
+            u64::from(u16_at(tail, end.checked_add(10)?)?),
+            u64::from(u32_at(tail, end.checked_add(12)?)?),
+            u64::from(u32_at(tail, end.checked_add(16)?)?),
+        ))
+    };
+    let mut directory_end = end;
+    let mut found = short();
+    if let Some(locator) = end.checked_sub(20).filter(|&at| is_at(tail, at, LOCATOR64)) {
+        // Where the locator says, or right before it if something stands before the archive.
+        let said = u64_at(tail, locator.saturating_add(8)).and_then(|o| o.checked_sub(base));
+        let said = said.and_then(|o| usize::try_from(o).ok());
+        let near = locator.checked_sub(56);
+        let record = [said, near].into_iter().flatten().find(|&at| is_at(tail, at, END64));
+        let Some(at) = record else { return Err(damaged("its ZIP64 end record is not where it should be")) };
+        directory_end = at;
+        found = (|| {
+            Some((
+                u64_at(tail, at.checked_add(32)?)?,
+                u64_at(tail, at.checked_add(40)?)?,
+                u64_at(tail, at.checked_add(48)?)?,
+            ))
+        })();
+    }
+    let Some((count, length, offset)) = found else { return Err(damaged("its end record is cut off")) };
+    let start = base.checked_add(u64_of(directory_end)).and_then(|e| e.checked_sub(length));
+    let shift = start.and_then(|s| s.checked_sub(offset));
+    match (start, shift) {
+        (Some(start), Some(shift)) => Ok(Location { start, length, shift, count }),
+        _ => Err(damaged("its end record points outside")),
+    }
+}
+
+/// Reads the central directory: names and entries, sorted by name. Of several entries of one name the last counts,
+/// as it does for the tools that append to archives. Folders and names that are no keys are left out.
+pub(super) fn read(bytes: &[u8], location: &Location) -> Result<Entries> {
+    let mut out = Entries::new();
+    let mut starts = Vec::new();
+    let mut rest = bytes;
+    let mut left = location.count;
+    while is_at(rest, 0, ENTRY) {
+        let Some((name, entry, length)) = record(rest, location) else {
+            return Err(damaged("its directory is cut off or points outside"));
+        };
+        starts.push(entry.header);
+        if let Some(name) = name {
+            out.push((name, entry));
+        }
+        rest = rest.get(length..).unwrap_or_default();
+        left = left.saturating_sub(1);
+    }
+    // The count of old archives is kept in 16 bits.
+    if left & 0xFFFF != 0 {
+        return Err(damaged("its directory has fewer entries than its end record says"));
+    }
+    starts.sort_unstable();
+    for (_, entry) in &mut out {
+        let next = starts.partition_point(|&s| s <= entry.header);
+        entry.end = starts.get(next).copied().unwrap_or(location.start);
+    }
+    out.sort_by(|a, b| a.0.cmp(&b.0));
+    // `sort_by` keeps the order of equals, so the last of a run is the last written.
+    out.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            std::mem::swap(later, kept);
+        }
+        same
+    });
+    Ok(out)
+}
+
+/// One record: its name if it can be a key, the entry, and how long the record is.
+fn record(rest: &[u8], location: &Location) -> Option<(Option<Box<str>>, Entry, usize)> {
+    let flags = u16_at(rest, 8)?;
+    let [name_length, extra_length, comment_length] =
+        [u16_at(rest, 28)?, u16_at(rest, 30)?, u16_at(rest, 32)?].map(usize::from);
+    let name_end = 46usize.checked_add(name_length)?;
+    let extra_end = name_end.checked_add(extra_length)?;
+    let length = extra_end.checked_add(comment_length)?;
+    rest.get(..length)?;
+    let mut packed = u64::from(u32_at(rest, 20)?);
+    let mut size = u64::from(u32_at(rest, 24)?);
+    let mut header = u64::from(u32_at(rest, 42)?);
+    let mut extra = rest.get(name_end..extra_end)?;
+    while let (Some(id), Some(n)) = (u16_at(extra, 0), u16_at(extra, 2)) {
+        let field = extra.get(4..4usize.checked_add(usize::from(n))?);
+        let Some(field) = field else { break };
+        if id == 1 {
+            let mut at = 0;
+            for value in [&mut size, &mut packed, &mut header] {
+                if *value == 0xFFFF_FFFF {
+                    *value = u64_at(field, at)?;
+                    at += 8;
+                }
+            }
+        }
+        extra = extra.get(4usize.checked_add(usize::from(n))?..)?;
+    }
+    let header = header.checked_add(location.shift)?;
+    // A local header has at least 30 bytes, and all data lie before the directory.
+    if header.checked_add(30)?.checked_add(packed)? > location.start {
+        return None;
+    }
+    let name = rest.get(46..name_end).and_then(|n| std::str::from_utf8(n).ok());
+    let name = name.map(|n| n.strip_prefix("./").unwrap_or(n)).filter(|n| crate::store::check_key(n).is_ok());
+    let entry = Entry {
+        header,
+        end: location.start,
+        packed,
+        size,
+        crc: u32_at(rest, 16)?,
+        method: u16_at(rest, 10)?,
+        encrypted: flags & 0x2041 != 0,
+        trailer: flags & 8 != 0,
+        data: OnceLock::new(),
+    };
+    Some((name.map(Box::from), entry, length))
+}

@@ -1,0 +1,431 @@
+//! The entries of a ZIP archive, which itself is an object of any other store.
+//!
+//! Opening reads the end of the archive and, if it is longer than that, the central directory: two or three requests
+//! however large the archive is. Reading an entry is one request. A range of an entry that is stored as it is (the
+//! usual way for Zarr) reads only that range. Whole entries are held against their checksum.
+
+mod directory;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use self::directory::{Entries, Entry, MAX_DIRECTORY, TAIL, u32_at};
+use super::memory::slice;
+use super::{ByteRange, Direct, DirectObject, Listing, SharedStore, Store, check_key, check_prefix};
+use crate::error::{Error, Result};
+use crate::num::{u64_of, usize_of};
+
+/// The largest compressed entry that is unpacked: 1 GiB of content.
+pub const MAX_INFLATED: u64 = 1 << 30;
+
+/// An unpacked entry up to this size is kept until another is read, so that ranges of it do not unpack it each time.
+const MAX_KEPT: u64 = 64 << 20;
+
+/// No deflate stream holds more than this many bytes of content in one byte.
+const MAX_RATIO: u64 = 1032;
+
+/// The length of a local header without its name and extra fields.
+const LOCAL: u64 = 30;
+
+/// How many bytes of extra fields a local header is expected to have at most, to read it with its data in one go.
+const EXTRA: u64 = 64;
+
+/// A ZIP archive as a store: a key is the name of an entry.
+pub struct ZipStore {
+    inner: SharedStore,
+    key: String,
+    entries: Entries,
+    /// The archive itself, when its bytes are at hand.
+    file: Option<Arc<dyn DirectObject>>,
+    /// The last entry unpacked, by its place among the entries.
+    kept: Mutex<Option<(u64, Bytes)>>,
+}
+
+impl ZipStore {
+    /// Opens the archive behind `key` of `inner`; `None` if there is no such key.
+    pub async fn open(inner: SharedStore, key: &str) -> Result<Option<Self>> {
+        let opened = Self::read(&inner, key).await;
+        let Some((entries, file)) = opened.map_err(|e| e.with_key(key).with_store(&inner))? else {
+            return Ok(None);
+        };
+        Ok(Some(Self { inner, key: key.to_owned(), entries, file, kept: Mutex::default() }))
+    }
+
+    async fn read(
+        inner: &SharedStore,
+        key: &str,
+    ) -> Result<Option<(Entries, Option<Arc<dyn DirectObject>>)>> {
+        let file = match inner.direct() {
+            Some(direct) => match direct.open(key)? {
+                Some(file) => Some(Arc::<dyn DirectObject>::from(file)),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        let (tail, size) =
+            futures::try_join!(inner.get(key, Some(ByteRange::Suffix(TAIL))), inner.size(key))?;
+        let (Some(tail), Some(size)) = (tail, size) else { return Ok(None) };
+        let location = directory::locate(&tail, size)?;
+        if location.length > MAX_DIRECTORY {
+            return Err(Error::unsupported(format!(
+                "the archive's directory has {} bytes; up to {MAX_DIRECTORY} are read",
+                location.length
+            )));
+        }
+        let held = size.saturating_sub(u64_of(tail.len()));
+        let bytes = if location.start >= held {
+            slice(&tail, Some(ByteRange::span(location.start.saturating_sub(held), location.length)))?
+        } else {
+            let span = ByteRange::span(location.start, location.length);
+            match inner.get(key, Some(span)).await? {
+                Some(bytes) => bytes,
+                None => return Ok(None),
+            }
+        };
+        Ok(Some((directory::read(&bytes, &location)?, file)))
+    }
+
+    /// The one folder that everything in the archive lies in, if that is so.
+    #[must_use]
+    pub fn common_folder(&self) -> Option<&str> {
+        let folder = |name: &'_ str| name.find('/');
+        let (first, _) = self.entries.first()?;
+        let (last, _) = self.entries.last()?;
+        let (a, b) = (first.get(..folder(first)?)?, last.get(..folder(last)?)?);
+        // Sorted, so what holds for the first and the last holds for all between, but for names like `a-b`
+        // between `a` and `a/…`: they have no such start.
+        let all = || self.entries.iter().all(|(n, _)| n.strip_prefix(a).is_some_and(|r| r.starts_with('/')));
+        (a == b && all()).then_some(a)
+    }
+
+    fn find(&self, key: &str) -> Result<Option<(u64, &Entry)>> {
+        check_key(key)?;
+        let found = self.entries.binary_search_by(|(name, _)| name.as_ref().cmp(key)).ok();
+        let Some((place, (_, entry))) = found.and_then(|i| Some((i, self.entries.get(i)?))) else {
+            return Ok(None);
+        };
+        if entry.encrypted {
+            return Err(Error::unsupported("the entry is encrypted"));
+        }
+        let fits = match entry.method {
+            0 => entry.packed == entry.size,
+            8 => entry.size <= entry.packed.saturating_mul(MAX_RATIO).saturating_add(MAX_RATIO),
+            other => return Err(Error::unsupported(format!("the entry uses ZIP method {other}"))),
+        };
+        if !fits {
+            return Err(Error::invalid(format!(
+                "the archive says that {} bytes hold {} bytes, which cannot be",
+                entry.packed, entry.size
+            )));
+        }
+        if entry.method == 8 && entry.size > MAX_INFLATED {
+            return Err(Error::unsupported(format!(
+                "the entry unpacks to {} bytes; up to {MAX_INFLATED} are unpacked",
+                entry.size
+            )));
+        }
+        Ok(Some((u64_of(place), entry)))
+    }
+
+    /// Some bytes of the archive.
+    async fn archive(&self, ranges: &[(u64, u64)]) -> Result<Vec<Bytes>> {
+        let spans: Vec<_> = ranges.iter().map(|&(offset, length)| ByteRange::span(offset, length)).collect();
+        let parts = match spans.as_slice() {
+            [one] => self.inner.get(&self.key, Some(*one)).await?.map(|part| vec![part]),
+            all => self.inner.get_ranges(&self.key, all).await?,
+        };
+        parts.ok_or_else(|| Error::io("the archive is gone"))
+    }
+
+    /// Where the data of an entry begin, by its local header.
+    fn data_start(entry: &Entry, local: &[u8]) -> Result<u64> {
+        let lengths = u32_at(local, 26).filter(|_| local.starts_with(b"PK\x03\x04"));
+        let start = lengths.and_then(|n| {
+            let start = entry.header.checked_add(LOCAL)?.checked_add(u64::from(n & 0xFFFF))?;
+            start.checked_add(u64::from(n >> 16))
+        });
+        match start.filter(|s| s.checked_add(entry.packed).is_some_and(|end| end <= entry.end)) {
+            Some(start) => Ok(*entry.data.get_or_init(|| start)),
+            None => Err(Error::invalid("the entry's local header is damaged")),
+        }
+    }
+
+    /// All stored bytes of an entry, in one request where its header is of the usual length.
+    async fn packed(&self, entry: &Entry, name: &str) -> Result<Bytes> {
+        if let Some(&start) = entry.data.get() {
+            return Ok(self.archive(&[(start, entry.packed)]).await?.pop().unwrap_or_default());
+        }
+        let room = entry.end.saturating_sub(entry.header);
+        let guess = LOCAL.saturating_add(u64_of(name.len())).saturating_add(EXTRA);
+        let length = guess.saturating_add(entry.packed).min(room);
+        let bytes = self.archive(&[(entry.header, length)]).await?.pop().unwrap_or_default();
+        let start = Self::data_start(entry, &bytes)?;
+        let skip = start.saturating_sub(entry.header);
+        if skip.saturating_add(entry.packed) <= length {
+            slice(&bytes, Some(ByteRange::span(skip, entry.packed)))
+        } else {
+            Ok(self.archive(&[(start, entry.packed)]).await?.pop().unwrap_or_default())
+        }
+    }
+
+    /// A part of a stored entry. Where its data begin is guessed from where they end, and checked in the same round.
+    async fn part(&self, entry: &Entry, offset: u64, length: u64) -> Result<Bytes> {
+        let at = |start: u64| (start.saturating_add(offset), length);
+        if let Some(&start) = entry.data.get() {
+            return Ok(self.archive(&[at(start)]).await?.pop().unwrap_or_default());
+        }
+        let guess = entry.end.checked_sub(entry.packed).filter(|_| !entry.trailer);
+        let mut wanted = vec![(entry.header, LOCAL)];
+        wanted.extend(guess.map(at));
+        let mut parts = self.archive(&wanted).await?.into_iter();
+        let start = Self::data_start(entry, &parts.next().unwrap_or_default())?;
+        match parts.next().filter(|_| guess == Some(start)) {
+            Some(bytes) => Ok(bytes),
+            None => Ok(self.archive(&[at(start)]).await?.pop().unwrap_or_default()),
+        }
+    }
+
+    fn kept(&self, place: u64) -> Option<Bytes> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().filter(|(p, _)| *p == place).map(|(_, bytes)| bytes.clone())
+    }
+
+    /// The content of an entry from its stored bytes, checked.
+    fn unpack(&self, place: u64, entry: &Entry, packed: Bytes) -> Result<Bytes> {
+        let content = match entry.method {
+            0 => packed,
+            _ => {
+                let mut out = vec![0; usize_of(entry.size)?];
+                let n = libdeflater::Decompressor::new()
+                    .deflate_decompress(&packed, &mut out)
+                    .map_err(|e| Error::invalid("the entry does not unpack").with_source(e))?;
+                if n != out.len() {
+                    return Err(Error::invalid(format!(
+                        "the entry unpacks to {n}, not {} bytes",
+                        entry.size
+                    )));
+                }
+                let content = Bytes::from(out);
+                if entry.size <= MAX_KEPT {
+                    let kept = Some((place, content.clone()));
+                    *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+                }
+                content
+            }
+        };
+        check(entry, &content)?;
+        Ok(content)
+    }
+
+    async fn fetch(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let Some((place, entry)) = self.find(key)? else { return Ok(None) };
+        if let Some(range) = range {
+            let (offset, length) = range.resolve(entry.size)?;
+            if length == 0 {
+                return Ok(Some(Bytes::new()));
+            }
+            if entry.method == 0 && length < entry.size {
+                return self.part(entry, offset, length).await.map(Some);
+            }
+        }
+        let content = match self.kept(place) {
+            Some(content) => content,
+            None => self.unpack(place, entry, self.packed(entry, key).await?)?,
+        };
+        slice(&content, range).map(Some)
+    }
+
+    fn open_direct(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
+        let (Some(file), Some((place, entry))) = (&self.file, self.find(key)?) else { return Ok(None) };
+        let start = match entry.data.get() {
+            Some(&start) => start,
+            None => {
+                let mut local = [0; 30];
+                file.read_at(entry.header, &mut local)?;
+                Self::data_start(entry, &local)?
+            }
+        };
+        if entry.method == 0 {
+            let window = Window { file: Arc::clone(file), start, size: entry.size, crc: entry.crc };
+            return Ok(Some(Box::new(window)));
+        }
+        let content = match self.kept(place) {
+            Some(content) => content,
+            None => {
+                let mut packed = vec![0; usize_of(entry.packed)?];
+                file.read_at(start, &mut packed)?;
+                self.unpack(place, entry, packed.into())?
+            }
+        };
+        Ok(Some(Box::new(Unpacked(content))))
+    }
+}
+
+/// Holds content against the checksum of its entry.
+fn check(entry: &Entry, content: &[u8]) -> Result<()> {
+    if crc32fast::hash(content) == entry.crc {
+        Ok(())
+    } else {
+        Err(Error::invalid("the entry's checksum differs"))
+    }
+}
+
+impl fmt::Display for ZipStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.inner, self.key)
+    }
+}
+
+impl fmt::Debug for ZipStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ZipStore({self}, {} entries)", self.entries.len())
+    }
+}
+
+#[async_trait]
+impl Store for ZipStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        self.fetch(key, range).await.map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
+        let place = |e: Error| e.with_key(key).with_store(self);
+        let Some((_, entry)) = self.find(key).map_err(place)? else { return Ok(None) };
+        // With its start known, ranges of a stored entry are ranges of the archive, which may join them.
+        if let (0, Some(&start)) = (entry.method, entry.data.get()) {
+            let spans = ranges.iter().map(|r| {
+                let (offset, length) = r.resolve(entry.size)?;
+                Ok((start.saturating_add(offset), length))
+            });
+            let spans = spans.collect::<Result<Vec<_>>>().map_err(place)?;
+            return if spans.is_empty() {
+                Ok(Some(Vec::new()))
+            } else {
+                self.archive(&spans).await.map(Some).map_err(place)
+            };
+        }
+        let mut out = Vec::with_capacity(ranges.len());
+        // The first range finds out where the entry begins, or unpacks it; then all is known.
+        if let Some((first, rest)) = ranges.split_first() {
+            let Some(part) = self.get(key, Some(*first)).await? else { return Ok(None) };
+            out.push(part);
+            let known = entry.data.get().is_some() && entry.method == 0;
+            let rest = if known && !rest.is_empty() {
+                self.get_ranges(key, rest).await?
+            } else {
+                futures::future::try_join_all(rest.iter().map(|r| self.get(key, Some(*r))))
+                    .await?
+                    .into_iter()
+                    .collect()
+            };
+            match rest {
+                Some(rest) => out.extend(rest),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(out))
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        let found = self.find(key).map_err(|e| e.with_key(key).with_store(self))?;
+        Ok(found.map(|(_, entry)| entry.size))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        check_prefix(prefix).map_err(|e| e.with_store(self))?;
+        let start = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        let mut out = Listing::default();
+        let mut at = self.entries.partition_point(|(n, _)| n.as_ref() < start.as_str());
+        while let Some(rest) = self.entries.get(at).and_then(|(n, _)| n.strip_prefix(start.as_str())) {
+            match rest.split_once('/') {
+                None => {
+                    out.objects.push(rest.to_owned());
+                    at += 1;
+                }
+                Some((folder, _)) => {
+                    out.prefixes.push(folder.to_owned());
+                    // Past everything in the folder: `0` comes right after `/`.
+                    let past = format!("{start}{folder}0");
+                    at += self
+                        .entries
+                        .get(at..)
+                        .unwrap_or_default()
+                        .partition_point(|(n, _)| n.as_ref() < past.as_str());
+                }
+            }
+        }
+        out.objects.sort();
+        out.prefixes.sort();
+        out.prefixes.dedup();
+        Ok(out)
+    }
+
+    fn direct(&self) -> Option<&dyn Direct> {
+        match self.file {
+            Some(_) => Some(self),
+            None => None,
+        }
+    }
+
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+}
+
+impl Direct for ZipStore {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
+        self.open_direct(key).map_err(|e| e.with_key(key).with_store(self))
+    }
+}
+
+/// A stored entry of an archive at hand.
+struct Window {
+    file: Arc<dyn DirectObject>,
+    start: u64,
+    size: u64,
+    crc: u32,
+}
+
+impl DirectObject for Window {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let length = u64_of(buf.len());
+        ByteRange::span(offset, length).resolve(self.size)?;
+        self.file.read_at(self.start.saturating_add(offset), buf)?;
+        if length == self.size && crc32fast::hash(buf) != self.crc {
+            return Err(Error::invalid("the entry's checksum differs"));
+        }
+        Ok(())
+    }
+
+    fn as_bytes(&self) -> Option<&[u8]> {
+        let start = usize::try_from(self.start).ok()?;
+        let end = start.checked_add(usize::try_from(self.size).ok()?)?;
+        self.file.as_bytes()?.get(start..end)
+    }
+}
+
+/// A compressed entry, unpacked.
+struct Unpacked(Bytes);
+
+impl DirectObject for Unpacked {
+    fn size(&self) -> u64 {
+        u64_of(self.0.len())
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let part = slice(&self.0, Some(ByteRange::span(offset, u64_of(buf.len()))))?;
+        buf.copy_from_slice(&part);
+        Ok(())
+    }
+
+    fn as_bytes(&self) -> Option<&[u8]> {
+        Some(&self.0)
+    }
+}

@@ -1,0 +1,203 @@
+//! A store that fails on purpose.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::store::fault::{transient, transient_because};
+use crate::store::{ByteRange, Listing, SharedStore, Store};
+
+/// What goes wrong with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A fault that may pass, as a 503 is; with the wait the server asks for.
+    Passing(Option<Duration>),
+    /// A dropped connection or a body that ends too early, noticed by the store.
+    Broken,
+    /// A disk or network fault that will not pass.
+    Final,
+    /// A refusal, as a 403 is.
+    Refused,
+    /// The key is missing though it is there.
+    Missing,
+    /// Only the first bytes come and nobody notices.
+    Truncate(usize),
+    /// One bit of the answer differs.
+    Flip,
+    /// The answer comes late.
+    Delay(Duration),
+    /// No answer ever comes.
+    Hang,
+}
+
+/// Whom a fault meets.
+#[derive(Debug)]
+struct Rule {
+    fault: Fault,
+    /// Calls counted from 1 over all keys.
+    calls: std::ops::RangeInclusive<u64>,
+    /// Only keys that contain this.
+    key: String,
+}
+
+/// A store around another that fails when told to. It is remote whatever is inside, and gives no direct access, so
+/// that every byte goes past the rules.
+#[derive(Debug)]
+pub struct FaultStore {
+    inner: SharedStore,
+    rules: Mutex<Vec<Rule>>,
+    calls: AtomicU64,
+    now: AtomicU64,
+    most: AtomicU64,
+}
+
+impl FaultStore {
+    /// `inner`, without a fault so far.
+    #[must_use]
+    pub fn new(inner: SharedStore) -> Self {
+        let [calls, now, most] = [0; 3].map(AtomicU64::new);
+        Self { inner, rules: Mutex::default(), calls, now, most }
+    }
+
+    /// The `n`-th request, counted from 1, meets `fault`.
+    #[must_use]
+    pub fn with_call(self, n: u64, fault: Fault) -> Self {
+        self.with_rule(n..=n, "", fault)
+    }
+
+    /// The first `n` requests meet `fault`.
+    #[must_use]
+    pub fn with_first(self, n: u64, fault: Fault) -> Self {
+        self.with_rule(1..=n, "", fault)
+    }
+
+    /// Every request for a key that contains `part` meets `fault`.
+    #[must_use]
+    pub fn with_key(self, part: &str, fault: Fault) -> Self {
+        self.with_rule(0..=u64::MAX, part, fault)
+    }
+
+    /// Every request meets `fault`.
+    #[must_use]
+    pub fn with_all(self, fault: Fault) -> Self {
+        self.with_key("", fault)
+    }
+
+    fn with_rule(self, calls: std::ops::RangeInclusive<u64>, key: &str, fault: Fault) -> Self {
+        let rule = Rule { fault, calls, key: key.to_owned() };
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
+        self
+    }
+
+    /// How many requests came so far.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// How many were under way at once at most.
+    #[must_use]
+    pub fn most_at_once(&self) -> u64 {
+        self.most.load(Ordering::SeqCst)
+    }
+
+    /// The faults that meet this request.
+    fn faults(&self, key: &str) -> Vec<Fault> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let hits = rules.iter().filter(|r| r.calls.contains(&call) && key.contains(&r.key));
+        hits.map(|r| r.fault).collect()
+    }
+
+    /// Lets a request pass or fail; `false` says that the key is missing.
+    async fn pass(&self, key: &str, faults: &[Fault]) -> Result<bool> {
+        for fault in faults {
+            let error = match fault {
+                Fault::Passing(after) => transient_because("the server answered 503", *after, None),
+                Fault::Broken => transient("the connection broke"),
+                Fault::Final => Error::io("the disk is gone"),
+                Fault::Refused => Error::not_permitted("the server refused (status 403)"),
+                Fault::Missing => return Ok(false),
+                Fault::Truncate(_) | Fault::Flip => continue,
+                Fault::Delay(time) => {
+                    tokio::time::sleep(*time).await;
+                    continue;
+                }
+                Fault::Hang => std::future::pending().await,
+            };
+            return Err(error.with_key(key).with_store(self));
+        }
+        Ok(true)
+    }
+
+    fn enter(&self) -> Inside<'_> {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        Inside(self)
+    }
+}
+
+/// A request under way.
+struct Inside<'a>(&'a FaultStore);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What is left of an answer.
+fn spoil(bytes: Bytes, faults: &[Fault]) -> Bytes {
+    faults.iter().fold(bytes, |bytes, fault| match fault {
+        Fault::Truncate(n) => bytes.slice(..(*n).min(bytes.len())),
+        Fault::Flip => {
+            let mut copy = bytes.to_vec();
+            let middle = copy.len() / 2;
+            if let Some(byte) = copy.get_mut(middle) {
+                *byte ^= 1;
+            }
+            copy.into()
+        }
+        _ => bytes,
+    })
+}
+
+impl fmt::Display for FaultStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait]
+impl Store for FaultStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let _inside = self.enter();
+        let faults = self.faults(key);
+        if !self.pass(key, &faults).await? {
+            return Ok(None);
+        }
+        Ok(self.inner.get(key, range).await?.map(|bytes| spoil(bytes, &faults)))
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        let _inside = self.enter();
+        let faults = self.faults(key);
+        if self.pass(key, &faults).await? { self.inner.size(key).await } else { Ok(None) }
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        let _inside = self.enter();
+        let faults = self.faults(prefix);
+        if self.pass(prefix, &faults).await? { self.inner.list(prefix).await } else { Ok(Listing::default()) }
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+}

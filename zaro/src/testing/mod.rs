@@ -1,0 +1,12 @@
+//! What tests of stores, here and elsewhere, have in common: a suite that every store passes, a store that fails on
+//! purpose, and archives made to order.
+//!
+//! These are test code: they panic with what was expected and what came.
+
+mod fault;
+mod suite;
+mod zip;
+
+pub use fault::{Fault, FaultStore};
+pub use suite::{Lists, sample_objects, store_suite, store_suite_listing};
+pub use zip::{ZipMaker, ZipMethod};
