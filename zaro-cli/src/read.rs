@@ -250,7 +250,9 @@ impl Job<'_> {
     /// Reads what a table shows and prints it.
     async fn print_table(&self, path: Option<&std::path::Path>) -> Result<()> {
         let shape = self.view.shape();
-        let view = if self.view.count()? > table::THRESHOLD { self.view.edges(table::EDGE)? } else { self.view.clone() };
+        // An empty answer can still be a great many brackets.
+        let lines = shape.iter().fold(1u64, |acc, n| acc.saturating_mul((*n).max(1)));
+        let view = if lines > table::THRESHOLD { self.view.edges(table::EDGE)? } else { self.view.clone() };
         if view.count()? > table::MOST {
             return Err(Error::usage(format!(
                 "a table of {} dimensions is too large to show; add --select or --format json",

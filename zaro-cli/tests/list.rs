@@ -40,7 +40,7 @@ fn info_draws_the_tree_and_keeps_strangers_off_the_terminal() {
     let s = tree();
     let info = s.zaro(&["info", "@"]).text();
     assert!(info.contains("Zarr V3 group, 3 arrays, 2 groups"), "{info}");
-    assert!(info.contains("├── a      uint8  (y: 2, 3)  chunks 2 × 3, 6 B"), "{info}");
+    assert!(info.contains("├── a          uint8  (y: 2, 3)  chunks 2 × 3, 6 B"), "{info}");
     assert!(info.contains("└── g\n    ├── b"), "{info}");
     assert!(info.contains("    └── h\n        └── c"), "{info}");
     let array = s.zaro(&["info", "@", "g/h/c"]).text();
