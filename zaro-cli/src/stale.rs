@@ -25,7 +25,7 @@ async fn entries(zarr: &Zarr) -> Result<(Vec<Entry>, Vec<String>)> {
     if let Ok(Node { meta: NodeMeta::Group(group), .. }) = zarr.node("").await {
         for (node, document) in group.consolidated.into_iter().flatten() {
             match normal(&node) {
-                Ok(node) => out.push(Entry { node, name: "zarr.json".into(), document: Json::clone(&document) }),
+                Ok(node) => out.push(Entry { node, name: "zarr.json".into(), document }),
                 Err(_) => odd.push(node),
             }
         }
