@@ -68,7 +68,15 @@ pub(crate) struct Common {
     #[arg(short, long, global = true, help_heading = "Output options")]
     pub(crate) verbose: bool,
     /// When to colour
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true, help_heading = "Output options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        help_heading = "Output options"
+    )]
     pub(crate) color: Color,
     /// Show a progress bar at once [default: on a terminal, after a second]
     #[arg(long, global = true, help_heading = "Output options")]

@@ -11,7 +11,8 @@ fn cf(s: &Store) -> String {
 #[test]
 fn packed_numbers_are_unpacked() {
     let s = Store::new();
-    let attributes = r#","attributes":{"scale_factor":0.5,"add_offset":10,"_FillValue":-999,"missing_value":[-1,-2]}"#;
+    let attributes =
+        r#","attributes":{"scale_factor":0.5,"add_offset":10,"_FillValue":-999,"missing_value":[-1,-2]}"#;
     s.array("", &[4], "int16", "0", attributes, &i16s(&[0, 3, -999, -2]));
     assert_eq!(cf(&s), "[10.0,11.5,\"NaN\",\"NaN\"]\n");
     assert_eq!(s.zaro(&["read", "@", "--format", "json"]).text(), "[0,3,-999,-2]\n");
@@ -28,7 +29,14 @@ fn fill_values_come_in_many_spellings() {
     // xarray writes base64 of a little-endian float64: 1.5.
     s.array("", &[2], "float32", "0", r#","attributes":{"_FillValue":"AAAAAAAA+D8="}"#, &f32s(&[1.5, 2.5]));
     assert_eq!(cf(&s), "[\"NaN\",2.5]\n");
-    s.array("", &[2], "float64", "0", r#","attributes":{"_FillValue":"NaN","missing_value":-1.0}"#, &f64s(&[f64::NAN, -1.0]));
+    s.array(
+        "",
+        &[2],
+        "float64",
+        "0",
+        r#","attributes":{"_FillValue":"NaN","missing_value":-1.0}"#,
+        &f64s(&[f64::NAN, -1.0]),
+    );
     assert_eq!(cf(&s), "[\"NaN\",\"NaN\"]\n");
     s.array("", &[2], "int8", "0", r#","attributes":{"_Unsigned":"true","_FillValue":-1}"#, &[255, 200]);
     assert_eq!(cf(&s), "[\"NaN\",200.0]\n");

@@ -60,7 +60,10 @@ fn info_knows_images() {
     );
     s.array("0", &[2, 3], "uint8", "0", "", &[0; 6]);
     let info = s.zaro(&["info", "@"]).text();
-    assert!(info.contains("OME-Zarr image 0.5 \"cells\": y, x, 1 level\n  0  2 × 3  scale 2 × 0.5"), "{info}");
+    assert!(
+        info.contains("OME-Zarr image 0.5 \"cells\": y, x, 1 level\n  0  2 × 3  scale 2 × 0.5"),
+        "{info}"
+    );
 }
 
 #[test]

@@ -109,7 +109,9 @@ fn v2_structs_and_fixed_text() {
     let csv = s.zaro(&["read", "@", "s", "--format", "csv"]).text();
     assert_eq!(csv, "a,n,p\n1,(2),\"[3, 4]\"\n-1,(5),\"[6, 7]\"\n");
     let npy = s.zaro(&["read", "@", "s", "--format", "npy"]).out;
-    assert!(String::from_utf8_lossy(&npy).contains("[('a', '<i2'), ('n', [('x', '|u1')]), ('p', '|u1', (2,))]"));
+    assert!(
+        String::from_utf8_lossy(&npy).contains("[('a', '<i2'), ('n', [('x', '|u1')]), ('p', '|u1', (2,))]")
+    );
     s.put("t/.zarray", v2_document(&[1], r#""|S4""#, "null")).put("t/0", b"ab\0\0");
     assert_eq!(s.zaro(&["read", "@", "t", "--format", "json"]).text(), "[\"ab\"]\n");
 }

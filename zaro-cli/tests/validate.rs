@@ -70,7 +70,12 @@ fn stale_consolidated_metadata_of_both_versions() {
     );
     let run = s.zaro(&["validate", "@"]);
     let text = String::from_utf8_lossy(&run.out).into_owned();
-    assert!(text.contains("/a: the consolidated metadata differ from zarr.json in \"shape\" [consolidated/stale]"), "{text}");
+    assert!(
+        text.contains(
+            "/a: the consolidated metadata differ from zarr.json in \"shape\" [consolidated/stale]"
+        ),
+        "{text}"
+    );
     assert!(text.contains("/gone: the consolidated metadata have a zarr.json that is not there"), "{text}");
     assert!(text.contains("/new: the consolidated metadata do not have this node"), "{text}");
 
@@ -78,7 +83,10 @@ fn stale_consolidated_metadata_of_both_versions() {
     let group = r#"{"zarr_format":2}"#;
     s.put(".zgroup", group).put("a/.zarray", v2_document(&[2], r#""|u1""#, "0"));
     let said = v2_document(&[2], r#""|u1""#, "1");
-    s.put(".zmetadata", format!(r#"{{"zarr_consolidated_format":1,"metadata":{{".zgroup":{group},"a/.zarray":{said}}}}}"#));
+    s.put(
+        ".zmetadata",
+        format!(r#"{{"zarr_consolidated_format":1,"metadata":{{".zgroup":{group},"a/.zarray":{said}}}}}"#),
+    );
     let text = String::from_utf8(s.zaro(&["validate", "@"]).out).unwrap();
     assert!(text.contains("/a: the consolidated metadata differ from .zarray in \"fill_value\""), "{text}");
 }

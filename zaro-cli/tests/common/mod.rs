@@ -35,7 +35,15 @@ impl Store {
     }
 
     /// Writes a V3 array of one uncompressed chunk. `extra` is more members, each with a comma before it.
-    pub(crate) fn array(&self, node: &str, shape: &[u64], data_type: &str, fill: &str, extra: &str, chunk: &[u8]) -> &Self {
+    pub(crate) fn array(
+        &self,
+        node: &str,
+        shape: &[u64],
+        data_type: &str,
+        fill: &str,
+        extra: &str,
+        chunk: &[u8],
+    ) -> &Self {
         // An earlier array of another rank may be in the way.
         let chunks = self.dir.path().join(join(node, "c"));
         let _ = std::fs::remove_dir_all(&chunks);
@@ -106,7 +114,11 @@ pub(crate) fn zaro(args: &[&str]) -> Run {
         .env_remove("NO_COLOR")
         .output()
         .expect("zaro runs");
-    Run { code: status.code().expect("no signal"), out: stdout, err: String::from_utf8_lossy(&stderr).into_owned() }
+    Run {
+        code: status.code().expect("no signal"),
+        out: stdout,
+        err: String::from_utf8_lossy(&stderr).into_owned(),
+    }
 }
 
 /// Little-endian bytes of numbers.
