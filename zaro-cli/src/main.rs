@@ -56,7 +56,7 @@ Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 invalid data, 5 unsupporte
 
 /// Open any Zarr, wherever it lives: look at it, read it, check it
 #[derive(Debug, Parser)]
-#[command(name = "zaro", version, after_help = EXAMPLES, arg_required_else_help = true, subcommand_negates_reqs = true)]
+#[command(name = "zaro", version, after_help = EXAMPLES, arg_required_else_help = true, override_usage = "zaro [OPTIONS] <COMMAND>")]
 struct Cli {
     /// The public conformance contract: print the array in this folder, one element a line
     #[arg(long = "array_path", value_name = "DIR", hide = true)]
@@ -125,7 +125,9 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
 /// Whether the reader of our output went away, which is no fault (`zaro list … | head`).
 fn is_broken_pipe(e: &Error) -> bool {
     let source = std::error::Error::source(e);
-    source.and_then(|s| s.downcast_ref::<std::io::Error>()).is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    source
+        .and_then(|s| s.downcast_ref::<std::io::Error>())
+        .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

@@ -35,7 +35,9 @@ async fn entries(zarr: &Zarr) -> Result<(Vec<Entry>, Vec<String>)> {
         for (key, document) in document.value.get("metadata").and_then(Json::members).unwrap_or_default() {
             let (node, name) = key.rsplit_once('/').unwrap_or(("", key));
             match normal(node) {
-                Ok(node) => out.push(Entry { node, name: name.to_owned(), document: Arc::new(document.clone()) }),
+                Ok(node) => {
+                    out.push(Entry { node, name: name.to_owned(), document: Arc::new(document.clone()) })
+                }
                 Err(_) => odd.push(key.clone()),
             }
         }
