@@ -7,13 +7,15 @@ use std::sync::atomic::Ordering;
 use clap::{Args, ValueEnum};
 use zaro::array::{Missing, Order};
 use zaro::meta::DataType;
-use zaro::{Array, Error, ReadOptions, Result, num};
+use zaro::meta::path::shown;
+use zaro::{Array, Error, ErrorKind, ReadOptions, Result, num};
 
 use crate::args::{Common, Target};
 use crate::block::Block;
 use crate::cf::Cf;
 use crate::colormap::Colormap;
 use crate::format::{Format, Layout, Sink, csv, json, npy, png, raw, table};
+use crate::number;
 use crate::output::Output;
 use crate::paint::Paint;
 use crate::progress::Watch;
@@ -106,6 +108,7 @@ impl Read {
     /// The whole array at `uri`, one element a line: the public conformance contract.
     pub(crate) async fn print_lines(uri: &str, common: &Common) -> Result<()> {
         let array = common.open(uri).await?.array("").await?;
+        refuse_absurd(&array)?;
         let view = View::new(&[], array.meta())?;
         let mut sink = csv::Csv::lines();
         let job = Job { array: &array, view: &view, cf: None, order: Order::C, complete: false, common };
@@ -118,10 +121,13 @@ impl Read {
         let array = zarr.array(&self.target.path).await?;
         common.warn_findings(array.findings());
         let meta = array.meta();
-        let view = self.part.view(meta)?;
+        let view = self.part.view(meta).map_err(|e| placed(e, &array))?;
         let cf = if self.cf { Cf::new(meta, &mut |message| common.warn(message)) } else { None };
         let format =
             self.format.or_else(|| self.output.as_deref().and_then(Format::of_file)).unwrap_or(Format::Table);
+        if self.part.is_whole() && format != Format::Table {
+            refuse_absurd(&array)?;
+        }
         if format == Format::Png && self.output.is_none() && std::io::stdout().is_terminal() {
             return Err(Error::usage("a picture would garble the terminal; add -o FILE.png"));
         }
@@ -150,6 +156,37 @@ impl Read {
         };
         job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await
     }
+}
+
+/// Whether the fault lies in what was asked of the array, not in the output.
+fn is_usage(e: &Error) -> bool {
+    matches!(e.kind(), ErrorKind::Usage | ErrorKind::Unsupported)
+}
+
+/// `e` with the array named.
+fn placed(e: Error, array: &Array) -> Error {
+    e.with_node(shown(array.path())).with_store(array.store())
+}
+
+/// Refuses to start on what nobody can mean: metadata may claim any shape, and missing chunks cost nothing.
+fn refuse_absurd(array: &Array) -> Result<()> {
+    const MOST_BYTES: u128 = 1 << 40;
+    const MOST_CHUNKS: u128 = 1 << 26;
+    let meta = array.meta();
+    let product = |list: &[u64]| list.iter().fold(1u128, |acc, n| acc.saturating_mul(u128::from(*n)));
+    let size = u128::try_from(meta.data_type.size()).unwrap_or(u128::MAX);
+    let (bytes, chunks) =
+        (product(&meta.shape).saturating_mul(size), product(&meta.grid.counts(&meta.shape)));
+    if bytes < MOST_BYTES && chunks < MOST_CHUNKS {
+        return Ok(());
+    }
+    Err(placed(
+        Error::usage(format!(
+            "the whole array has {} in {chunks} chunks; select a part of it (--select ':' insists on all of it)",
+            number::human_bytes(bytes)
+        )),
+        array,
+    ))
 }
 
 /// Numbers that a picture leaves out: those the attributes call missing, and a fill value that is no plain zero.
@@ -240,7 +277,7 @@ impl Job<'_> {
                 layout.width = layout.width.max(longest.unwrap_or(0));
             }
         }
-        sink.begin(&layout, &mut out)?;
+        sink.begin(&layout, &mut out).map_err(|e| if is_usage(&e) { placed(e, self.array) } else { e })?;
         for window in windows()? {
             self.common.note(&format!("reading {:?} of {:?}", window.shape(), layout.shape));
             let block = self.read(&window, &watch).await?;
