@@ -1,5 +1,7 @@
 //! `zaro read --format png`: the pictures themselves.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
+
 mod common;
 
 use common::{Store, f32s};
