@@ -5,7 +5,7 @@
 //!
 //! # From an address to numbers
 //!
-//! Here with a store in memory, so that the example runs anywhere. With files and buckets, [`open`] takes the place of
+//! Here with a store in memory, so that the example runs anywhere. With files and buckets, [`open()`] takes the place of
 //! the first half: `zaro::open("s3://bucket/data.zarr", &options).await?`.
 //!
 //! ```
@@ -45,7 +45,7 @@
 //! ```
 //!
 //! Layers look down only, and a test holds them to it: [`store`] and [`meta`] know nothing of each other, [`codec`]
-//! knows [`meta`], [`array`] uses all three, [`group`](mod@group) uses [`array`], [`open`](mod@open) is on top.
+//! knows [`meta`], [`array`](mod@array) uses all three, [`group`] uses that, and [`open`](mod@open) is on top.
 //! V2 is turned into the terms of V3 when its metadata are parsed; from there on nothing asks for the version.
 //! `docs/architecture.md` follows one read through all of them.
 //!
