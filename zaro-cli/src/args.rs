@@ -68,7 +68,15 @@ pub(crate) struct Common {
     #[arg(short, long, global = true, help_heading = "Output options")]
     pub(crate) verbose: bool,
     /// When to colour
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true, help_heading = "Output options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        help_heading = "Output options"
+    )]
     pub(crate) color: Color,
     /// Show a progress bar at once [default: on a terminal, after a second]
     #[arg(long, global = true, help_heading = "Output options")]
@@ -119,7 +127,11 @@ impl Common {
 
     /// Opens the Zarr at `uri` with its metadata read tolerantly from their own documents, for `validate`.
     pub(crate) async fn open_direct(&self, uri: &str) -> Result<Zarr> {
-        self.open_with(uri, OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options() }).await
+        self.open_with(
+            uri,
+            OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options() },
+        )
+        .await
     }
 
     async fn open_with(&self, uri: &str, options: OpenOptions) -> Result<Zarr> {

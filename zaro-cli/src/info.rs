@@ -75,10 +75,17 @@ fn times(shape: &[u64]) -> String {
 fn codec_names(codecs: &[CodecMeta]) -> Vec<String> {
     let mut out = Vec::new();
     for c in codecs {
-        let inner = c.configuration.iter().find(|(n, _)| c.name == "sharding_indexed" && n == "codecs").map(|(_, v)| v);
+        let inner = c
+            .configuration
+            .iter()
+            .find(|(n, _)| c.name == "sharding_indexed" && n == "codecs")
+            .map(|(_, v)| v);
         match inner.and_then(Json::items) {
             Some(inner) => out.extend(inner.iter().filter_map(|c| {
-                c.as_str().or_else(|| c.get("name").and_then(Json::as_str)).filter(|n| *n != "bytes").map(str::to_owned)
+                c.as_str()
+                    .or_else(|| c.get("name").and_then(Json::as_str))
+                    .filter(|n| *n != "bytes")
+                    .map(str::to_owned)
             })),
             None if c.name == "bytes" => {}
             None => out.push(codec_name(c)),
@@ -103,10 +110,13 @@ fn codec_text(c: &CodecMeta) -> String {
     let settings: Vec<String> = c
         .configuration
         .iter()
-        .filter(|(_, v)| v.members().is_none() && !v.items().is_some_and(|i| i.iter().any(|x| x.members().is_some())))
+        .filter(|(_, v)| {
+            v.members().is_none() && !v.items().is_some_and(|i| i.iter().any(|x| x.members().is_some()))
+        })
         .map(|(n, v)| format!("{n} {}", v.as_str().map_or_else(|| v.to_string(), str::to_owned)))
         .collect();
-    let inner = c.configuration.iter().find(|(n, _)| c.name == "sharding_indexed" && n == "codecs").map(|(_, v)| v);
+    let inner =
+        c.configuration.iter().find(|(n, _)| c.name == "sharding_indexed" && n == "codecs").map(|(_, v)| v);
     let inner: Vec<String> = inner
         .and_then(Json::items)
         .unwrap_or_default()
@@ -134,14 +144,19 @@ impl Page<'_> {
     /// A group and what is below it.
     fn group(&self, top: &Node, below: &[Node], consolidated: bool) -> String {
         let p = self.paint;
-        let arrays = below.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some(a) } else { None });
+        let arrays =
+            below.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some(a) } else { None });
         let (mut count, mut bytes) = (0, 0u128);
         for a in arrays {
             count += 1;
             bytes = bytes.saturating_add(if a.data_type.is_variable() { 0 } else { byte_size(a) });
         }
         let groups = below.len() - count;
-        let place = if top.path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(&top.path)) };
+        let place = if top.path.is_empty() {
+            self.uri.to_owned()
+        } else {
+            format!("{} {}", self.uri, shown(&top.path))
+        };
         let mut facts = vec![self.format(&top.meta), plural(count, "array")];
         if groups > 0 {
             facts.push(plural(groups, "group"));
@@ -195,12 +210,20 @@ impl Page<'_> {
                 NodeMeta::Array(a) => {
                     let width = name_width.saturating_sub(4 * depth);
                     let padding = " ".repeat(width.saturating_sub(name.chars().count()));
-                    out.push_str(&format!("{}{}{padding}  {}\n", p.dim(&branch), p.bold(&name), self.line(a)));
+                    out.push_str(&format!(
+                        "{}{}{padding}  {}\n",
+                        p.dim(&branch),
+                        p.bold(&name),
+                        self.line(a)
+                    ));
                 }
             }
         }
         if shown < below.len() {
-            out.push_str(&format!("{}\n", p.dim(&format!("… and {} more; --all shows them", below.len() - shown))));
+            out.push_str(&format!(
+                "{}\n",
+                p.dim(&format!("… and {} more; --all shows them", below.len() - shown))
+            ));
         }
     }
 
@@ -230,7 +253,8 @@ impl Page<'_> {
     /// One array, at length.
     fn array(&self, path: &str, a: &ArrayMeta) -> String {
         let p = self.paint;
-        let place = if path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(path)) };
+        let place =
+            if path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(path)) };
         let kind = format!("Zarr V{} array", a.format.number());
         let mut out = format!("{}\n{}\n", p.bold(&plain(&place)), p.dim(&kind));
         let mut row = |name: &str, text: String| {
@@ -284,7 +308,9 @@ impl Page<'_> {
             .members()
             .unwrap_or_default()
             .iter()
-            .filter(|(n, _)| self.all || !matches!(n.as_str(), "_ARRAY_DIMENSIONS" | "multiscales" | "ome" | "omero"))
+            .filter(|(n, _)| {
+                self.all || !matches!(n.as_str(), "_ARRAY_DIMENSIONS" | "multiscales" | "ome" | "omero")
+            })
             .collect();
         if members.is_empty() {
             return;
@@ -296,7 +322,10 @@ impl Page<'_> {
             out.push_str(&format!("{indent}{} {}\n", p.dim(&format!("@{}", plain(name))), plain(&text)));
         }
         if members.len() > most {
-            out.push_str(&format!("{indent}{}\n", p.dim(&format!("… and {} more attributes", members.len() - most))));
+            out.push_str(&format!(
+                "{indent}{}\n",
+                p.dim(&format!("… and {} more attributes", members.len() - most))
+            ));
         }
     }
 
@@ -333,10 +362,11 @@ impl Page<'_> {
 
     /// What to do next.
     fn hint(&self, top: &Node, below: &[Node]) -> String {
-        let first = below.iter().filter(|n| matches!(n.meta, NodeMeta::Array(_))).max_by_key(|n| match &n.meta {
-            NodeMeta::Array(a) => a.shape.len().min(2),
-            NodeMeta::Group(_) => 0,
-        });
+        let first =
+            below.iter().filter(|n| matches!(n.meta, NodeMeta::Array(_))).max_by_key(|n| match &n.meta {
+                NodeMeta::Array(a) => a.shape.len().min(2),
+                NodeMeta::Group(_) => 0,
+            });
         let _ = top;
         match first {
             Some(node) => {

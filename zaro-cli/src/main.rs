@@ -125,7 +125,9 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
 /// Whether the reader of our output went away, which is no fault (`zaro list … | head`).
 fn is_broken_pipe(e: &Error) -> bool {
     let source = std::error::Error::source(e);
-    source.and_then(|s| s.downcast_ref::<std::io::Error>()).is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    source
+        .and_then(|s| s.downcast_ref::<std::io::Error>())
+        .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

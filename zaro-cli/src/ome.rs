@@ -22,10 +22,20 @@ pub(crate) fn images(attributes: &Json) -> Vec<Image> {
     let version = ome.get("version").and_then(Json::as_str);
     all.iter()
         .map(|m| Image {
-            name: m.get("name").and_then(Json::as_str).filter(|n| !n.is_empty() && *n != "/").map(str::to_owned),
+            name: m
+                .get("name")
+                .and_then(Json::as_str)
+                .filter(|n| !n.is_empty() && *n != "/")
+                .map(str::to_owned),
             version: m.get("version").and_then(Json::as_str).or(version).map(str::to_owned),
             axes: m.get("axes").and_then(Json::items).unwrap_or_default().iter().filter_map(axis).collect(),
-            levels: m.get("datasets").and_then(Json::items).unwrap_or_default().iter().filter_map(level).collect(),
+            levels: m
+                .get("datasets")
+                .and_then(Json::items)
+                .unwrap_or_default()
+                .iter()
+                .filter_map(level)
+                .collect(),
         })
         .collect()
 }

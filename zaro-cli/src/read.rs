@@ -55,7 +55,14 @@ pub(crate) struct Read {
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
     /// The order of elements in raw and npy: C (last dimension fastest) or F
-    #[arg(long, value_enum, value_name = "C|F", default_value = "C", hide_possible_values = true, ignore_case = true)]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "C|F",
+        default_value = "C",
+        hide_possible_values = true,
+        ignore_case = true
+    )]
     order: OrderArg,
     /// Apply the CF conventions: scale_factor, add_offset, _FillValue, missing_value, and times as ISO 8601
     #[arg(long)]
@@ -87,7 +94,8 @@ enum OrderArg {
 }
 
 fn parse_range(text: &str) -> std::result::Result<(f64, f64), String> {
-    let numbers = text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+    let numbers =
+        text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
     match numbers {
         Some((low, high)) if low < high => Ok((low, high)),
         _ => Err("write two numbers, the lower one first, such as 0,255".into()),
@@ -112,10 +120,8 @@ impl Read {
         let meta = array.meta();
         let view = self.part.view(meta)?;
         let cf = if self.cf { Cf::new(meta, &mut |message| common.warn(message)) } else { None };
-        let format = self
-            .format
-            .or_else(|| self.output.as_deref().and_then(Format::of_file))
-            .unwrap_or(Format::Table);
+        let format =
+            self.format.or_else(|| self.output.as_deref().and_then(Format::of_file)).unwrap_or(Format::Table);
         if format == Format::Png && self.output.is_none() && std::io::stdout().is_terminal() {
             return Err(Error::usage("a picture would garble the terminal; add -o FILE.png"));
         }
@@ -184,7 +190,8 @@ impl Job<'_> {
         // Variable-length elements have a size only once they are read; a guess keeps windows moderate.
         let read = if meta.data_type.is_variable() { 256 } else { meta.data_type.size() };
         // Times become strings.
-        let made = self.cf.map_or(0, |cf| if cf.data_type().is_variable() { 64 } else { cf.data_type().size() });
+        let made =
+            self.cf.map_or(0, |cf| if cf.data_type().is_variable() { 64 } else { cf.data_type().size() });
         read.saturating_add(made).max(1)
     }
 
@@ -250,7 +257,11 @@ impl Job<'_> {
     /// Reads what a table shows and prints it.
     async fn print_table(&self, path: Option<&std::path::Path>) -> Result<()> {
         let shape = self.view.shape();
-        let view = if self.view.count()? > table::THRESHOLD { self.view.edges(table::EDGE)? } else { self.view.clone() };
+        let view = if self.view.count()? > table::THRESHOLD {
+            self.view.edges(table::EDGE)?
+        } else {
+            self.view.clone()
+        };
         if view.count()? > table::MOST {
             return Err(Error::usage(format!(
                 "a table of {} dimensions is too large to show; add --select or --format json",
