@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Real servers for the store tests, all on 127.0.0.1 and on ports that are free:
-#   nginx       three sites over one folder: index pages as HTML, as JSON, and none
+#   nginx       four sites over one folder: index pages as HTML, as JSON, and none; and one over TLS
 #   python3     http.server over the same folder: knows no ranges
 #   SeaweedFS   S3, with a private and a public bucket; also stands in for reading GCS
 #   Azurite     Azure Blob Storage, with one container
@@ -94,6 +94,10 @@ start() {
     site() {
         echo "server { listen 127.0.0.1:$1; root $run/www; default_type application/octet-stream; $2 }"
     }
+    # A certificate of our own, trusted beside the system's by whoever reads SSL_CERT_FILE.
+    openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=zaro-test -addext subjectAltName=IP:127.0.0.1 \
+        -addext basicConstraints=critical,CA:FALSE -keyout "$run/nginx/key.pem" -out "$run/nginx/cert.pem" 2>/dev/null
+    cat "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$run/nginx/cert.pem" >"$run/ca.pem" 2>/dev/null || true
     cat >"$run/nginx/nginx.conf" <<CONF
 $user
 daemon off;
@@ -111,6 +115,10 @@ http {
     $(site "$p" "autoindex on;")
     $(site $((p + 1)) "autoindex on; autoindex_format json;")
     $(site $((p + 2)) "")
+    $(site "$((p + 9)) ssl" "autoindex on;
+        ssl_certificate $run/nginx/cert.pem;
+        ssl_certificate_key $run/nginx/key.pem;
+        location /to-http/ { rewrite ^/to-http/(.*) http://127.0.0.1:$p/\$1 redirect; }")
 }
 CONF
     "$nginx" -c "$run/nginx/nginx.conf" -e "$run/nginx/error.log" >"$run/nginx/log" 2>&1 &
@@ -167,6 +175,7 @@ export ZARO_TEST_WWW='$run/www'
 export ZARO_TEST_NGINX_HTML=http://127.0.0.1:$p
 export ZARO_TEST_NGINX_JSON=http://127.0.0.1:$((p + 1))
 export ZARO_TEST_NGINX_PLAIN=http://127.0.0.1:$((p + 2))
+export ZARO_TEST_HTTPS=https://127.0.0.1:$((p + 9)) SSL_CERT_FILE='$run/ca.pem'
 export ZARO_TEST_PYTHON=http://127.0.0.1:$((p + 3))
 export ZARO_TEST_S3=$s3
 export ZARO_TEST_AZURE=http://127.0.0.1:$((p + 8))/$azure_account

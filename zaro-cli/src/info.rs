@@ -167,9 +167,9 @@ impl Page<'_> {
         }
         let mut out = format!("{}\n{}\n", p.blue(&plain(&place)), p.dim(&facts.join(", ")));
         self.attributes(top.meta.attributes(), "", &mut out);
-        self.images(top, below, "", &mut out);
+        self.images(top, below, &mut out);
         self.tree(top, below, &mut out);
-        out.push_str(&self.hint(top, below));
+        out.push_str(&self.hint(below));
         out
     }
 
@@ -198,14 +198,11 @@ impl Page<'_> {
             for level in 1..depth {
                 branch.push_str(if goes_on(level) { "│   " } else { "    " });
             }
-            let stem = branch.clone() + if goes_on(depth) { "│   " } else { "    " };
             branch.push_str(if goes_on(depth) { "├── " } else { "└── " });
             let name = plain(node.name());
             match &node.meta {
-                NodeMeta::Group(g) => {
-                    out.push_str(&format!("{}{}\n", p.dim(&branch), p.blue(&name)));
-                    self.images(node, below, &stem, out);
-                    let _ = g;
+                NodeMeta::Group(_) => {
+                    out.push_str(&format!("{}{}{}\n", p.dim(&branch), p.blue(&name), self.image_note(node)));
                 }
                 NodeMeta::Array(a) => {
                     let width = name_width.saturating_sub(4 * depth);
@@ -329,22 +326,11 @@ impl Page<'_> {
         }
     }
 
-    /// What the images of a group are.
-    fn images(&self, node: &Node, below: &[Node], indent: &str, out: &mut String) {
+    /// The images of the top group, with their levels.
+    fn images(&self, node: &Node, below: &[Node], out: &mut String) {
         let p = self.paint;
         for image in ome::images(node.meta.attributes()) {
-            let mut text = String::from("OME-Zarr image");
-            if let Some(version) = &image.version {
-                text.push_str(&format!(" {version}"));
-            }
-            if let Some(name) = &image.name {
-                text.push_str(&format!(" {name:?}"));
-            }
-            if !image.axes.is_empty() {
-                text.push_str(&format!(": {}", ome::axes_text(&image.axes)));
-            }
-            let line = format!("{text}, {}", plural(image.levels.len(), "level"));
-            out.push_str(&format!("{}{}\n", p.dim(indent), p.green(&plain(&line))));
+            out.push_str(&format!("{}\n", p.green(&plain(&image.text()))));
             for (path, scale) in image.levels.iter().take(12) {
                 let full = zaro::meta::path::join(&node.path, path);
                 let shape = below.iter().find(|n| n.path == full).and_then(|n| match &n.meta {
@@ -355,23 +341,32 @@ impl Page<'_> {
                     format!("  scale {}", s.iter().map(f64::to_string).collect::<Vec<_>>().join(" × "))
                 });
                 let line = format!("  {path}  {}{scale}", shape.unwrap_or_else(|| "missing".into()));
-                out.push_str(&format!("{}{}\n", p.dim(indent), plain(&line)));
+                out.push_str(&format!("{}\n", plain(&line)));
             }
         }
     }
 
+    /// The first image of a group further down, in a word.
+    fn image_note(&self, node: &Node) -> String {
+        match ome::images(node.meta.attributes()).first() {
+            Some(image) => format!("  {}", self.paint.green(&plain(&image.text()))),
+            None => String::new(),
+        }
+    }
+
     /// What to do next.
-    fn hint(&self, top: &Node, below: &[Node]) -> String {
-        let first =
-            below.iter().filter(|n| matches!(n.meta, NodeMeta::Array(_))).max_by_key(|n| match &n.meta {
-                NodeMeta::Array(a) => a.shape.len().min(2),
-                NodeMeta::Group(_) => 0,
-            });
-        let _ = top;
-        match first {
+    fn hint(&self, below: &[Node]) -> String {
+        let rank = |n: &Node| if let NodeMeta::Array(a) = &n.meta { Some(a.shape.len()) } else { None };
+        let worth =
+            below.iter().find(|n| rank(n) >= Some(2)).or_else(|| below.iter().find(|n| rank(n).is_some()));
+        match worth {
             Some(node) => {
-                let hint = format!("try: zaro info {0} {1}, zaro read {0} {1}", self.uri, node.path);
-                format!("{}\n", self.paint.dim(&plain(&hint)))
+                let hint = format!(
+                    "try: zaro info {0} {1}\n     zaro read {0} {1}",
+                    plain(self.uri),
+                    plain(&node.path)
+                );
+                format!("{}\n", self.paint.dim(&hint))
             }
             None => String::new(),
         }

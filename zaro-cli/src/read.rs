@@ -48,7 +48,7 @@ pub(crate) struct Read {
     #[command(flatten)]
     part: Part,
 
-    /// Write to this file; its suffix (.npy .csv .json .png .raw .bin) says the format
+    /// Write to this file (- for standard output); its suffix (.npy .csv .json .png .raw .bin) says the format
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The format [default: by the suffix of FILE, else table]
@@ -107,6 +107,7 @@ impl Read {
     pub(crate) async fn print_lines(uri: &str, common: &Common) -> Result<()> {
         let array = common.open(uri).await?.array("").await?;
         let view = View::new(&[], array.meta())?;
+        check_amount(view.count()?, array.meta().data_type.size(), true, false).map_err(|e| at(e, &array))?;
         let mut sink = csv::Csv::lines();
         let job = Job { array: &array, view: &view, cf: None, order: Order::C, complete: false, common };
         job.write(&mut sink, Output::open(None)?).await
@@ -124,6 +125,11 @@ impl Read {
             self.format.or_else(|| self.output.as_deref().and_then(Format::of_file)).unwrap_or(Format::Table);
         if format == Format::Png && self.output.is_none() && std::io::stdout().is_terminal() {
             return Err(Error::usage("a picture would garble the terminal; add -o FILE.png"));
+        }
+        if format != Format::Table {
+            let text = matches!(format, Format::Csv | Format::Json);
+            let amount = check_amount(view.count()?, meta.data_type.size(), text, self.output.is_some());
+            amount.map_err(|e| at(e, &array))?;
         }
         let order = match (format, self.order) {
             (Format::Raw | Format::Npy, OrderArg::F) => Order::F,
@@ -148,8 +154,35 @@ impl Read {
                 transparent: transparent(&array, cf.is_some()),
             })),
         };
-        job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await
+        let written = job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await;
+        written.map_err(|e| at(e, &array))
     }
+}
+
+/// An error of this command's own, at the array it is about.
+fn at(e: Error, array: &Array) -> Error {
+    e.with_node(zaro::meta::path::shown(array.path())).with_store(array.store())
+}
+
+/// Refuses to print without end: damaged metadata may claim any shape, and nobody reads that much from a pipe unawares.
+///
+/// `wanted` elements of `size` bytes; `text` if each becomes some characters. A file, or `-o -`, is taken at its word.
+fn check_amount(wanted: u64, size: usize, text: bool, named: bool) -> Result<()> {
+    const MOST_EVER: u64 = 1 << 48;
+    const MOST_NUMBERS: u64 = 1 << 28;
+    const MOST_BYTES: u64 = 4 << 30;
+    let bytes = wanted.saturating_mul(num::u64_of(size).max(1));
+    if bytes > MOST_EVER {
+        return Err(Error::invalid(format!(
+            "the shape in the metadata asks for {wanted} elements, which no store holds; select a part of it"
+        )));
+    }
+    if !named && (bytes > MOST_BYTES || (text && wanted > MOST_NUMBERS)) {
+        return Err(Error::usage(format!(
+            "this would print {wanted} elements; select a part, or name a file with -o FILE (-o - for standard output)"
+        )));
+    }
+    Ok(())
 }
 
 /// Numbers that a picture leaves out: those the attributes call missing, and a fill value that is no plain zero.
@@ -257,11 +290,9 @@ impl Job<'_> {
     /// Reads what a table shows and prints it.
     async fn print_table(&self, path: Option<&std::path::Path>) -> Result<()> {
         let shape = self.view.shape();
-        let view = if self.view.count()? > table::THRESHOLD {
-            self.view.edges(table::EDGE)?
-        } else {
-            self.view.clone()
-        };
+        // An empty answer can still be a great many brackets.
+        let lines = shape.iter().fold(1u64, |acc, n| acc.saturating_mul((*n).max(1)));
+        let view = if lines > table::THRESHOLD { self.view.edges(table::EDGE)? } else { self.view.clone() };
         if view.count()? > table::MOST {
             return Err(Error::usage(format!(
                 "a table of {} dimensions is too large to show; add --select or --format json",

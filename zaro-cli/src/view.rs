@@ -289,7 +289,7 @@ mod tests {
                 "fill_value":0,"order":"C","filters":null}}"#
         );
         let document = Json::parse(text.as_bytes()).unwrap().value;
-        zaro::meta::v2::array(document, None, &mut Findings::new(Mode::Strict, "/")).unwrap()
+        zaro::meta::v2::array(document.into(), None, &mut Findings::new(Mode::Strict, "/")).unwrap()
     }
 
     /// All positions of a view in the order of the answer.

@@ -1,6 +1,14 @@
 //! Stores on real servers, which `scripts/servers.sh` installs and starts. Without them each test says that it is
 //! skipped.
 #![cfg(all(feature = "testing", feature = "cloud"))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    reason = "tests say what went wrong by panicking"
+)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +19,7 @@ use zaro::open::open_store;
 use zaro::store::http::HttpStore;
 use zaro::store::object::CloudStore;
 use zaro::store::options::StoreOptions;
+use zaro::store::wrap::limit::LimitStore;
 use zaro::store::wrap::log::RequestLog;
 use zaro::store::{ByteRange, Store};
 use zaro::testing::{Lists, ZipMaker, sample_objects, store_suite, store_suite_listing};
@@ -65,7 +74,9 @@ async fn web_servers() {
     ] {
         let Some(host) = server(variable) else { continue };
         let at = format!("{host}/{}", name(&dir));
+        // Python's server lets five connections wait; more cost a second each.
         let bare = HttpStore::new(&format!("{at}/store/?token=1"), &plain).unwrap();
+        let bare = LimitStore::new(Arc::new(bare), &host, 4);
         let opened = open_store(&format!("{at}/store/zarr.json#x"), &plain).await.unwrap();
         for store in [&bare as &dyn Store, &*opened] {
             store_suite_listing(store, &objects, lists).await;
@@ -78,6 +89,33 @@ async fn web_servers() {
         let gone = open_store(&format!("zip+{at}/absent"), &plain).await.unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::NotFound);
     }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[tokio::test]
+async fn over_tls() {
+    let (Some(www), Some(host)) = (server("ZARO_TEST_WWW"), server("ZARO_TEST_HTTPS")) else { return };
+    let (dir, objects) = publish(&www);
+    let plain = StoreOptions::default();
+    let store = open_store(&format!("{host}/{}/store", name(&dir)), &plain).await.unwrap();
+    store_suite_listing(&*store, &objects, Lists::NotHidden).await;
+    // From https to http only if that is allowed.
+    let down = format!("{host}/to-http/{}/store", name(&dir));
+    let store = open_store(&down, &plain).await.unwrap();
+    assert_eq!(store.get("zarr.json", None).await.unwrap_err().kind(), ErrorKind::NotPermitted);
+    let store = open_store(&down, &options(&[("allow_http", "true")])).await.unwrap();
+    assert!(store.get("zarr.json", None).await.unwrap().is_some());
+    // Nobody we trust vouches for the name `localhost`.
+    let other = host.replace("127.0.0.1", "localhost");
+    let log = Arc::new(RequestLog::new());
+    let mut logged = plain.clone();
+    logged.log = Some(Arc::clone(&log));
+    let error = open_store(&other, &logged).await.unwrap().get("zarr.json", None).await.unwrap_err();
+    assert!(error.to_string().contains("certificate is not trusted"), "{error}");
+    logged.endpoint = Some(other);
+    let error = open_store("s3://b/k", &logged).await.unwrap().get("zarr.json", None).await.unwrap_err();
+    assert!(error.to_string().contains("certificate is not trusted"), "{error}");
+    assert_eq!(log.requests(), 2, "asking again would not help");
     std::fs::remove_dir_all(dir).unwrap();
 }
 

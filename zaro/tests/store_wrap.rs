@@ -1,5 +1,13 @@
 //! Stores that need no server: files, memory, archives, and the wrappers around them.
 #![cfg(feature = "testing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    reason = "tests say what went wrong by panicking"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,13 @@
 //! Archives: whatever a writer may have made, and what nobody should have.
 #![cfg(feature = "testing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    reason = "tests say what went wrong by panicking"
+)]
 
 use std::process::Command;
 use std::sync::Arc;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Cache<K, V> {
     capacity: usize,
+    turn: Mutex<()>,
     state: Mutex<State<K, V>>,
 }
 
@@ -31,7 +32,7 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
     /// A cache of at most `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
         let state = State { values: HashMap::new(), order: BTreeMap::new(), bytes: 0, clock: 0 };
-        Self { capacity, state: Mutex::new(state) }
+        Self { capacity, turn: Mutex::default(), state: Mutex::new(state) }
     }
 
     /// The value of `key`.
@@ -44,6 +45,17 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         held.used = state.clock;
         state.order.insert(state.clock, key.clone());
         Some(held.value.clone())
+    }
+
+    /// The value of `key`, or a new one from `make`, kept at once so that all who ask get the same.
+    pub(crate) fn get_or_put(&self, key: K, bytes: usize, make: impl FnOnce() -> V) -> Arc<V> {
+        // Held between looking and putting.
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.get(&key).unwrap_or_else(|| {
+            let value = Arc::new(make());
+            self.put(key, value.clone(), bytes);
+            value
+        })
     }
 
     /// Whether a value of `bytes` would be kept: not if it alone would take more than a quarter of the room.

@@ -110,14 +110,15 @@ impl Reader {
         let chain = array.chain_at(&job.index)?;
         let (sels, strides) = permuted(&chain, &job.sels, &self.strides);
         let leaf = chain.shard().is_none();
-        if leaf && chain.plain().is_none() && self.remembered(&chain, &sels, &strides, (job.number, 0))? {
+        let id = job.number.map(|n| (n, 0));
+        if leaf && chain.plain().is_none() && self.remembered(&chain, &sels, &strides, id)? {
             return Ok(());
         }
         let mut key = array.chunk_key(&job.index);
         let mut object = direct.open(&key)?;
         if object.is_some() {
             array.found_as_stated();
-        } else if let Some(other) = array.doubtful_key(&job.index) {
+        } else if let Some(other) = array.doubtful_key(&job.index, &key) {
             object = direct.open(&other)?;
             if object.is_some() {
                 array.found_under_other(&other)?;
@@ -128,7 +129,7 @@ impl Reader {
             None => self.missing(&sels, &strides),
             Some(object) => {
                 let source = Source::of(object.as_ref());
-                self.encoded(&chain, source, &sels, &strides, Some((job.number, 0)), true)
+                self.encoded(&chain, source, &sels, &strides, id, true)
             }
         };
         done.map_err(|e| e.with_key(&key))
@@ -148,8 +149,7 @@ impl Reader {
     ) -> Result<()> {
         if let Some(shard) = chain.shard() {
             let index = self.index(shard, source, id.filter(|_| top).map(|(chunk, _)| chunk))?;
-            let inside =
-                self.inside_shard(shard, &index, sels, strides, Some(source.length()), Joining::LOCAL)?;
+            let inside = self.inside_shard(shard, &index, sels, strides, source.length(), Joining::LOCAL)?;
             return self.shard(shard, source, &inside, strides, id.filter(|_| top));
         }
         if let (Some(_), Source::Object { .. }) = (chain.plain(), source)
@@ -181,8 +181,7 @@ impl Reader {
     ) -> Result<()> {
         let source = Source::Bytes(bytes);
         let index = self.index(shard, source, None)?;
-        let inside =
-            self.inside_shard(shard, &index, sels, strides, Some(source.length()), Joining::LOCAL)?;
+        let inside = self.inside_shard(shard, &index, sels, strides, source.length(), Joining::LOCAL)?;
         self.shard(shard, source, &inside, strides, None)
     }
 
@@ -211,9 +210,7 @@ impl Reader {
                 for item in &run.items {
                     let (sels, strides) = permuted(chain, &inside.sels(item), strides);
                     let inner_id = id.map(|(chunk, _)| (chunk, item.offset.wrapping_add(1)));
-                    if let (Some(id), None) = (inner_id, chain.plain())
-                        && self.remembered(chain, &sels, &strides, id)?
-                    {
+                    if chain.plain().is_none() && self.remembered(chain, &sels, &strides, inner_id)? {
                         continue;
                     }
                     // Read only when the first inner chunk is not remembered.

@@ -453,6 +453,7 @@ unsafe fn run_fill(loops: &[Loop], row: &[u8], dst: *mut u8, size: usize) {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers of the tests' own")]
 mod tests {
     use super::*;
 

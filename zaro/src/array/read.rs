@@ -78,6 +78,8 @@ pub(super) struct Reader {
     parts: Vec<Vec<Part>>,
     /// How many chunks there are along each dimension of the array.
     grid: Vec<u64>,
+    /// Whether every chunk of the grid has a number of its own.
+    numbered: bool,
     /// Bytes between neighbours in the answer, for each dimension.
     pub(super) strides: Vec<usize>,
     shape: Vec<u64>,
@@ -93,8 +95,8 @@ pub(super) struct Reader {
 pub(super) struct Job<'a> {
     /// The chunk's index in the grid.
     pub(super) index: Vec<u64>,
-    /// Its number, for caches.
-    pub(super) number: u64,
+    /// Its number, for caches; none in a grid of more than 2^64 chunks, whose numbers would repeat.
+    pub(super) number: Option<u64>,
     /// What is wanted of it, for each dimension.
     pub(super) sels: Vec<&'a Sel>,
 }
@@ -146,7 +148,7 @@ pub(super) struct Joining {
     /// But no longer than this.
     pub(super) block: u64,
     /// Whether one long read may as well be several.
-    cheap_calls: bool,
+    pub(super) cheap_calls: bool,
 }
 
 impl Joining {
@@ -204,11 +206,13 @@ impl Reader {
         } else {
             meta.fill.0.to_vec()
         };
+        let grid = meta.grid.counts(&meta.shape);
         Ok(Self {
             array: array.inner.clone(),
             options: options.clone(),
             parts,
-            grid: meta.grid.counts(&meta.shape),
+            numbered: num::product(&grid).is_ok(),
+            grid,
             strides,
             shape: wanted.shape,
             out,
@@ -240,7 +244,7 @@ impl Reader {
     /// Chunk `i` of the read.
     pub(super) fn job(&self, i: usize) -> Job<'_> {
         let rank = self.parts.len();
-        let mut job = Job { index: vec![0; rank], number: 0, sels: Vec::with_capacity(rank) };
+        let mut job = Job { index: vec![0; rank], number: None, sels: Vec::with_capacity(rank) };
         let mut left = i;
         for (d, parts) in self.parts.iter().enumerate().rev() {
             let n = parts.len().max(1);
@@ -251,8 +255,9 @@ impl Reader {
             left /= n;
         }
         job.sels.reverse();
-        for (i, n) in job.index.iter().zip(&self.grid) {
-            job.number = job.number.wrapping_mul(*n).wrapping_add(*i);
+        if self.numbered {
+            let number = |number: u64, (i, n): (&u64, &u64)| number.wrapping_mul(*n).wrapping_add(*i);
+            job.number = Some(job.index.iter().zip(&self.grid).fold(0, number));
         }
         job
     }
@@ -346,10 +351,10 @@ impl Reader {
         chain: &Chain,
         sels: &[&Sel],
         strides: &[usize],
-        id: (u64, u64),
+        id: Option<(u64, u64)>,
     ) -> Result<bool> {
         let repr = chain.viewed();
-        let Some(buffer) = self.array.decoded.get(&id) else { return Ok(false) };
+        let Some(buffer) = id.and_then(|id| self.array.decoded.get(&id)) else { return Ok(false) };
         Nest::new(&repr.shape, sels, strides, repr.data_type.size())?.copy(&buffer.bytes, &self.out)?;
         self.placed(sels);
         Ok(true)
@@ -371,20 +376,20 @@ impl Reader {
 
     /// The inner chunks of a shard that are needed, missing ones dealt with, joined into runs.
     ///
-    /// `size` is the size of the shard, if known; entries are held against it.
+    /// `size` is the size of the shard, `u64::MAX` if unknown; entries are held against it.
     pub(super) fn inside_shard(
         &self,
         shard: &Shard,
         index: &crate::codec::shard::ShardIndex,
         sels: &[&Sel],
         strides: &[usize],
-        size: Option<u64>,
+        size: u64,
         joining: Joining,
     ) -> Result<Inside> {
         let inner = &shard.inner().decoded().shape;
         self.inside(inner, shard.counts(), sels, strides, joining, |number| {
             let entry = index.entry(usize::try_from(number).unwrap_or(usize::MAX))?;
-            if let (Some(entry), Some(size)) = (entry, size) {
+            if let Some(entry) = entry {
                 shard.check_entry(entry, size)?;
             }
             Ok(entry)
@@ -545,12 +550,14 @@ impl Inner {
         }
     }
 
-    /// The key to try when chunk `index` was not found, if its absence is in doubt.
-    pub(super) fn doubtful_key(&self, index: &[u64]) -> Option<String> {
+    /// The key to try when chunk `index` was not found under `tried`, if its absence is in doubt.
+    ///
+    /// Another thread may have found out about the separator after `tried` was made: what counts is what was tried.
+    pub(super) fn doubtful_key(&self, index: &[u64], tried: &str) -> Option<String> {
         let doubt = self.meta.format == Format::V2
             && index.len() > 1
-            && self.separator.load(Ordering::Relaxed) == Self::UNKNOWN;
-        doubt.then(|| self.meta.keys.other_separator().key(&self.path, index))
+            && self.separator.load(Ordering::Relaxed) != Self::AS_STATED;
+        doubt.then(|| self.meta.keys.other_separator().key(&self.path, index)).filter(|other| other != tried)
     }
 
     /// Notes that a chunk was found where the metadata say.

@@ -24,20 +24,30 @@ const RUNS_IN_FLIGHT: usize = 16;
 /// A shard that is wanted whole is fetched whole, index and all, up to this decoded size.
 const WHOLE_SHARD: usize = 32 << 20;
 
-/// Permits are kibibytes.
-struct Budget(Semaphore, usize);
+/// The bytes that may be in flight at once.
+struct Budget {
+    bytes: usize,
+    /// In kibibytes.
+    permits: Semaphore,
+    most: usize,
+}
 
 impl Budget {
     fn new(bytes: usize) -> Self {
-        let permits = (bytes >> 10).clamp(1, Semaphore::MAX_PERMITS);
-        Self(Semaphore::new(permits), permits)
+        let most = (bytes >> 10).clamp(1, Semaphore::MAX_PERMITS);
+        Self { bytes, permits: Semaphore::new(most), most }
+    }
+
+    /// How ranges are joined: not so that one of them takes all there is.
+    fn joining(&self) -> Joining {
+        Joining { block: Joining::REMOTE.block.min(num::u64_of(self.bytes / 4)), ..Joining::REMOTE }
     }
 
     /// Waits until `bytes` may be held. Something larger than the whole budget waits until it is alone.
     async fn take(&self, bytes: usize) -> Result<tokio::sync::SemaphorePermit<'_>> {
-        let permits = ((bytes >> 10) + 1).min(self.1);
+        let permits = ((bytes >> 10) + 1).min(self.most);
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        self.0.acquire_many(permits).await.map_err(|_| Error::io("the read was given up"))
+        self.permits.acquire_many(permits).await.map_err(|_| Error::io("the read was given up"))
     }
 }
 
@@ -56,7 +66,9 @@ async fn compute(reader: &Arc<Reader>, f: impl FnOnce(&Reader) -> Result<()> + S
     let (tell, told) = tokio::sync::oneshot::channel();
     let share = reader.clone();
     rayon::spawn(move || {
-        let done = share.check_cancel().and_then(|()| f(&share));
+        // A panic on this pool would end the program. There should be none; if there is, one read has failed.
+        let work = std::panic::AssertUnwindSafe(|| share.check_cancel().and_then(|()| f(&share)));
+        let done = std::panic::catch_unwind(work).unwrap_or_else(|_| Err(Error::io("decoding panicked")));
         drop(share);
         // Nobody listens if the read was given up.
         let _ = tell.send(done);
@@ -74,7 +86,7 @@ async fn chunk(reader: &Arc<Reader>, i: usize, budget: &Budget) -> Result<()> {
             Ok(())
         }
         false => {
-            if let Some(other) = reader.array.doubtful_key(&index)
+            if let Some(other) = reader.array.doubtful_key(&index, &key)
                 && fetch(reader, i, &other, budget).await.map_err(|e| e.with_key(&other))?
             {
                 return reader.array.found_under_other(&other);
@@ -95,20 +107,20 @@ async fn fetch(reader: &Arc<Reader>, i: usize, key: &str, budget: &Budget) -> Re
     if let Some(shard) = chain.shard() {
         let size = chain.decoded().byte_size()?;
         let whole = chain.viewed().shape.iter().zip(&sels).all(|(n, s)| s.is_all(*n));
-        let known = array.indexes.get(&number).is_some_and(|c| c.initialized());
-        if !(whole && size <= WHOLE_SHARD && !known) {
+        let known = number.and_then(|n| array.indexes.get(&n)).is_some_and(|c| c.initialized());
+        if !(whole && size <= WHOLE_SHARD.min(budget.bytes) && !known) {
             let Some(index) = index(reader, shard, key, number).await? else { return Ok(false) };
-            let inside = reader.inside_shard(shard, &index, &sels, &strides, None, Joining::REMOTE)?;
+            let inside = reader.inside_shard(shard, &index, &sels, &strides, u64::MAX, budget.joining())?;
             drop(sels);
             runs(reader, &chain, i, key, inside, None, budget).await?;
             return Ok(true);
         }
     } else if chain.plain().is_some() {
-        if let Some((row, inside)) = reader.inside_plain(&chain, &sels, &strides, Joining::REMOTE)? {
+        if let Some((row, inside)) = reader.inside_plain(&chain, &sels, &strides, budget.joining())? {
             drop(sels);
             return runs(reader, &chain, i, key, inside, Some(row), budget).await;
         }
-    } else if reader.remembered(&chain, &sels, &strides, (number, 0))? {
+    } else if reader.remembered(&chain, &sels, &strides, number.map(|n| (n, 0)))? {
         return Ok(true);
     }
     drop(sels);
@@ -118,7 +130,7 @@ async fn fetch(reader: &Arc<Reader>, i: usize, key: &str, budget: &Budget) -> Re
     compute(reader, move |reader| {
         let job = reader.job(i);
         let (sels, strides) = permuted(&chain, &job.sels, &reader.strides);
-        in_memory(reader, &chain, &bytes, &sels, &strides, Some((number, 0)))
+        in_memory(reader, &chain, &bytes, &sels, &strides, number.map(|n| (n, 0)))
     })
     .await?;
     Ok(true)
@@ -140,15 +152,15 @@ fn in_memory(
 }
 
 /// The index of the shard at `key`: one request, however many ask; `None` if there is no shard.
-async fn index(reader: &Reader, shard: &Shard, key: &str, number: u64) -> Result<Option<Arc<ShardIndex>>> {
-    let indexes = &reader.array.indexes;
-    let cell = match indexes.get(&number) {
-        Some(cell) => cell,
-        None => {
-            let cell = Arc::new(OnceCell::new());
-            indexes.put(number, cell.clone(), shard.index_size());
-            cell
-        }
+async fn index(
+    reader: &Reader,
+    shard: &Shard,
+    key: &str,
+    number: Option<u64>,
+) -> Result<Option<Arc<ShardIndex>>> {
+    let cell = match number {
+        Some(n) => reader.array.indexes.get_or_put(n, shard.index_size(), OnceCell::new),
+        None => Arc::new(OnceCell::new()),
     };
     let size = num::u64_of(shard.index_size());
     let range = if shard.index_at_end() { ByteRange::Suffix(size) } else { ByteRange::span(0, size) };
@@ -232,7 +244,7 @@ fn place_run(
                 match inner.shard() {
                     Some(nested) => reader.shard_in_memory(nested, bytes, &sels, &strides),
                     None => {
-                        let id = Some((number, item.offset.wrapping_add(1)));
+                        let id = number.map(|n| (n, item.offset.wrapping_add(1)));
                         reader.leaf(inner, bytes, &sels, &strides, id, &mut scratch.borrow_mut())
                     }
                 }

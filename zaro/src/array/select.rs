@@ -277,8 +277,8 @@ pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {
                 let (chunk, first, length) = axis.chunk_at(at).ok_or_else(outside)?;
                 let stride = step.unsigned_abs();
                 let room = if *step > 0 {
-                    // The last chunk may reach beyond 2^64.
-                    (length - (at - first)).div_ceil(stride)
+                    // What lies beyond 2^64 is no part of any array.
+                    (first.saturating_add(length) - at).div_ceil(stride)
                 } else {
                     (at - first) / stride + 1
                 };
@@ -316,6 +316,7 @@ pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {
 }
 
 #[cfg(test)]
+#[allow(clippy::as_conversions, reason = "small numbers of the tests' own")]
 mod tests {
     use super::*;
 

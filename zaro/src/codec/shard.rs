@@ -91,6 +91,9 @@ impl Shard {
         if total > MAX_INNER {
             return Err(Error::invalid(format!("a shard of {total} inner chunks makes no sense")));
         }
+        if strict && configuration.iter().any(|(n, v)| n == "index_location" && *v == Json::Null) {
+            return Err(Error::invalid("\"index_location\" must be \"start\" or \"end\", not null"));
+        }
         let at_end = match config.str("index_location")? {
             None | Some("end") => true,
             Some("start") => false,

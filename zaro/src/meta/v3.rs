@@ -8,7 +8,7 @@ use super::finding::Findings;
 use super::grid::Grid;
 use super::json::Json;
 use super::keys::ChunkKeys;
-use super::{ArrayMeta, CodecMeta, Format, GroupMeta, NodeMeta};
+use super::{ArrayMeta, CodecMeta, Documents, Format, GroupMeta, NodeMeta};
 use crate::error::{Error, Result};
 use crate::num;
 
@@ -73,7 +73,7 @@ fn group(document: Arc<Json>) -> Result<GroupMeta> {
 }
 
 /// Takes the documents of other nodes out of a group's document.
-fn consolidated(document: &mut Json, f: &mut Findings) -> Result<Option<Vec<(String, Arc<Json>)>>> {
+fn consolidated(document: &mut Json, f: &mut Findings) -> Result<Option<Documents>> {
     let field = "consolidated_metadata";
     if document.get("node_type").and_then(Json::as_str) != Some("group") {
         return Ok(None);

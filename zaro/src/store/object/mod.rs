@@ -24,7 +24,7 @@ use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
 
 use self::transport::{network_fault, reply_of};
 use super::fault::{transient, transient_because};
-use super::http::refusal;
+use super::http::{refusal, untrusted};
 use super::options::StoreOptions;
 use super::{ByteRange, Listing, Store, check_key, check_prefix};
 use crate::error::{Error, Result};
@@ -158,6 +158,9 @@ impl CloudStore {
     fn sort<T>(&self, error: &object_store::Error) -> Result<Option<T>> {
         let Some(reply) = reply_of(error) else {
             return Err(match (network_fault(error), error) {
+                (Some(_), e) if untrusted(e) => {
+                    Error::io("the server's certificate is not trusted").with_source(deepest(e))
+                }
                 (Some(what), _) => transient_because(what, None, Some(deepest(error).into())),
                 (
                     None,
@@ -360,3 +363,6 @@ impl Store for CloudStore {
         self.names(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
     }
 }
+
+#[cfg(test)]
+mod tests;

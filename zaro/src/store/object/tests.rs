@@ -1,0 +1,87 @@
+use super::*;
+use crate::testing::{TinyReply, TinyServer};
+
+/// An environment with keys and the server's address.
+fn keys(server: &TinyServer) -> impl Fn(&str) -> Option<String> {
+    let url = server.url();
+    move |name| match name {
+        "AWS_ACCESS_KEY_ID" => Some("ID".to_owned()),
+        "AWS_SECRET_ACCESS_KEY" => Some("SECRET".to_owned()),
+        "AWS_ENDPOINT_URL" => Some(url.clone()),
+        _ => None,
+    }
+}
+
+fn signed(server: &TinyServer) -> CloudStore {
+    let options = StoreOptions::default();
+    CloudStore::new(s3::connect("b", None, &options, &keys(server)).unwrap(), "p", &options).unwrap()
+}
+
+#[tokio::test]
+async fn requests_are_signed_anew_for_the_region_the_server_names() {
+    for (status, region_in_header) in [(301, true), (307, true), (400, true), (400, false)] {
+        let server = TinyServer::start(move |request| {
+            if request.headers.get("authorization").is_some_and(|a| a.contains("/eu-north-1/s3/")) {
+                return TinyReply::Object(b"here".to_vec());
+            }
+            let body = "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-north-1</Region></Error>";
+            match region_in_header {
+                true => TinyReply::with_header(status, "x-amz-bucket-region", "eu-north-1"),
+                false => TinyReply::Answer(status, vec![], body.into()),
+            }
+        });
+        let store = signed(&server);
+        assert_eq!(store.get("k", None).await.unwrap().unwrap(), "here", "{status}");
+        assert_eq!(store.size("k").await.unwrap(), Some(4));
+        assert_eq!(server.requests(), 3, "{status}: wrong, right, right");
+        assert_eq!(server.seen()[1].target, "/b/p/k");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_sends_us_round_in_circles_is_left() {
+    let server = TinyServer::start(|r| {
+        TinyReply::with_header(301, "x-amz-bucket-region", if r.number % 2 == 0 { "one" } else { "two" })
+    });
+    let error = signed(&server).get("k", None).await.unwrap_err();
+    assert_eq!((error.kind(), server.requests()), (crate::ErrorKind::Io, 2), "{error}");
+}
+
+#[tokio::test]
+async fn requester_pays_headers_and_secrets() {
+    let server = TinyServer::start(|_| TinyReply::status(403));
+    let mut options = StoreOptions::default();
+    options.request_payer = true;
+    options.add_header("X-Mine: 1").unwrap();
+    let parts = s3::connect("b", None, &options, &keys(&server)).unwrap();
+    let store = CloudStore::new(parts, "", &options).unwrap();
+    let error = store.get("k", None).await.unwrap_err();
+    assert!(!format!("{error:?} {store:?}").contains("SECRET"), "{error:?}");
+    let headers = &server.seen()[0].headers;
+    assert_eq!((headers["x-amz-request-payer"].as_str(), headers["x-mine"].as_str()), ("requester", "1"));
+    assert!(headers.contains_key("authorization"));
+    options.anonymous = true;
+    let parts = s3::connect("b", None, &options, &keys(&server)).unwrap();
+    let error = CloudStore::new(parts, "", &options).unwrap().get("k", None).await.unwrap_err();
+    assert!(error.to_string().contains("unsigned"), "{error}");
+    assert!(!server.seen()[1].headers.contains_key("authorization"));
+    options.anonymous = false;
+
+    let sas = Some("sv=2021&sig=hush");
+    options.endpoint = Some(server.url());
+    let parts = azure::connect(Some("acc"), "c", sas, &options, &|_| None).unwrap();
+    let store = CloudStore::new(parts, "", &options).unwrap();
+    let error = store.get("k", None).await.unwrap_err();
+    assert!(server.seen()[2].target.contains("sig=hush"));
+    assert!(!format!("{error} {error:?} {store:?}").contains("hush"), "{error:?}");
+}
+
+#[test]
+fn addresses_of_aws_are_not_sent_to_another_endpoint() {
+    let env = |name: &str| (name == "AWS_ENDPOINT_URL").then(|| "http://elsewhere:9000".to_owned());
+    let options = StoreOptions::default();
+    let at = |at| s3::connect("b", at, &options, &env).unwrap();
+    assert_eq!(at(None).host, "elsewhere:9000");
+    let there = at(Some(s3::AtAws { region: Some("eu-west-1") }));
+    assert_eq!((there.host.as_str(), there.region.as_str()), ("b.s3.amazonaws.com:443", "eu-west-1"));
+}

@@ -1,0 +1,252 @@
+//! A web server of a few lines that misbehaves on request, and counts.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A request as the server got it.
+#[derive(Debug, Clone)]
+pub struct TinyRequest {
+    /// `GET`, `HEAD` …
+    pub method: String,
+    /// The path and the query, as sent.
+    pub target: String,
+    /// Header names in lower case.
+    pub headers: HashMap<String, String>,
+    /// Which request this is, counted from 1.
+    pub number: u64,
+}
+
+/// What the server does about a request.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum TinyReply {
+    /// Answers. `Content-Length` is added.
+    Answer(u16, Vec<(String, String)>, Vec<u8>),
+    /// Sends the object, or the range of it that was asked for, as a good server does.
+    Object(Vec<u8>),
+    /// Announces this many bytes, sends what it has and hangs up.
+    Short(u16, Vec<(String, String)>, u64, Vec<u8>),
+    /// Sends the body in pieces of this length with this pause between them.
+    Slow(Vec<u8>, usize, Duration),
+    /// Hangs up without a word.
+    Drop,
+    /// Says nothing for as long as the server lives.
+    Hang,
+}
+
+impl TinyReply {
+    /// An answer without a body.
+    #[must_use]
+    pub fn status(status: u16) -> Self {
+        Self::Answer(status, Vec::new(), Vec::new())
+    }
+
+    /// An answer with one header and no body.
+    #[must_use]
+    pub fn with_header(status: u16, name: &str, value: &str) -> Self {
+        Self::Answer(status, vec![(name.to_owned(), value.to_owned())], Vec::new())
+    }
+}
+
+type Handler = dyn Fn(&TinyRequest) -> TinyReply + Send + Sync;
+
+/// The server. It ends when it is dropped.
+pub struct TinyServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    handler: Box<Handler>,
+    count: AtomicU64,
+    seen: Mutex<Vec<TinyRequest>>,
+    over: AtomicBool,
+}
+
+impl fmt::Debug for TinyServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TinyServer({})", self.address)
+    }
+}
+
+impl TinyServer {
+    /// A server on a free port of 127.0.0.1 that does with each request what `handler` says.
+    ///
+    /// # Panics
+    /// If there is no free port.
+    #[must_use]
+    pub fn start(handler: impl Fn(&TinyRequest) -> TinyReply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            handler: Box::new(handler),
+            count: AtomicU64::new(0),
+            seen: Mutex::default(),
+            over: AtomicBool::new(false),
+        });
+        let server = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if server.over.load(Ordering::SeqCst) {
+                    break;
+                }
+                let (Ok(stream), server) = (stream, Arc::clone(&server)) else { continue };
+                std::thread::spawn(move || server.serve(&stream));
+            }
+        });
+        Self { address, shared }
+    }
+
+    /// A good server of these objects that takes `delay` for each request.
+    #[must_use]
+    pub fn serving<K: Into<String>, V: Into<Vec<u8>>>(objects: Vec<(K, V)>, delay: Duration) -> Self {
+        let objects: HashMap<String, Vec<u8>> =
+            objects.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+        Self::start(move |request| {
+            std::thread::sleep(delay);
+            match objects.get(&request.key()) {
+                Some(bytes) => TinyReply::Object(bytes.clone()),
+                None => TinyReply::status(404),
+            }
+        })
+    }
+
+    /// Its address, without a closing slash.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// How many requests came so far.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.shared.count.load(Ordering::SeqCst)
+    }
+
+    /// The requests that came so far.
+    ///
+    /// # Panics
+    /// If a handler has panicked.
+    #[must_use]
+    pub fn seen(&self) -> Vec<TinyRequest> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for TinyServer {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::SeqCst);
+        // Wakes the listener, so that it sees that it is over.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl TinyRequest {
+    /// The key the path names, decoded.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let path = self.target.split('?').next().unwrap_or_default().trim_start_matches('/');
+        crate::store::percent_decode(path).unwrap_or_default()
+    }
+
+    fn read(reader: &mut impl BufRead) -> Option<Self> {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
+        let mut words = line.split_whitespace();
+        let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let mut headers = HashMap::new();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
+            let Some((name, value)) = line.trim().split_once(':') else { break };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        Some(Self { method, target, headers, number: 0 })
+    }
+
+    /// The first and the last byte asked for, of an object of `size` bytes.
+    fn range(&self, size: usize) -> Option<Result<(usize, usize), ()>> {
+        let (first, last) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        let span = match (first.parse::<usize>(), last.parse::<usize>()) {
+            (Ok(first), Ok(last)) => (first, last.min(size.wrapping_sub(1))),
+            (Ok(first), Err(_)) => (first, size.wrapping_sub(1)),
+            (Err(_), Ok(n)) if n > 0 => (size.saturating_sub(n), size.wrapping_sub(1)),
+            _ => return Some(Err(())),
+        };
+        Some(if span.0 < size { Ok(span) } else { Err(()) })
+    }
+}
+
+impl Shared {
+    fn serve(&self, stream: &TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let mut reader = BufReader::new(stream);
+        while let Some(mut request) = TinyRequest::read(&mut reader) {
+            request.number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+            self.seen.lock().unwrap().push(request.clone());
+            if self.act(stream, &request).is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Does as the handler says; `None` hangs up.
+    fn act(&self, mut stream: &TcpStream, request: &TinyRequest) -> Option<()> {
+        let mut head = |status: u16, headers: &[(String, String)], length: u64| {
+            let lines: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+            // Some clients of buckets insist on the first two.
+            let head = format!(
+                "HTTP/1.1 {status} x\r\netag: \"1\"\r\nlast-modified: Sun, 15 Nov 2026 10:00:00 GMT\r\n\
+                 {lines}content-length: {length}\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).ok()
+        };
+        let long = |n: usize| u64::try_from(n).unwrap();
+        let silent = request.method == "HEAD";
+        match (self.handler)(request) {
+            TinyReply::Answer(status, headers, body) => {
+                head(status, &headers, long(body.len()))?;
+                if silent { Some(()) } else { stream.write_all(&body).ok() }
+            }
+            TinyReply::Object(bytes) => {
+                let size = bytes.len();
+                let (status, note, part) = match request.range(size).filter(|_| !silent) {
+                    None => (200, String::new(), bytes.as_slice()),
+                    Some(Ok((first, last))) => {
+                        (206, format!("bytes {first}-{last}/{size}"), bytes.get(first..=last).unwrap())
+                    }
+                    Some(Err(())) => (416, format!("bytes */{size}"), [].as_slice()),
+                };
+                let note = Some(("content-range".to_owned(), note)).filter(|(_, n)| !n.is_empty());
+                head(status, note.as_slice(), long(part.len()))?;
+                if silent { Some(()) } else { stream.write_all(part).ok() }
+            }
+            TinyReply::Short(status, headers, announced, body) => {
+                head(status, &headers, announced)?;
+                stream.write_all(&body).ok()?;
+                None
+            }
+            TinyReply::Slow(body, piece, pause) => {
+                head(200, &[], long(body.len()))?;
+                for part in body.chunks(piece) {
+                    stream.write_all(part).ok()?;
+                    std::thread::sleep(pause);
+                }
+                Some(())
+            }
+            TinyReply::Drop => None,
+            TinyReply::Hang => {
+                while !self.over.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                None
+            }
+        }
+    }
+}

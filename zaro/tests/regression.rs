@@ -1,0 +1,73 @@
+//! Bugs that were found once, each with its story.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    clippy::panic,
+    reason = "test code: a panic is a failed test"
+)]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::probe::Probe;
+use common::{GZIP, LITTLE, Model, V2, V3, sharding};
+use zaro::store::SharedStore;
+use zaro::store::memory::MemoryStore;
+use zaro::{ReadOptions, Selection};
+
+/// A chunk looked for under the stated separator while another chunk proved the other one right was never looked for
+/// again, and read as fill.
+#[test]
+fn the_separator_turns_out_wrong_while_a_chunk_is_on_its_way() {
+    let data = Model::counting(&[4, 4], 2);
+    let store = Arc::new(MemoryStore::new());
+    let spec = V2::new(&[4, 4], &[2, 2], "<u2").separator('/');
+    common::put_array(&store, "", &spec.document(), &data);
+    store.put(".zarray", spec.separator('.').document()).unwrap();
+    let probe = Probe::new(store).slow("1.1", Duration::from_millis(60));
+    let array = common::open_array(Arc::new(probe)).unwrap();
+    assert!(common::read(&array, ":").unwrap() == data.bytes);
+}
+
+/// Chunks were known to the caches by a number that repeats itself after 2^64 chunks: one chunk was read for another.
+#[test]
+fn chunks_of_an_array_of_more_than_2_to_the_64_chunks_are_told_apart() {
+    for codecs in [format!("{LITTLE},{GZIP}"), sharding(&[1, 2], LITTLE, LITTLE, "end")] {
+        let document = V3::new(&[1 << 40, 1 << 40], &[2, 2], "uint8").codecs(codecs).document();
+        let store = Arc::new(MemoryStore::new());
+        // The first chunk and one whose number is 2^64.
+        let small = |start: u8| Model {
+            shape: vec![2, 2],
+            size: 1,
+            bytes: vec![start, start + 1, start + 2, start + 3],
+        };
+        let meta = common::model(&document.replace("1099511627776", "2")).unwrap();
+        for (key, start) in [("c/0/0", 10), ("c/33554432/0", 20)] {
+            common::encode(&meta, "", &small(start), |_, _, bytes| store.put(key, bytes).unwrap()).unwrap();
+        }
+        store.put("zarr.json", document).unwrap();
+        for store in [store.clone() as SharedStore, Arc::new(Probe::new(store))] {
+            let array = common::open_array(store).unwrap();
+            for _ in 0..2 {
+                assert_eq!(common::read(&array, "0,0").unwrap(), [10]);
+                assert_eq!(common::read(&array, "67108864,0").unwrap(), [20]);
+                assert_eq!(common::read(&array, "67108865,1").unwrap(), [23]);
+            }
+        }
+    }
+}
+
+/// The end of a chunk beyond 2^64 was computed without a check.
+#[test]
+fn a_chunk_may_reach_beyond_2_to_the_64() {
+    let half = (1u64 << 63) + 1;
+    let document = V3::new(&[u64::MAX], &[half], "uint8").fill("9").document();
+    let store = Arc::new(MemoryStore::new());
+    store.put("zarr.json", document).unwrap();
+    let array = common::open_array(store).unwrap();
+    let window = Selection::start_count(&[half], &[3]);
+    assert_eq!(array.read_blocking(&window, &ReadOptions::default()).unwrap().bytes, [9, 9, 9]);
+}
