@@ -63,11 +63,21 @@ fn numbers(list: &[u64]) -> Json {
     Json::Array(list.iter().map(Json::int).collect())
 }
 
-/// For each dimension: the length of every chunk, or one number if they are equal.
+/// For each dimension: the length of every chunk, or one number if they are equal. Long runs of equal chunks are
+/// `[length, count]`, as the metadata have them.
 fn varying(a: &ArrayMeta) -> Json {
     let axis = |axis: &Axis| match axis {
         Axis::Regular(n) => Json::int(n),
-        Axis::Varying(chunks) => Json::Array(chunks.iter().map(|(length, _)| Json::int(length)).collect()),
+        Axis::Varying(runs) => {
+            let mut lengths = Vec::new();
+            for run in runs.iter() {
+                match run.count {
+                    n @ ..=16 => lengths.extend((0..n).map(|_| Json::int(run.length))),
+                    n => lengths.push(numbers(&[run.length, n])),
+                }
+            }
+            Json::Array(lengths)
+        }
     };
     Json::Array(a.grid.axes().iter().map(axis).collect())
 }
