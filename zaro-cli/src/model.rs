@@ -13,7 +13,7 @@ use crate::value::{self, Style};
 pub(crate) fn node(node: &Node) -> Json {
     let mut out = head(node);
     match &node.meta {
-        NodeMeta::Group(g) => out.set("attributes", g.attributes.clone()),
+        NodeMeta::Group(g) => out.set("attributes", (*g.attributes).clone()),
         NodeMeta::Array(a) => {
             out.set("shape", numbers(&a.shape));
             let chunks = Chunks::of(a);
@@ -35,7 +35,7 @@ pub(crate) fn node(node: &Node) -> Json {
             out.set("codecs", Json::Array(a.codecs.iter().map(codec).collect()));
             out.set("dimension_names", dimension_names(a));
             out.set("chunk_key_encoding", keys(a));
-            out.set("attributes", a.attributes.clone());
+            out.set("attributes", (*a.attributes).clone());
         }
     }
     out
@@ -63,11 +63,21 @@ fn numbers(list: &[u64]) -> Json {
     Json::Array(list.iter().map(Json::int).collect())
 }
 
-/// For each dimension: the length of every chunk, or one number if they are equal.
+/// For each dimension: the length of every chunk, or one number if they are equal. Long runs of equal chunks are
+/// `[length, count]`, as the metadata have them.
 fn varying(a: &ArrayMeta) -> Json {
     let axis = |axis: &Axis| match axis {
         Axis::Regular(n) => Json::int(n),
-        Axis::Varying(chunks) => Json::Array(chunks.iter().map(|(length, _)| Json::int(length)).collect()),
+        Axis::Varying(runs) => {
+            let mut lengths = Vec::new();
+            for run in runs.iter() {
+                match run.count {
+                    n @ ..=16 => lengths.extend((0..n).map(|_| Json::int(run.length))),
+                    n => lengths.push(numbers(&[run.length, n])),
+                }
+            }
+            Json::Array(lengths)
+        }
     };
     Json::Array(a.grid.axes().iter().map(axis).collect())
 }

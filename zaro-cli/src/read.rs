@@ -15,7 +15,6 @@ use crate::block::Block;
 use crate::cf::Cf;
 use crate::colormap::Colormap;
 use crate::format::{Format, Layout, Sink, csv, json, npy, png, raw, table};
-use crate::number;
 use crate::output::Output;
 use crate::paint::Paint;
 use crate::progress::Watch;

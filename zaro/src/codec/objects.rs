@@ -17,7 +17,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::config::Config;
-use super::{ArrayToBytes, Buffer, MAX_VARIABLE, Repr, Size};
+use super::{ArrayToBytes, Buffer, Repr, Size, output};
 use crate::error::{Error, Result};
 use crate::meta::dtype::{DataType, Endian};
 use crate::meta::float;
@@ -27,6 +27,9 @@ use crate::num;
 
 /// Nesting in MessagePack beyond this is refused; a level counts twice or thrice.
 const MAX_DEPTH: usize = 300;
+
+/// The longest document that is read. Parsed, one takes some thirty times its length.
+const MAX_DOCUMENT: usize = 1 << 26;
 
 /// The `json2` and `msgpack2` codecs, and their predecessors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,12 +171,13 @@ impl ArrayToBytes for Objects {
 
     fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
         if holds(&decoded.data_type) {
-            return Ok(Size::AtMost(MAX_VARIABLE));
+            return Ok(Size::AtMost(MAX_DOCUMENT));
         }
         Err(Error::unsupported(format!("{} elements", decoded.data_type)))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
+        output::justified(decoded.byte_size()?, bytes.len(), output::MAX_RATIO)?;
         let document = self.document(bytes)?;
         let (items, shape) = self.split(&document, decoded)?;
         let mut flat = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::dtype::{DataType, Float, TimeUnit};
+use super::dtype::{DataType, Float, MAX_ELEMENT, TimeUnit};
 use super::fill::{self, Dialect};
 use super::finding::Findings;
 use super::grid::Grid;
@@ -10,6 +10,7 @@ use super::json::Json;
 use super::keys::ChunkKeys;
 use super::{ArrayMeta, CodecMeta, Documents, Format, GroupMeta, NodeMeta};
 use crate::error::{Error, Result};
+use crate::num;
 
 /// Reads a `zarr.json` document. The documents of other nodes in it are moved out, not copied.
 pub fn node(mut document: Json, f: &mut Findings) -> Result<NodeMeta> {
@@ -57,10 +58,10 @@ fn refuse_unknown(document: &Json, known: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn attributes(document: &Json) -> Result<Json> {
+fn attributes(document: &Json) -> Result<Arc<Json>> {
     match document.get("attributes") {
-        None => Ok(Json::object()),
-        Some(a @ Json::Object(_)) => Ok(a.clone()),
+        None => Ok(Arc::new(Json::object())),
+        Some(a @ Json::Object(_)) => Ok(Arc::new(a.clone())),
         Some(other) => Err(Error::invalid(format!("\"attributes\" must be an object, not {}", other.kind()))
             .with_field("attributes")),
     }
@@ -353,8 +354,8 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
             .and_then(Json::as_u64)
             .ok_or_else(|| fault(format!("{} needs an integer \"length_bytes\"", e.name)))?;
         match usize::try_from(n / unit) {
-            // An element beyond 256 MiB is no element; the limit keeps sizes of chunks in range.
-            Ok(len) if n % unit == 0 && n <= 1 << 28 => Ok(len),
+            Ok(0) if n == 0 => Err(Error::unsupported("elements of no bytes").with_field(field)),
+            Ok(len) if n % unit == 0 && n <= num::u64_of(MAX_ELEMENT) => Ok(len),
             _ => Err(fault(format!("\"length_bytes\" cannot be {n} for {}", e.name))),
         }
     };
@@ -464,8 +465,31 @@ fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<DataTyp
         fields.push((name.to_owned(), t));
     }
     let total: usize = fields.iter().fold(0, |a, (_, t)| a.saturating_add(t.size()));
-    if total > 1 << 28 {
+    if total > MAX_ELEMENT {
         return Err(fault("an element this large makes no sense".into()));
     }
     Ok(DataType::structure(fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_have_bytes_but_not_absurdly_many() {
+        for (name, n, good) in [
+            ("raw_bytes", 0, false),
+            ("null_terminated_bytes", 0, false),
+            ("fixed_length_utf32", 0, false),
+            ("fixed_length_utf32", 2, false),
+            ("raw_bytes", 1, true),
+            ("raw_bytes", (1 << 28) + 1, false),
+            ("raw_bytes", u64::MAX, false),
+        ] {
+            let text = format!(r#"{{"name":"{name}","configuration":{{"length_bytes":{n}}}}}"#);
+            let value = Json::parse(text.as_bytes()).unwrap().value;
+            let read = data_type(&value, "data_type", &mut Findings::default());
+            assert_eq!(read.is_ok(), good, "{text}");
+        }
+    }
 }
