@@ -84,7 +84,8 @@ impl Grid {
                 shape.len()
             )));
         }
-        let axes = shapes.iter().zip(shape).map(|(s, n)| varying(s, *n)).collect::<Result<_>>()?;
+        let mut room = MAX_CHUNKS;
+        let axes = shapes.iter().zip(shape).map(|(s, n)| varying(s, *n, &mut room)).collect::<Result<_>>()?;
         Ok(Self { axes })
     }
 
@@ -125,10 +126,14 @@ impl Grid {
     }
 }
 
+/// More chunks than this along all axes of a rectilinear grid cannot be meant, and would only cost memory: a few bytes
+/// of metadata can ask for any number of them.
+const MAX_CHUNKS: u64 = 1 << 22;
+
 /// One axis of a rectilinear grid: a number, or a list of lengths and `[length, count]` runs.
-fn varying(spec: &Json, extent: u64) -> Result<Axis> {
-    // More chunks than this along one axis cannot be meant, and would only cost memory.
-    const MAX_CHUNKS: u64 = 1 << 26;
+///
+/// `room` is how many more chunks there may be.
+fn varying(spec: &Json, extent: u64, room: &mut u64) -> Result<Axis> {
     let positive = |v: &Json| {
         v.as_u64()
             .filter(|n| *n > 0)
@@ -143,9 +148,9 @@ fn varying(spec: &Json, extent: u64) -> Result<Axis> {
             Some(_) => return Err(Error::invalid(format!("a run must be [length, count], not {item}"))),
             None => (positive(item)?, 1),
         };
-        if num::u64_of(chunks.len()).saturating_add(count) > MAX_CHUNKS {
-            return Err(Error::invalid("too many chunks along one dimension"));
-        }
+        *room = room
+            .checked_sub(count)
+            .ok_or_else(|| Error::invalid("a grid of too many chunks of their own"))?;
         for _ in 0..count {
             end =
                 end.checked_add(length).ok_or_else(|| Error::invalid("chunk lengths add up beyond 2^64"))?;

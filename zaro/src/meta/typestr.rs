@@ -9,15 +9,12 @@
 
 use std::sync::Arc;
 
-use super::dtype::{DataType, Endian, Float, TimeUnit};
+use super::dtype::{DataType, Endian, Float, MAX_ELEMENT, TimeUnit};
 use super::json::Json;
 use crate::error::{Error, Result};
 
 /// Most parts with a byte order that one element may have; guards against a sub-array of absurd extent.
 const MAX_UNITS: usize = 1 << 20;
-
-/// Most bytes that one element may have, numpy's own limit.
-const MAX_SIZE: usize = (1 << 31) - 1;
 
 /// A V2 data type and its byte order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +63,7 @@ fn parse_with(json: &Json, names: bool) -> Result<TypeStr> {
     }
     let mut orders = Vec::new();
     let data_type = any(json, names, &mut orders)?;
-    if data_type.size() > MAX_SIZE {
+    if data_type.size() > MAX_ELEMENT {
         return Err(Error::invalid(format!("elements of {} bytes are too large", data_type.size())));
     }
     Ok(TypeStr::new(data_type, &orders))
@@ -186,7 +183,7 @@ fn plain(text: &str, names: bool) -> Result<(DataType, Option<Endian>)> {
             )));
         }
         ("S" | "U" | "V", 0) => return Err(Error::unsupported(format!("{text:?}: elements of no bytes"))),
-        ("S" | "U" | "V", n) if n > MAX_SIZE / 4 => return Err(bad()),
+        ("S" | "U" | "V", n) if n > MAX_ELEMENT => return Err(bad()),
         ("S", n) => DataType::FixedBytes(n),
         ("U", n) => DataType::FixedUtf32(n),
         ("V", n) => DataType::Raw(n),

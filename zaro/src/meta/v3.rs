@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::dtype::{DataType, Float, TimeUnit};
+use super::dtype::{DataType, Float, MAX_ELEMENT, TimeUnit};
 use super::fill::{self, Dialect};
 use super::finding::Findings;
 use super::grid::Grid;
@@ -353,8 +353,7 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
             .and_then(Json::as_u64)
             .ok_or_else(|| fault(format!("{} needs an integer \"length_bytes\"", e.name)))?;
         match usize::try_from(n / unit) {
-            // An element beyond 256 MiB is no element; the limit keeps sizes of chunks in range.
-            Ok(len) if n % unit == 0 && n <= 1 << 28 => Ok(len),
+            Ok(len) if n % unit == 0 && usize::try_from(n).is_ok_and(|n| n <= MAX_ELEMENT) => Ok(len),
             _ => Err(fault(format!("\"length_bytes\" cannot be {n} for {}", e.name))),
         }
     };
@@ -387,9 +386,10 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
         }
         "struct" | "structured" => return structure(&e, field, f).map(|t| (t, e.name == "structured")),
         name => match name.strip_prefix('r').and_then(|n| n.parse::<u64>().ok()) {
-            Some(bits) if bits > 0 && bits % 8 == 0 && bits < 1 << 31 => {
-                DataType::Raw(usize::try_from(bits / 8).unwrap_or(usize::MAX))
-            }
+            Some(bits) if bits > 0 && bits % 8 == 0 => match usize::try_from(bits / 8) {
+                Ok(n) if n <= MAX_ELEMENT => DataType::Raw(n),
+                _ => return Err(fault(format!("an element of {bits} bits makes no sense"))),
+            },
             Some(bits) => return Err(fault(format!("r{bits} is not a whole number of bytes"))),
             None => {
                 return Err(
@@ -464,7 +464,7 @@ fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<DataTyp
         fields.push((name.to_owned(), t));
     }
     let total: usize = fields.iter().fold(0, |a, (_, t)| a.saturating_add(t.size()));
-    if total > 1 << 28 {
+    if total > MAX_ELEMENT {
         return Err(fault("an element this large makes no sense".into()));
     }
     Ok(DataType::structure(fields))
