@@ -24,8 +24,8 @@ pub(crate) struct Demo {
 }
 
 const MONTHS: usize = 12;
-const LATS: usize = 90;
-const LONS: usize = 180;
+const LATS: usize = 180;
+const LONS: usize = 360;
 const SIDE: usize = 384;
 
 /// What marks a folder as ours to write again.
@@ -52,7 +52,7 @@ impl Demo {
         let line = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<String>>();
         Ok(vec![
             line(&["info", &text(&ocean)]),
-            line(&["read", &text(&ocean), "sst", "--cf", "--sel", "month=6,lat=40:44,lon=100:105"]),
+            line(&["read", &text(&ocean), "sst", "--cf", "--sel", "month=6,lat=80:84,lon=200:205"]),
             line(&["read", &text(&ocean), "month", "--cf", "--format", "csv"]),
             line(&["read", &text(&ocean), "sst", "--cf", "--select", "6,::-1,:", "-o", &picture("july.png")]),
             line(&["info", &text(&cells)]),
@@ -88,14 +88,14 @@ fn make_ocean(root: &Path) -> Result<()> {
     };
     array("sst", field_document(), &mut |at| Ok(Buffer::fixed(field(at))))?;
     let degrees = |first: f64, n: usize| -> Vec<u8> {
-        (0..n).flat_map(|i| float32(first + 2.0 * count(i)).to_le_bytes()).collect()
+        (0..n).flat_map(|i| float32(first + count(i)).to_le_bytes()).collect()
     };
     let lat =
         axis_document("float32", LATS, "lat", r#"{"units": "degrees_north", "standard_name": "latitude"}"#);
-    array("lat", lat, &mut |_| Ok(Buffer::fixed(degrees(-89.0, LATS))))?;
+    array("lat", lat, &mut |_| Ok(Buffer::fixed(degrees(-89.5, LATS))))?;
     let lon =
         axis_document("float32", LONS, "lon", r#"{"units": "degrees_east", "standard_name": "longitude"}"#);
-    array("lon", lon, &mut |_| Ok(Buffer::fixed(degrees(1.0, LONS))))?;
+    array("lon", lon, &mut |_| Ok(Buffer::fixed(degrees(0.5, LONS))))?;
     let month = axis_document(
         "int32",
         MONTHS,
@@ -129,7 +129,7 @@ fn field_document() -> String {
         r#"{{"zarr_format": 3, "node_type": "array", "shape": [{MONTHS}, {LATS}, {LONS}], "data_type": "int16",
         "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [6, {LATS}, {LONS}]}}}},
         "chunk_key_encoding": {{"name": "default", "configuration": {{"separator": "/"}}}}, "fill_value": -32768,
-        "codecs": [{{"name": "sharding_indexed", "configuration": {{"chunk_shape": [1, 45, 90],
+        "codecs": [{{"name": "sharding_indexed", "configuration": {{"chunk_shape": [1, 90, 180],
           "codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}},
                      {{"name": "zstd", "configuration": {{"level": 5, "checksum": false}}}}],
           "index_codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}}, {{"name": "crc32c"}}],

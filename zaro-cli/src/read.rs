@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use clap::{Args, ValueEnum};
 use zaro::array::{Missing, Order};
 use zaro::meta::DataType;
-use zaro::{Array, Error, ReadOptions, Result, num};
+use zaro::meta::path::shown;
+use zaro::{Array, Error, ErrorKind, ReadOptions, Result, num};
 
 use crate::args::{Common, Target};
 use crate::block::Block;
@@ -107,7 +108,7 @@ impl Read {
     pub(crate) async fn print_lines(uri: &str, common: &Common) -> Result<()> {
         let array = common.open(uri).await?.array("").await?;
         let view = View::new(&[], array.meta())?;
-        check_amount(view.count()?, array.meta().data_type.size(), true, false).map_err(|e| at(e, &array))?;
+        refuse_endless(&array, &view, Format::Csv, true, false)?;
         let mut sink = csv::Csv::lines();
         let job = Job { array: &array, view: &view, cf: None, order: Order::C, complete: false, common };
         job.write(&mut sink, Output::open(None)?).await
@@ -119,17 +120,15 @@ impl Read {
         let array = zarr.array(&self.target.path).await?;
         common.warn_findings(array.findings());
         let meta = array.meta();
-        let view = self.part.view(meta)?;
+        let view = self.part.view(meta).map_err(|e| placed(e, &array))?;
         let cf = if self.cf { Cf::new(meta, &mut |message| common.warn(message)) } else { None };
         let format =
             self.format.or_else(|| self.output.as_deref().and_then(Format::of_file)).unwrap_or(Format::Table);
+        if format != Format::Table {
+            refuse_endless(&array, &view, format, self.part.is_whole(), self.output.is_some())?;
+        }
         if format == Format::Png && self.output.is_none() && std::io::stdout().is_terminal() {
             return Err(Error::usage("a picture would garble the terminal; add -o FILE.png"));
-        }
-        if format != Format::Table {
-            let text = matches!(format, Format::Csv | Format::Json);
-            let amount = check_amount(view.count()?, meta.data_type.size(), text, self.output.is_some());
-            amount.map_err(|e| at(e, &array))?;
         }
         let order = match (format, self.order) {
             (Format::Raw | Format::Npy, OrderArg::F) => Order::F,
@@ -154,33 +153,44 @@ impl Read {
                 transparent: transparent(&array, cf.is_some()),
             })),
         };
-        let written = job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await;
-        written.map_err(|e| at(e, &array))
+        job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await
     }
 }
 
-/// An error of this command's own, at the array it is about.
-fn at(e: Error, array: &Array) -> Error {
-    e.with_node(zaro::meta::path::shown(array.path())).with_store(array.store())
+/// Whether the fault lies in what was asked of the array, not in the output.
+fn is_usage(e: &Error) -> bool {
+    matches!(e.kind(), ErrorKind::Usage | ErrorKind::Unsupported)
 }
 
-/// Refuses to print without end: damaged metadata may claim any shape, and nobody reads that much from a pipe unawares.
-///
-/// `wanted` elements of `size` bytes; `text` if each becomes some characters. A file, or `-o -`, is taken at its word.
-fn check_amount(wanted: u64, size: usize, text: bool, named: bool) -> Result<()> {
+/// `e` with the array named.
+fn placed(e: Error, array: &Array) -> Error {
+    e.with_node(shown(array.path())).with_store(array.store())
+}
+
+/// Refuses to print without end: damaged metadata may claim any shape, missing chunks cost nothing, and nobody reads
+/// that much from a pipe unawares. A file, or `-o -`, is taken at its word.
+fn refuse_endless(array: &Array, view: &View, format: Format, whole: bool, named: bool) -> Result<()> {
     const MOST_EVER: u64 = 1 << 48;
-    const MOST_NUMBERS: u64 = 1 << 28;
     const MOST_BYTES: u64 = 4 << 30;
-    let bytes = wanted.saturating_mul(num::u64_of(size).max(1));
+    const MOST_NUMBERS: u64 = 1 << 28;
+    const MOST_CHUNKS: u64 = 1 << 20;
+    let meta = array.meta();
+    let wanted = view.count().map_err(|e| placed(e, array))?;
+    let bytes = wanted.saturating_mul(num::u64_of(meta.data_type.size()).max(1));
     if bytes > MOST_EVER {
-        return Err(Error::invalid(format!(
-            "the shape in the metadata asks for {wanted} elements, which no store holds; select a part of it"
-        )));
+        let message =
+            format!("the metadata claim {wanted} elements, which no store holds; select a part of them");
+        return Err(placed(Error::invalid(message), array));
     }
-    if !named && (bytes > MOST_BYTES || (text && wanted > MOST_NUMBERS)) {
-        return Err(Error::usage(format!(
-            "this would print {wanted} elements; select a part, or name a file with -o FILE (-o - for standard output)"
-        )));
+    let text = matches!(format, Format::Csv | Format::Json);
+    let chunks = meta.grid.counts(&meta.shape).iter().fold(1u64, |acc, n| acc.saturating_mul(*n));
+    let endless = bytes > MOST_BYTES || (text && wanted > MOST_NUMBERS) || (whole && chunks > MOST_CHUNKS);
+    if endless && !named {
+        let message = format!(
+            "this would print {wanted} elements of {chunks} chunks; select a part of them, or name a file with \
+             -o FILE (-o - insists on standard output)"
+        );
+        return Err(placed(Error::usage(message), array));
     }
     Ok(())
 }
@@ -273,7 +283,7 @@ impl Job<'_> {
                 layout.width = layout.width.max(longest.unwrap_or(0));
             }
         }
-        sink.begin(&layout, &mut out)?;
+        sink.begin(&layout, &mut out).map_err(|e| if is_usage(&e) { placed(e, self.array) } else { e })?;
         for window in windows()? {
             self.common.note(&format!("reading {:?} of {:?}", window.shape(), layout.shape));
             let block = self.read(&window, &watch).await?;
