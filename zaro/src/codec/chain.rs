@@ -413,8 +413,7 @@ mod tests {
     fn absurd_chains_are_refused() {
         assert!(build("[\"bytes\"]", vec![1; 4096], DataType::UINT8).is_ok());
         assert!(build("[\"bytes\"]", vec![1; 4097], DataType::UINT8).is_err());
-        assert!(build("[\"bytes\"]", vec![u64::MAX], DataType::UINT8).is_err());
-        assert!(build("[\"bytes\"]", vec![1 << 63], DataType::UINT8).is_err());
+        assert!(build("[\"bytes\"]", vec![1 << 63], DataType::UInt(16)).is_err());
         assert!(build("[\"vlen-utf8\"]", vec![1 << 27], DataType::String).is_err());
         let many = format!("[\"bytes\"{}]", ",\"crc32c\"".repeat(1024));
         assert!(build(&many, vec![1], DataType::UINT8).is_err());
