@@ -267,6 +267,12 @@ pub trait BytesToBytes: Debug + Send + Sync {
         Ok(decoded.compressed())
     }
 
+    /// How many bytes one byte can decode to at most, for constant data; more memory than that is not set aside on
+    /// the word of the metadata. The default is generous for all formats but the few that say otherwise.
+    fn expansion(&self) -> usize {
+        output::MAX_RATIO
+    }
+
     /// Decodes `bytes` to as many bytes as `size` says.
     fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>>;
 

@@ -289,7 +289,10 @@ mod tests {
 
     #[test]
     fn entities_and_lone_ampersands() {
-        assert_eq!(unescape("a&amp;b&#x41;&#66;&lt;&nope;&é;&toolongname;&"), "a&bAB<&nope;&é;&toolongname;&");
+        assert_eq!(
+            unescape("a&amp;b&#x41;&#66;&lt;&nope;&é;&toolongname;&"),
+            "a&bAB<&nope;&é;&toolongname;&"
+        );
         let many = "&".repeat(1 << 20);
         assert_eq!(unescape(&many), many);
     }
