@@ -192,6 +192,7 @@ impl Zarr {
             for (p, d) in below {
                 nodes.push(self.interpret(p, d.clone())?);
             }
+            sort(&mut nodes);
             return Ok(nodes);
         }
         let mut nodes = vec![top];
@@ -206,7 +207,7 @@ impl Zarr {
             open = groups(&found);
             nodes.extend(found);
         }
-        nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
+        sort(&mut nodes);
         Ok(nodes)
     }
 
@@ -343,18 +344,14 @@ impl Zarr {
         let mut f = Findings::new(self.options.mode, shown(path));
         let meta = match documents {
             Documents::V3(document) => v3::shared(document, &mut f),
-            Documents::V2 { array: Some(a), attributes, .. } => {
-                v2::array(a, attributes, &mut f)
-                    .map(NodeMeta::Array)
-                    .map_err(|e| e.with_key(join(path, ".zarray")))
+            Documents::V2 { array: Some(a), attributes, .. } => v2::array(a, attributes, &mut f)
+                .map(NodeMeta::Array)
+                .map_err(|e| e.with_key(join(path, ".zarray"))),
+            Documents::V2 { group, attributes, .. } => {
+                v2::group(group.unwrap_or_else(|| Arc::new(Json::object())), attributes, &mut f)
+                    .map(NodeMeta::Group)
+                    .map_err(|e| e.with_key(join(path, ".zgroup")))
             }
-            Documents::V2 { group, attributes, .. } => v2::group(
-                group.unwrap_or_else(|| Arc::new(Json::object())),
-                attributes,
-                &mut f,
-            )
-            .map(NodeMeta::Group)
-            .map_err(|e| e.with_key(join(path, ".zgroup"))),
         };
         let meta = meta.map_err(|e| self.placed(e, path))?;
         Ok(Node { path: path.to_owned(), meta, findings: f.into_list() })
@@ -371,6 +368,11 @@ fn flatten(documents: Vec<(String, Arc<Json>)>) -> BTreeMap<String, Documents> {
         .into_iter()
         .filter_map(|(path, document)| Some((normal(&path).ok()?, Documents::V3(document))))
         .collect()
+}
+
+/// By name at each level: `a/x` comes before `a-b`, which as text it does not.
+fn sort(nodes: &mut [Node]) {
+    nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
 }
 
 fn parent(path: &str) -> &str {

@@ -184,7 +184,10 @@ impl ArrayToBytes for Objects {
         match shape.as_slice() {
             [] => flat.push(items.first().ok_or_else(|| Error::invalid("the document has no item"))?),
             // Some writers do not nest.
-            _ if items.len() == decoded.count()? && !items.iter().all(|i| i.items().is_some()) => {
+            shape
+                if num::product_usize(shape).ok() == Some(items.len())
+                    && !items.iter().all(|i| i.items().is_some()) =>
+            {
                 flat.extend(items)
             }
             shape => flatten(items, shape, &mut flat)?,
