@@ -68,7 +68,15 @@ pub(crate) struct Common {
     #[arg(short, long, global = true, help_heading = "Output options")]
     pub(crate) verbose: bool,
     /// When to colour
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true, help_heading = "Output options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        help_heading = "Output options"
+    )]
     pub(crate) color: Color,
     /// Show a progress bar at once [default: on a terminal, after a second]
     #[arg(long, global = true, help_heading = "Output options")]
@@ -100,31 +108,26 @@ impl Common {
     }
 
     /// How to read what is there.
-    #[allow(clippy::needless_update, reason = "the library may get more options")]
-    fn open_options(&self) -> OpenOptions {
-        OpenOptions {
+    fn open_options(&self) -> Result<OpenOptions> {
+        Ok(OpenOptions {
             mode: if self.strict { Mode::Strict } else { Mode::Tolerant },
             format: self.zarr_format.map(|n| if n == 2 { Format::V2 } else { Format::V3 }),
             use_consolidated: !self.no_consolidated,
             // One half for what the library has in flight, one for the piece that is being written.
             memory: self.memory / 2,
-            ..OpenOptions::default()
-        }
+            store: self.store_options()?,
+        })
     }
 
     /// Opens the Zarr at `uri`.
     pub(crate) async fn open(&self, uri: &str) -> Result<Zarr> {
-        self.open_with(uri, self.open_options()).await
+        zaro::open(uri, &self.open_options()?).await
     }
 
     /// Opens the Zarr at `uri` with its metadata read tolerantly from their own documents, for `validate`.
     pub(crate) async fn open_direct(&self, uri: &str) -> Result<Zarr> {
-        self.open_with(uri, OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options() }).await
-    }
-
-    async fn open_with(&self, uri: &str, options: OpenOptions) -> Result<Zarr> {
-        let store = zaro::open::open_store(uri, &self.store_options()?).await?;
-        Zarr::from_store(store, options).await
+        let options = OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options()? };
+        zaro::open(uri, &options).await
     }
 
     /// Sets the number of decoding threads; has to come before the first read.

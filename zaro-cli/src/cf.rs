@@ -74,7 +74,9 @@ impl Cf {
             && let Some((unit, reference)) = units.split_once(" since ")
         {
             let name = attribute("calendar").and_then(Json::as_str).unwrap_or("standard");
-            match Calendar::named(name).ok_or_else(|| Error::unsupported(format!("the calendar {name:?} is not known"))) {
+            match Calendar::named(name)
+                .ok_or_else(|| Error::unsupported(format!("the calendar {name:?} is not known")))
+            {
                 Ok(calendar) => match TimeAxis::parse(unit, reference, calendar) {
                     Ok(time) => out.time = Some(time),
                     Err(e) => warn(&format!("times are left as numbers: {e}")),
@@ -104,7 +106,10 @@ impl Cf {
 
     /// Whether anything is done beyond another reading of the sign.
     fn changes_numbers(&self) -> bool {
-        self.scale.is_some() || self.offset.is_some() || !self.missing.is_empty() || !self.missing_exact.is_empty()
+        self.scale.is_some()
+            || self.offset.is_some()
+            || !self.missing.is_empty()
+            || !self.missing_exact.is_empty()
     }
 
     /// Applies this to a piece of the answer.
@@ -118,7 +123,9 @@ impl Cf {
         for item in block.items() {
             match target {
                 DataType::Int(_) | DataType::UInt(_) => out.extend_from_slice(item),
-                DataType::Float(Float::F32) => out.extend(number::f32_of_f64(self.number(item)).to_le_bytes()),
+                DataType::Float(Float::F32) => {
+                    out.extend(number::f32_of_f64(self.number(item)).to_le_bytes())
+                }
                 _ => out.extend(self.number(item).to_le_bytes()),
             }
         }
@@ -128,7 +135,9 @@ impl Cf {
     /// The unpacked number; NaN for a missing one.
     fn number(&self, item: &[u8]) -> f64 {
         match value::number(&self.packed, item) {
-            Some(x) if !self.is_missing(item, x) => x * self.scale.unwrap_or(1.0) + self.offset.unwrap_or(0.0),
+            Some(x) if !self.is_missing(item, x) => {
+                x * self.scale.unwrap_or(1.0) + self.offset.unwrap_or(0.0)
+            }
             _ => f64::NAN,
         }
     }
@@ -309,7 +318,8 @@ fn clock_micros(text: &str) -> Option<i128> {
     let mut parts = text.split(':');
     let hours: i128 = parts.next()?.parse::<u32>().ok()?.into();
     let minutes: i128 = parts.next().map_or(Some(0), |m| m.parse::<u32>().ok())?.into();
-    let seconds = parts.next().map_or(Some(0.0), |s| s.parse::<f64>().ok()).filter(|s| (0.0..3600.0).contains(s))?;
+    let seconds =
+        parts.next().map_or(Some(0.0), |s| s.parse::<f64>().ok()).filter(|s| (0.0..3600.0).contains(s))?;
     if parts.next().is_some() {
         return None;
     }
@@ -330,13 +340,16 @@ mod tests {
     fn times_follow_their_calendar() {
         assert_eq!(text(59.5, "days since 1850-01-01", "standard"), "1850-03-01T12:00:00");
         assert_eq!(text(59.0, "days since 2000-1-1 00:00:0.0", "noleap"), "2000-03-01T00:00:00");
-        assert_eq!(text(59.0, "days since 2001-01-01", "all_leap"), "2001-02-29T00:00:00" );
+        assert_eq!(text(59.0, "days since 2001-01-01", "all_leap"), "2001-02-29T00:00:00");
         assert_eq!(text(59.0, "days since 2001-01-01", "360_day"), "2001-02-30T00:00:00");
         assert_eq!(text(1.0, "days since 1582-10-04", "standard"), "1582-10-15T00:00:00");
         assert_eq!(text(1.0, "days since 1582-10-04", "proleptic_gregorian"), "1582-10-05T00:00:00");
         assert_eq!(text(0.0, "days since 1900-02-29", "julian"), "1900-02-29T00:00:00");
         assert_eq!(text(1.5, "hours since 2000-01-01T12:00Z", "standard"), "2000-01-01T13:30:00");
-        assert_eq!(text(0.25, "seconds since 1970-01-01 00:00:00 +01:30", "standard"), "1969-12-31T22:30:00.25");
+        assert_eq!(
+            text(0.25, "seconds since 1970-01-01 00:00:00 +01:30", "standard"),
+            "1969-12-31T22:30:00.25"
+        );
         assert_eq!(text(-1.0, "days since 0001-01-01", "proleptic_gregorian"), "0000-12-31T00:00:00");
     }
 

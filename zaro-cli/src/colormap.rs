@@ -75,7 +75,8 @@ mod tests {
     #[test]
     fn maps_grow_in_lightness() {
         for map in [Colormap::Viridis, Colormap::Magma, Colormap::Gray] {
-            let luma = |c: Rgb| 0.2126 * f64::from(c[0]) + 0.7152 * f64::from(c[1]) + 0.0722 * f64::from(c[2]);
+            let luma =
+                |c: Rgb| 0.2126 * f64::from(c[0]) + 0.7152 * f64::from(c[1]) + 0.0722 * f64::from(c[2]);
             let steps: Vec<f64> = (0..=64).map(|i| luma(map.color(f64::from(i) / 64.0))).collect();
             assert!(steps.windows(2).all(|w| w[1] > w[0] - 0.5), "{map:?} {steps:?}");
         }

@@ -75,10 +75,17 @@ fn times(shape: &[u64]) -> String {
 fn codec_names(codecs: &[CodecMeta]) -> Vec<String> {
     let mut out = Vec::new();
     for c in codecs {
-        let inner = c.configuration.iter().find(|(n, _)| c.name == "sharding_indexed" && n == "codecs").map(|(_, v)| v);
+        let inner = c
+            .configuration
+            .iter()
+            .find(|(n, _)| c.name == "sharding_indexed" && n == "codecs")
+            .map(|(_, v)| v);
         match inner.and_then(Json::items) {
             Some(inner) => out.extend(inner.iter().filter_map(|c| {
-                c.as_str().or_else(|| c.get("name").and_then(Json::as_str)).filter(|n| *n != "bytes").map(str::to_owned)
+                c.as_str()
+                    .or_else(|| c.get("name").and_then(Json::as_str))
+                    .filter(|n| *n != "bytes")
+                    .map(str::to_owned)
             })),
             None if c.name == "bytes" => {}
             None => out.push(codec_name(c)),
@@ -103,10 +110,13 @@ fn codec_text(c: &CodecMeta) -> String {
     let settings: Vec<String> = c
         .configuration
         .iter()
-        .filter(|(_, v)| v.members().is_none() && !v.items().is_some_and(|i| i.iter().any(|x| x.members().is_some())))
+        .filter(|(_, v)| {
+            v.members().is_none() && !v.items().is_some_and(|i| i.iter().any(|x| x.members().is_some()))
+        })
         .map(|(n, v)| format!("{n} {}", v.as_str().map_or_else(|| v.to_string(), str::to_owned)))
         .collect();
-    let inner = c.configuration.iter().find(|(n, _)| c.name == "sharding_indexed" && n == "codecs").map(|(_, v)| v);
+    let inner =
+        c.configuration.iter().find(|(n, _)| c.name == "sharding_indexed" && n == "codecs").map(|(_, v)| v);
     let inner: Vec<String> = inner
         .and_then(Json::items)
         .unwrap_or_default()
@@ -134,14 +144,19 @@ impl Page<'_> {
     /// A group and what is below it.
     fn group(&self, top: &Node, below: &[Node], consolidated: bool) -> String {
         let p = self.paint;
-        let arrays = below.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some(a) } else { None });
+        let arrays =
+            below.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some(a) } else { None });
         let (mut count, mut bytes) = (0, 0u128);
         for a in arrays {
             count += 1;
             bytes = bytes.saturating_add(if a.data_type.is_variable() { 0 } else { byte_size(a) });
         }
         let groups = below.len() - count;
-        let place = if top.path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(&top.path)) };
+        let place = if top.path.is_empty() {
+            self.uri.to_owned()
+        } else {
+            format!("{} {}", self.uri, shown(&top.path))
+        };
         let mut facts = vec![self.format(&top.meta), plural(count, "array")];
         if groups > 0 {
             facts.push(plural(groups, "group"));
@@ -152,9 +167,9 @@ impl Page<'_> {
         }
         let mut out = format!("{}\n{}\n", p.blue(&plain(&place)), p.dim(&facts.join(", ")));
         self.attributes(top.meta.attributes(), "", &mut out);
-        self.images(top, below, "", &mut out);
+        self.images(top, below, &mut out);
         self.tree(top, below, &mut out);
-        out.push_str(&self.hint(top, below));
+        out.push_str(&self.hint(below));
         out
     }
 
@@ -183,24 +198,29 @@ impl Page<'_> {
             for level in 1..depth {
                 branch.push_str(if goes_on(level) { "│   " } else { "    " });
             }
-            let stem = branch.clone() + if goes_on(depth) { "│   " } else { "    " };
             branch.push_str(if goes_on(depth) { "├── " } else { "└── " });
             let name = plain(node.name());
             match &node.meta {
-                NodeMeta::Group(g) => {
-                    out.push_str(&format!("{}{}\n", p.dim(&branch), p.blue(&name)));
-                    self.images(node, below, &stem, out);
-                    let _ = g;
+                NodeMeta::Group(_) => {
+                    out.push_str(&format!("{}{}{}\n", p.dim(&branch), p.blue(&name), self.image_note(node)));
                 }
                 NodeMeta::Array(a) => {
                     let width = name_width.saturating_sub(4 * depth);
                     let padding = " ".repeat(width.saturating_sub(name.chars().count()));
-                    out.push_str(&format!("{}{}{padding}  {}\n", p.dim(&branch), p.bold(&name), self.line(a)));
+                    out.push_str(&format!(
+                        "{}{}{padding}  {}\n",
+                        p.dim(&branch),
+                        p.bold(&name),
+                        self.line(a)
+                    ));
                 }
             }
         }
         if shown < below.len() {
-            out.push_str(&format!("{}\n", p.dim(&format!("… and {} more; --all shows them", below.len() - shown))));
+            out.push_str(&format!(
+                "{}\n",
+                p.dim(&format!("… and {} more; --all shows them", below.len() - shown))
+            ));
         }
     }
 
@@ -230,7 +250,8 @@ impl Page<'_> {
     /// One array, at length.
     fn array(&self, path: &str, a: &ArrayMeta) -> String {
         let p = self.paint;
-        let place = if path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(path)) };
+        let place =
+            if path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(path)) };
         let kind = format!("Zarr V{} array", a.format.number());
         let mut out = format!("{}\n{}\n", p.bold(&plain(&place)), p.dim(&kind));
         let mut row = |name: &str, text: String| {
@@ -284,7 +305,9 @@ impl Page<'_> {
             .members()
             .unwrap_or_default()
             .iter()
-            .filter(|(n, _)| self.all || !matches!(n.as_str(), "_ARRAY_DIMENSIONS" | "multiscales" | "ome" | "omero"))
+            .filter(|(n, _)| {
+                self.all || !matches!(n.as_str(), "_ARRAY_DIMENSIONS" | "multiscales" | "ome" | "omero")
+            })
             .collect();
         if members.is_empty() {
             return;
@@ -296,26 +319,18 @@ impl Page<'_> {
             out.push_str(&format!("{indent}{} {}\n", p.dim(&format!("@{}", plain(name))), plain(&text)));
         }
         if members.len() > most {
-            out.push_str(&format!("{indent}{}\n", p.dim(&format!("… and {} more attributes", members.len() - most))));
+            out.push_str(&format!(
+                "{indent}{}\n",
+                p.dim(&format!("… and {} more attributes", members.len() - most))
+            ));
         }
     }
 
-    /// What the images of a group are.
-    fn images(&self, node: &Node, below: &[Node], indent: &str, out: &mut String) {
+    /// The images of the top group, with their levels.
+    fn images(&self, node: &Node, below: &[Node], out: &mut String) {
         let p = self.paint;
         for image in ome::images(node.meta.attributes()) {
-            let mut text = String::from("OME-Zarr image");
-            if let Some(version) = &image.version {
-                text.push_str(&format!(" {version}"));
-            }
-            if let Some(name) = &image.name {
-                text.push_str(&format!(" {name:?}"));
-            }
-            if !image.axes.is_empty() {
-                text.push_str(&format!(": {}", ome::axes_text(&image.axes)));
-            }
-            let line = format!("{text}, {}", plural(image.levels.len(), "level"));
-            out.push_str(&format!("{}{}\n", p.dim(indent), p.green(&plain(&line))));
+            out.push_str(&format!("{}\n", p.green(&plain(&image.text()))));
             for (path, scale) in image.levels.iter().take(12) {
                 let full = zaro::meta::path::join(&node.path, path);
                 let shape = below.iter().find(|n| n.path == full).and_then(|n| match &n.meta {
@@ -326,22 +341,32 @@ impl Page<'_> {
                     format!("  scale {}", s.iter().map(f64::to_string).collect::<Vec<_>>().join(" × "))
                 });
                 let line = format!("  {path}  {}{scale}", shape.unwrap_or_else(|| "missing".into()));
-                out.push_str(&format!("{}{}\n", p.dim(indent), plain(&line)));
+                out.push_str(&format!("{}\n", plain(&line)));
             }
         }
     }
 
+    /// The first image of a group further down, in a word.
+    fn image_note(&self, node: &Node) -> String {
+        match ome::images(node.meta.attributes()).first() {
+            Some(image) => format!("  {}", self.paint.green(&plain(&image.text()))),
+            None => String::new(),
+        }
+    }
+
     /// What to do next.
-    fn hint(&self, top: &Node, below: &[Node]) -> String {
-        let first = below.iter().filter(|n| matches!(n.meta, NodeMeta::Array(_))).max_by_key(|n| match &n.meta {
-            NodeMeta::Array(a) => a.shape.len().min(2),
-            NodeMeta::Group(_) => 0,
-        });
-        let _ = top;
-        match first {
+    fn hint(&self, below: &[Node]) -> String {
+        let rank = |n: &Node| if let NodeMeta::Array(a) = &n.meta { Some(a.shape.len()) } else { None };
+        let worth =
+            below.iter().find(|n| rank(n) >= Some(2)).or_else(|| below.iter().find(|n| rank(n).is_some()));
+        match worth {
             Some(node) => {
-                let hint = format!("try: zaro info {0} {1}, zaro read {0} {1}", self.uri, node.path);
-                format!("{}\n", self.paint.dim(&plain(&hint)))
+                let hint = format!(
+                    "try: zaro info {0} {1}\n     zaro read {0} {1}",
+                    plain(self.uri),
+                    plain(&node.path)
+                );
+                format!("{}\n", self.paint.dim(&hint))
             }
             None => String::new(),
         }

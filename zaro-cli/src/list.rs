@@ -66,7 +66,11 @@ fn lines(nodes: &[Node], paint: Paint) -> String {
                 let t = a.data_type.to_string();
                 let shape: Vec<String> = a.shape.iter().map(u64::to_string).collect();
                 let shape = if shape.is_empty() { "scalar".to_owned() } else { shape.join("x") };
-                out.push_str(&format!("{}{padding}  array  {}  {shape}\n", paint.bold(name), paint.cyan(&plain(&t))));
+                out.push_str(&format!(
+                    "{}{padding}  array  {}  {shape}\n",
+                    paint.bold(name),
+                    paint.cyan(&plain(&t))
+                ));
             }
         }
     }

@@ -10,6 +10,7 @@ mod cf;
 mod colormap;
 mod completions;
 mod conformance;
+mod demo;
 mod format;
 mod info;
 mod list;
@@ -56,7 +57,7 @@ Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 invalid data, 5 unsupporte
 
 /// Open any Zarr, wherever it lives: look at it, read it, check it
 #[derive(Debug, Parser)]
-#[command(name = "zaro", version, after_help = EXAMPLES, arg_required_else_help = true, subcommand_negates_reqs = true)]
+#[command(name = "zaro", version, after_help = EXAMPLES, arg_required_else_help = true, override_usage = "zaro [OPTIONS] <COMMAND>")]
 struct Cli {
     /// The public conformance contract: print the array in this folder, one element a line
     #[arg(long = "array_path", value_name = "DIR", hide = true)]
@@ -74,6 +75,7 @@ enum Command {
     Meta(meta::Meta),
     Read(Box<read::Read>),
     Validate(validate::Validate),
+    Demo(demo::Demo),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -114,6 +116,16 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Meta(c)), _) => c.run(common).await?,
         (Some(Command::Read(c)), _) => c.run(common).await?,
         (Some(Command::Validate(c)), _) => return c.run(common).await,
+        (Some(Command::Demo(c)), _) => {
+            for line in c.make()? {
+                let shown: Vec<String> = line.iter().map(|w| quoted(w)).collect();
+                output::print(&format!("\n$ zaro {}\n", shown.join(" ")))?;
+                let words = std::iter::once("zaro".to_owned()).chain(line);
+                let step = Cli::try_parse_from(words).map_err(|e| Error::usage(e.to_string()))?;
+                Box::pin(dispatch(&step)).await?;
+            }
+            c.closing()?;
+        }
         (Some(Command::Completions(c)), _) => c.run()?,
         (Some(Command::Man(c)), _) => c.run()?,
         (None, Some(path)) => conformance::run(path, common).await?,
@@ -122,10 +134,18 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=,:".contains(c)) && word != "::-1";
+    if plain { word.to_owned() } else { format!("'{word}'") }
+}
+
 /// Whether the reader of our output went away, which is no fault (`zaro list … | head`).
 fn is_broken_pipe(e: &Error) -> bool {
     let source = std::error::Error::source(e);
-    source.and_then(|s| s.downcast_ref::<std::io::Error>()).is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    source
+        .and_then(|s| s.downcast_ref::<std::io::Error>())
+        .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

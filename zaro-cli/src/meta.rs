@@ -57,10 +57,9 @@ fn text(value: &Json) -> String {
         Json::Array(items) if items.iter().any(|i| i.members().is_some()) => {
             items.iter().map(|i| format!("\n  {}", plain(&i.to_string()))).collect()
         }
-        Json::Object(members) if !members.iter().any(|(n, _)| n == "name") => members
-            .iter()
-            .map(|(n, v)| format!("\n  {}: {}", plain(n), plain(&v.to_string())))
-            .collect(),
+        Json::Object(members) if !members.iter().any(|(n, _)| n == "name") => {
+            members.iter().map(|(n, v)| format!("\n  {}: {}", plain(n), plain(&v.to_string()))).collect()
+        }
         other => plain(&other.to_string()).into_owned(),
     }
 }

@@ -63,11 +63,21 @@ fn numbers(list: &[u64]) -> Json {
     Json::Array(list.iter().map(Json::int).collect())
 }
 
-/// For each dimension: the length of every chunk, or one number if they are equal.
+/// For each dimension: the length of every chunk, or one number if they are equal. Long runs of equal chunks are
+/// `[length, count]`, as the metadata have them.
 fn varying(a: &ArrayMeta) -> Json {
     let axis = |axis: &Axis| match axis {
         Axis::Regular(n) => Json::int(n),
-        Axis::Varying(chunks) => Json::Array(chunks.iter().map(|(length, _)| Json::int(length)).collect()),
+        Axis::Varying(runs) => {
+            let mut lengths = Vec::new();
+            for run in runs.iter() {
+                match run.count {
+                    n @ ..=16 => lengths.extend((0..n).map(|_| Json::int(run.length))),
+                    n => lengths.push(numbers(&[run.length, n])),
+                }
+            }
+            Json::Array(lengths)
+        }
     };
     Json::Array(a.grid.axes().iter().map(axis).collect())
 }
@@ -88,18 +98,17 @@ impl Chunks {
             match codec.name.as_str() {
                 "transpose" => {
                     let perm = member("order").and_then(Json::items).unwrap_or_default();
-                    let moved: Option<Vec<usize>> = perm
-                        .iter()
-                        .map(|d| order.get(usize::try_from(d.as_u64()?).ok()?).copied())
-                        .collect();
+                    let moved: Option<Vec<usize>> =
+                        perm.iter().map(|d| order.get(usize::try_from(d.as_u64()?).ok()?).copied()).collect();
                     match moved {
                         Some(moved) if moved.len() == order.len() => order = moved,
                         _ => break,
                     }
                 }
                 "sharding_indexed" => {
-                    let shape: Option<Vec<u64>> =
-                        member("chunk_shape").and_then(Json::items).and_then(|v| v.iter().map(Json::as_u64).collect());
+                    let shape: Option<Vec<u64>> = member("chunk_shape")
+                        .and_then(Json::items)
+                        .and_then(|v| v.iter().map(Json::as_u64).collect());
                     let Some(shape) = shape.filter(|s| s.len() == order.len()) else { break };
                     let mut inner = vec![1; shape.len()];
                     for (d, n) in order.iter().zip(&shape) {
@@ -131,9 +140,9 @@ fn codec(c: &CodecMeta) -> Json {
 fn dimension_names(a: &ArrayMeta) -> Json {
     match &a.dimension_names {
         None => Json::Null,
-        Some(names) => {
-            Json::Array(names.iter().map(|n| n.as_ref().map_or(Json::Null, |n| Json::string(n.as_str()))).collect())
-        }
+        Some(names) => Json::Array(
+            names.iter().map(|n| n.as_ref().map_or(Json::Null, |n| Json::string(n.as_str()))).collect(),
+        ),
     }
 }
 
@@ -163,7 +172,10 @@ pub(crate) fn fill(a: &ArrayMeta) -> Json {
 pub(crate) fn data_type(t: &DataType) -> Json {
     let named = |name: &str, configuration: Vec<(&str, Json)>| {
         let members = configuration.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
-        Json::Object(vec![("name".into(), Json::string(name)), ("configuration".into(), Json::Object(members))])
+        Json::Object(vec![
+            ("name".into(), Json::string(name)),
+            ("configuration".into(), Json::Object(members)),
+        ])
     };
     match t {
         DataType::FixedBytes(n) => named("null_terminated_bytes", vec![("length_bytes", Json::int(n))]),

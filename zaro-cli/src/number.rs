@@ -1,5 +1,8 @@
 //! The few conversions between numbers that may lose something, each with its reason, in one place.
-#![allow(clippy::as_conversions, reason = "this file is where the command line converts numbers, and says what is lost")]
+#![allow(
+    clippy::as_conversions,
+    reason = "this file is where the command line converts numbers, and says what is lost"
+)]
 
 /// The nearest `f64`; loses the low bits beyond 2^53.
 pub(crate) fn f64_of_i128(n: i128) -> f64 {

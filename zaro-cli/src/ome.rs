@@ -15,6 +15,25 @@ pub(crate) struct Image {
     pub(crate) levels: Vec<(String, Option<Vec<f64>>)>,
 }
 
+impl Image {
+    /// `OME-Zarr image 0.5 "cells": z, y, x (micrometer), 3 levels`.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from("OME-Zarr image");
+        if let Some(version) = &self.version {
+            text.push_str(&format!(" {version}"));
+        }
+        if let Some(name) = &self.name {
+            text.push_str(&format!(" {name:?}"));
+        }
+        if !self.axes.is_empty() {
+            text.push_str(&format!(": {}", axes_text(&self.axes)));
+        }
+        let n = self.levels.len();
+        text.push_str(&format!(", {n} level{}", if n == 1 { "" } else { "s" }));
+        text
+    }
+}
+
 /// The images described by the attributes: `multiscales`, since version 0.5 below `ome`.
 pub(crate) fn images(attributes: &Json) -> Vec<Image> {
     let ome = attributes.get("ome").unwrap_or(attributes);
@@ -22,10 +41,20 @@ pub(crate) fn images(attributes: &Json) -> Vec<Image> {
     let version = ome.get("version").and_then(Json::as_str);
     all.iter()
         .map(|m| Image {
-            name: m.get("name").and_then(Json::as_str).filter(|n| !n.is_empty() && *n != "/").map(str::to_owned),
+            name: m
+                .get("name")
+                .and_then(Json::as_str)
+                .filter(|n| !n.is_empty() && *n != "/")
+                .map(str::to_owned),
             version: m.get("version").and_then(Json::as_str).or(version).map(str::to_owned),
             axes: m.get("axes").and_then(Json::items).unwrap_or_default().iter().filter_map(axis).collect(),
-            levels: m.get("datasets").and_then(Json::items).unwrap_or_default().iter().filter_map(level).collect(),
+            levels: m
+                .get("datasets")
+                .and_then(Json::items)
+                .unwrap_or_default()
+                .iter()
+                .filter_map(level)
+                .collect(),
         })
         .collect()
 }
@@ -43,7 +72,7 @@ fn level(value: &Json) -> Option<(String, Option<Vec<f64>>)> {
 }
 
 /// `z, y, x (micrometer)`.
-pub(crate) fn axes_text(axes: &[(String, Option<String>)]) -> String {
+fn axes_text(axes: &[(String, Option<String>)]) -> String {
     let names: Vec<&str> = axes.iter().map(|(n, _)| n.as_str()).collect();
     let mut units: Vec<&str> = axes.iter().filter_map(|(_, u)| u.as_deref()).collect();
     units.dedup();

@@ -19,7 +19,10 @@ impl Output {
     /// A file is written under another name beside it and renamed when whole. A device or a pipe is written as it is.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path.filter(|p| *p != Path::new("-")) else {
-            return Ok(Self { writer: BufWriter::with_capacity(1 << 16, Box::new(std::io::stdout())), pending: None });
+            return Ok(Self {
+                writer: BufWriter::with_capacity(1 << 16, Box::new(std::io::stdout())),
+                pending: None,
+            });
         };
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
         let special = path.metadata().is_ok_and(|m| !m.is_file());

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use clap::{Args, ValueEnum};
 use zaro::array::{Missing, Order};
 use zaro::meta::DataType;
-use zaro::{Array, Error, ReadOptions, Result, num};
+use zaro::meta::path::shown;
+use zaro::{Array, Error, ErrorKind, ReadOptions, Result, num};
 
 use crate::args::{Common, Target};
 use crate::block::Block;
@@ -48,14 +49,21 @@ pub(crate) struct Read {
     #[command(flatten)]
     part: Part,
 
-    /// Write to this file; its suffix (.npy .csv .json .png .raw .bin) says the format
+    /// Write to this file (- for standard output); its suffix (.npy .csv .json .png .raw .bin) says the format
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The format [default: by the suffix of FILE, else table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
     /// The order of elements in raw and npy: C (last dimension fastest) or F
-    #[arg(long, value_enum, value_name = "C|F", default_value = "C", hide_possible_values = true, ignore_case = true)]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "C|F",
+        default_value = "C",
+        hide_possible_values = true,
+        ignore_case = true
+    )]
     order: OrderArg,
     /// Apply the CF conventions: scale_factor, add_offset, _FillValue, missing_value, and times as ISO 8601
     #[arg(long)]
@@ -87,7 +95,8 @@ enum OrderArg {
 }
 
 fn parse_range(text: &str) -> std::result::Result<(f64, f64), String> {
-    let numbers = text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+    let numbers =
+        text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
     match numbers {
         Some((low, high)) if low < high => Ok((low, high)),
         _ => Err("write two numbers, the lower one first, such as 0,255".into()),
@@ -99,6 +108,7 @@ impl Read {
     pub(crate) async fn print_lines(uri: &str, common: &Common) -> Result<()> {
         let array = common.open(uri).await?.array("").await?;
         let view = View::new(&[], array.meta())?;
+        refuse_endless(&array, &view, Format::Csv, true, false)?;
         let mut sink = csv::Csv::lines();
         let job = Job { array: &array, view: &view, cf: None, order: Order::C, complete: false, common };
         job.write(&mut sink, Output::open(None)?).await
@@ -110,12 +120,13 @@ impl Read {
         let array = zarr.array(&self.target.path).await?;
         common.warn_findings(array.findings());
         let meta = array.meta();
-        let view = self.part.view(meta)?;
+        let view = self.part.view(meta).map_err(|e| placed(e, &array))?;
         let cf = if self.cf { Cf::new(meta, &mut |message| common.warn(message)) } else { None };
-        let format = self
-            .format
-            .or_else(|| self.output.as_deref().and_then(Format::of_file))
-            .unwrap_or(Format::Table);
+        let format =
+            self.format.or_else(|| self.output.as_deref().and_then(Format::of_file)).unwrap_or(Format::Table);
+        if format != Format::Table {
+            refuse_endless(&array, &view, format, self.part.is_whole(), self.output.is_some())?;
+        }
         if format == Format::Png && self.output.is_none() && std::io::stdout().is_terminal() {
             return Err(Error::usage("a picture would garble the terminal; add -o FILE.png"));
         }
@@ -144,6 +155,44 @@ impl Read {
         };
         job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await
     }
+}
+
+/// Whether the fault lies in what was asked of the array, not in the output.
+fn is_usage(e: &Error) -> bool {
+    matches!(e.kind(), ErrorKind::Usage | ErrorKind::Unsupported)
+}
+
+/// `e` with the array named.
+fn placed(e: Error, array: &Array) -> Error {
+    e.with_node(shown(array.path())).with_store(array.store())
+}
+
+/// Refuses to print without end: damaged metadata may claim any shape, missing chunks cost nothing, and nobody reads
+/// that much from a pipe unawares. A file, or `-o -`, is taken at its word.
+fn refuse_endless(array: &Array, view: &View, format: Format, whole: bool, named: bool) -> Result<()> {
+    const MOST_EVER: u64 = 1 << 48;
+    const MOST_BYTES: u64 = 4 << 30;
+    const MOST_NUMBERS: u64 = 1 << 28;
+    const MOST_CHUNKS: u64 = 1 << 20;
+    let meta = array.meta();
+    let wanted = view.count().map_err(|e| placed(e, array))?;
+    let bytes = wanted.saturating_mul(num::u64_of(meta.data_type.size()).max(1));
+    if bytes > MOST_EVER {
+        let message =
+            format!("the metadata claim {wanted} elements, which no store holds; select a part of them");
+        return Err(placed(Error::invalid(message), array));
+    }
+    let text = matches!(format, Format::Csv | Format::Json);
+    let chunks = meta.grid.counts(&meta.shape).iter().fold(1u64, |acc, n| acc.saturating_mul(*n));
+    let endless = bytes > MOST_BYTES || (text && wanted > MOST_NUMBERS) || (whole && chunks > MOST_CHUNKS);
+    if endless && !named {
+        let message = format!(
+            "this would print {wanted} elements of {chunks} chunks; select a part of them, or name a file with \
+             -o FILE (-o - insists on standard output)"
+        );
+        return Err(placed(Error::usage(message), array));
+    }
+    Ok(())
 }
 
 /// Numbers that a picture leaves out: those the attributes call missing, and a fill value that is no plain zero.
@@ -184,7 +233,8 @@ impl Job<'_> {
         // Variable-length elements have a size only once they are read; a guess keeps windows moderate.
         let read = if meta.data_type.is_variable() { 256 } else { meta.data_type.size() };
         // Times become strings.
-        let made = self.cf.map_or(0, |cf| if cf.data_type().is_variable() { 64 } else { cf.data_type().size() });
+        let made =
+            self.cf.map_or(0, |cf| if cf.data_type().is_variable() { 64 } else { cf.data_type().size() });
         read.saturating_add(made).max(1)
     }
 
@@ -233,7 +283,7 @@ impl Job<'_> {
                 layout.width = layout.width.max(longest.unwrap_or(0));
             }
         }
-        sink.begin(&layout, &mut out)?;
+        sink.begin(&layout, &mut out).map_err(|e| if is_usage(&e) { placed(e, self.array) } else { e })?;
         for window in windows()? {
             self.common.note(&format!("reading {:?} of {:?}", window.shape(), layout.shape));
             let block = self.read(&window, &watch).await?;
@@ -250,7 +300,9 @@ impl Job<'_> {
     /// Reads what a table shows and prints it.
     async fn print_table(&self, path: Option<&std::path::Path>) -> Result<()> {
         let shape = self.view.shape();
-        let view = if self.view.count()? > table::THRESHOLD { self.view.edges(table::EDGE)? } else { self.view.clone() };
+        // An empty answer can still be a great many brackets.
+        let lines = shape.iter().fold(1u64, |acc, n| acc.saturating_mul((*n).max(1)));
+        let view = if lines > table::THRESHOLD { self.view.edges(table::EDGE)? } else { self.view.clone() };
         if view.count()? > table::MOST {
             return Err(Error::usage(format!(
                 "a table of {} dimensions is too large to show; add --select or --format json",

@@ -25,6 +25,11 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Whether nothing was said, so that the whole array is meant.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.start.is_none() && self.count.is_none() && self.select.is_none() && self.sel.is_empty()
+    }
+
     /// What these options ask of an array with these metadata.
     pub(crate) fn view(&self, meta: &ArrayMeta) -> Result<View> {
         let indexes = if let Some(text) = &self.select {

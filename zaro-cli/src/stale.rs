@@ -1,5 +1,7 @@
 //! Consolidated metadata against the documents they were made of.
 
+use std::sync::Arc;
+
 use zaro::meta::path::{join, normal, shown};
 use zaro::meta::{Json, Level, NodeMeta};
 use zaro::{Node, Result, Zarr};
@@ -14,7 +16,7 @@ struct Entry {
     node: String,
     /// `zarr.json`, `.zarray`, `.zgroup` or `.zattrs`.
     name: String,
-    document: Json,
+    document: Arc<Json>,
 }
 
 /// Everything consolidated at the root, in either version's form; and keys that are none.
@@ -33,7 +35,9 @@ async fn entries(zarr: &Zarr) -> Result<(Vec<Entry>, Vec<String>)> {
         for (key, document) in document.value.get("metadata").and_then(Json::members).unwrap_or_default() {
             let (node, name) = key.rsplit_once('/').unwrap_or(("", key));
             match normal(node) {
-                Ok(node) => out.push(Entry { node, name: name.to_owned(), document: document.clone() }),
+                Ok(node) => {
+                    out.push(Entry { node, name: name.to_owned(), document: Arc::new(document.clone()) })
+                }
                 Err(_) => odd.push(key.clone()),
             }
         }

@@ -101,7 +101,9 @@ impl Validate {
         let (nodes, faults) = match common.open_direct(&self.target.uri).await {
             Ok(zarr) => check(&zarr, &normal(&self.target.path)?).await?,
             // A root that is there but broken is a finding; a root that cannot be reached is not.
-            Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) && e.node().is_some() => {
+            Err(e)
+                if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) && e.node().is_some() =>
+            {
                 (1, vec![Fault::of_error(&e, "")])
             }
             Err(e) => return Err(e),
@@ -181,7 +183,9 @@ async fn check_node(zarr: &Zarr, node: &Node, faults: &mut Vec<Fault>) {
     {
         faults.push(Fault::of_error(&e, &node.path));
     }
-    let fault = (node.meta.format() == Format::V3 && !node.path.is_empty()).then(|| name_fault(node.name())).flatten();
+    let fault = (node.meta.format() == Format::V3 && !node.path.is_empty())
+        .then(|| name_fault(node.name()))
+        .flatten();
     if let Some(message) = fault {
         faults.push(Fault {
             rule: "v3/node-name".into(),

@@ -141,8 +141,9 @@ fn json_element(bytes: &[u8], style: Style, out: &mut String) {
 
 fn float_text(f: Float, bytes: &[u8], style: Style, out: &mut String) -> Option<()> {
     match f {
-        // The shortest decimal that reads back as the same float32.
-        Float::F32 => {
+        // In text, the shortest decimal that reads back as the same float32. JSON's readers take a number for a
+        // float64, so there it is the shortest that reads back as exactly this value in that.
+        Float::F32 if !style.json => {
             let x = f32::from_le_bytes(*bytes.first_chunk::<4>()?);
             if x.is_finite() { put(out, format_args!("{x:?}")) } else { special(f64::from(x), style, out) }
         }

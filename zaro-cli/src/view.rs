@@ -39,7 +39,14 @@ impl Pick {
             }
             Self::List(items) => {
                 let skip = usize::try_from(from).unwrap_or(usize::MAX);
-                Self::List(items.iter().skip(skip).take(usize::try_from(count).unwrap_or(usize::MAX)).copied().collect())
+                Self::List(
+                    items
+                        .iter()
+                        .skip(skip)
+                        .take(usize::try_from(count).unwrap_or(usize::MAX))
+                        .copied()
+                        .collect(),
+                )
             }
         }
     }
@@ -99,7 +106,9 @@ impl View {
             let count = *counts.next().unwrap_or(&0);
             picks.push(match index {
                 Index::Span(start, _) => Pick::Range { start: *start, step: 1, count },
-                Index::Slice(start, _, step) => Pick::Range { start: first_of(*start, *step, *extent), step: *step, count },
+                Index::Slice(start, _, step) => {
+                    Pick::Range { start: first_of(*start, *step, *extent), step: *step, count }
+                }
                 Index::List(items) => Pick::List(items.clone()),
                 _ => Pick::Range { start: 0, step: 1, count },
             });
@@ -147,7 +156,13 @@ impl View {
     ///
     /// Windows end at chunk borders where they can, so that no chunk is decoded twice; an answer that fits is one
     /// window, an empty one none.
-    pub(crate) fn windows(&self, item_size: usize, budget: usize, order: Order, axes: &[Axis]) -> Result<Windows> {
+    pub(crate) fn windows(
+        &self,
+        item_size: usize,
+        budget: usize,
+        order: Order,
+        axes: &[Axis],
+    ) -> Result<Windows> {
         let mut dims: Vec<usize> = self.kept().map(|(d, _)| d).collect();
         if order == Order::F {
             dims.reverse();
@@ -181,7 +196,8 @@ impl View {
 fn first_of(start: Option<i64>, step: i64, extent: u64) -> u64 {
     let n = i64::try_from(extent).unwrap_or(i64::MAX);
     let high = if step > 0 { n } else { n - 1 };
-    let first = start.map_or(if step > 0 { 0 } else { high }, |i| if i < 0 { i.saturating_add(n) } else { i });
+    let first =
+        start.map_or(if step > 0 { 0 } else { high }, |i| if i < 0 { i.saturating_add(n) } else { i });
     u64::try_from(first.clamp(0, high.max(0))).unwrap_or(0)
 }
 
@@ -273,7 +289,7 @@ mod tests {
                 "fill_value":0,"order":"C","filters":null}}"#
         );
         let document = Json::parse(text.as_bytes()).unwrap().value;
-        zaro::meta::v2::array(document, None, &mut Findings::new(Mode::Strict, "/")).unwrap()
+        zaro::meta::v2::array(document.into(), None, &mut Findings::new(Mode::Strict, "/")).unwrap()
     }
 
     /// All positions of a view in the order of the answer.
@@ -293,7 +309,10 @@ mod tests {
             Order::F => view.picks.iter().rev().collect(),
         };
         for pick in picks {
-            all = all.iter().flat_map(|p| each(pick).into_iter().map(|i| [p.clone(), vec![i]].concat())).collect();
+            all = all
+                .iter()
+                .flat_map(|p| each(pick).into_iter().map(|i| [p.clone(), vec![i]].concat()))
+                .collect();
         }
         all
     }
@@ -316,7 +335,8 @@ mod tests {
             }
             for order in [Order::C, Order::F] {
                 for budget in [1, 2, 5, 12, 40, 100, 1000] {
-                    let windows: Vec<View> = view.windows(1, budget, order, meta.grid.axes()).unwrap().collect();
+                    let windows: Vec<View> =
+                        view.windows(1, budget, order, meta.grid.axes()).unwrap().collect();
                     assert!(windows.iter().all(|w| w.count().unwrap() <= budget.try_into().unwrap()));
                     let pieces: Vec<_> = windows.iter().flat_map(|w| positions(w, order)).collect();
                     assert_eq!(pieces, positions(&view, order), "{text} {budget} {order:?}");
@@ -332,7 +352,8 @@ mod tests {
     fn windows_end_at_chunk_borders() {
         let meta = meta(&[10, 10], &[4, 10]);
         let view = View::new(&[Index::parse("1:10").unwrap()], &meta).unwrap();
-        let shapes: Vec<_> = view.windows(1, 50, Order::C, meta.grid.axes()).unwrap().map(|w| w.shape()).collect();
+        let shapes: Vec<_> =
+            view.windows(1, 50, Order::C, meta.grid.axes()).unwrap().map(|w| w.shape()).collect();
         assert_eq!(shapes, [[3, 10], [4, 10], [2, 10]]);
     }
 

@@ -222,7 +222,7 @@ impl fmt::Display for Error {
             }
         }
         f.write_str(&i.message)?;
-        let mut cause: Option<&dyn std::error::Error> = i.source.as_deref().map(|s| s as _);
+        let mut cause = std::error::Error::source(self);
         let mut said = i.message.clone();
         while let Some(c) = cause {
             // Many libraries repeat their cause in their own text; saying it once is enough.
@@ -245,7 +245,10 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_deref().map(|s| s as _)
+        match &self.0.source {
+            Some(source) => Some(&**source),
+            None => None,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::{Error, Result};
-use crate::meta::path::{join, normal, shown};
+use crate::meta::path::{join, name_fault, normal, shown};
 use crate::meta::{self, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
 use crate::store::SharedStore;
 use crate::store::options::StoreOptions;
@@ -273,6 +273,12 @@ impl Zarr {
         let key = join(path, "zarr.json");
         let document = self.document(&key, &mut f).await.map_err(|e| self.placed(e, path))?;
         let Some(document) = document else { return Ok(None) };
+        for name in path.split('/').filter(|_| !path.is_empty()) {
+            if let Some(fault) = name_fault(name) {
+                let named = f.deviation("v3/node-name", "", format!("{name:?}: {fault}"));
+                named.map_err(|e| self.placed(e.with_key(&key), path))?;
+            }
+        }
         let meta = v3::node(document, &mut f).map_err(|e| self.placed(e.with_key(&key), path))?;
         Ok(Some(Node { path: path.to_owned(), meta, findings: f.into_list() }))
     }

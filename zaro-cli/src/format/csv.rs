@@ -7,8 +7,8 @@
 
 use std::io::Write;
 
-use zaro::meta::DataType;
 use zaro::Result;
+use zaro::meta::DataType;
 
 use super::{Layout, Sink};
 use crate::block::Block;
@@ -29,7 +29,14 @@ pub(crate) struct Csv {
 impl Csv {
     /// Times as ISO 8601 if `iso`; one line an element if `long`.
     pub(crate) fn new(iso: bool, long: bool) -> Self {
-        Self { style: Style { iso, ..Style::TEXT }, long, bare: false, shape: Vec::new(), next: 0, text: String::new() }
+        Self {
+            style: Style { iso, ..Style::TEXT },
+            long,
+            bare: false,
+            shape: Vec::new(),
+            next: 0,
+            text: String::new(),
+        }
     }
 
     /// One element a line and nothing else, whatever the shape and type.
@@ -114,7 +121,8 @@ impl Sink for Csv {
     }
 
     fn block(&mut self, block: &Block, out: &mut dyn Write) -> Result<()> {
-        let by_element = self.long || self.bare || self.shape.len() < 2 || matches!(block.data_type, DataType::Struct(_));
+        let by_element =
+            self.long || self.bare || self.shape.len() < 2 || matches!(block.data_type, DataType::Struct(_));
         let row = if by_element { 1 } else { self.shape.last().copied().unwrap_or(1).max(1) };
         let mut line = String::new();
         for i in 0..block.len() {

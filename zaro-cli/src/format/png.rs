@@ -119,7 +119,10 @@ impl Sink for Png {
         }
         let (rows, columns, channels) = dimensions(layout)?;
         if rows == 0 || columns == 0 {
-            return Err(Error::usage(format!("nothing to draw: the selection {} is empty", layout.shape_text())));
+            return Err(Error::usage(format!(
+                "nothing to draw: the selection {} is empty",
+                layout.shape_text()
+            )));
         }
         // Both sides shrink by the same factor, so that the picture keeps its proportions.
         let factor = rows.max(columns).div_ceil(num::u64_of(self.drawing.max_size.max(1)));
@@ -170,7 +173,8 @@ impl Sink for Png {
             .zip(&frame.counts)
             .map(|(sum, count)| (*count > 0).then(|| sum / f64::from(*count)))
             .collect();
-        let pixels = if frame.channels == 1 { self.colour(&frame, &means) } else { plain_colour(&frame, &means) };
+        let pixels =
+            if frame.channels == 1 { self.colour(&frame, &means) } else { plain_colour(&frame, &means) };
         encode(&frame, &pixels, out)
     }
 }

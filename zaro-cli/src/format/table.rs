@@ -26,12 +26,14 @@ const LINE: usize = 100;
 /// Prints `block`, which holds an answer of `shape` or the edges of it.
 pub(crate) fn print(block: &Block, shape: &[u64], paint: Paint, out: &mut dyn Write) -> Result<()> {
     let style = Style { json: false, iso: true };
-    let text = matches!(block.data_type, DataType::String | DataType::FixedUtf32(_) | DataType::FixedBytes(_));
+    let text =
+        matches!(block.data_type, DataType::String | DataType::FixedUtf32(_) | DataType::FixedBytes(_));
     let mut cells: Vec<String> = block
         .items()
         .map(|item| {
             let cell = value::text_of(&block.data_type, item, style);
-            let cell = if text && !shape.is_empty() { format!("{cell:?}") } else { plain(&cell).into_owned() };
+            let cell =
+                if text && !shape.is_empty() { format!("{cell:?}") } else { plain(&cell).into_owned() };
             if shape.is_empty() { cell } else { cut(&cell, CELL).into_owned() }
         })
         .collect();
@@ -39,7 +41,16 @@ pub(crate) fn print(block: &Block, shape: &[u64], paint: Paint, out: &mut dyn Wr
         align_points(&mut cells);
     }
     let width = cells.iter().map(|c| c.chars().count()).max().unwrap_or(0);
-    let mut table = Table { cells: cells.iter(), shown: &block.shape, shape, width, column: 0, flush_left: text, paint, out };
+    let mut table = Table {
+        cells: cells.iter(),
+        shown: &block.shape,
+        shape,
+        width,
+        column: 0,
+        flush_left: text,
+        paint,
+        out,
+    };
     table.level(0)?;
     Ok(out.write_all(b"\n")?)
 }
@@ -76,7 +87,8 @@ struct Table<'a> {
 impl Table<'_> {
     /// Prints everything below dimension `depth`.
     fn level(&mut self, depth: usize) -> Result<()> {
-        let (Some(shown), Some(extent)) = (self.shown.get(depth).copied(), self.shape.get(depth).copied()) else {
+        let (Some(shown), Some(extent)) = (self.shown.get(depth).copied(), self.shape.get(depth).copied())
+        else {
             let cell = self.cells.next().map(String::as_str).unwrap_or_default();
             let width = if self.shape.is_empty() { 0 } else { self.width };
             return Ok(match self.flush_left {

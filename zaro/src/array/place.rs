@@ -175,7 +175,8 @@ impl Nest {
                     return Ok(());
                 };
                 let s0 = i128::from(*start).saturating_mul(step);
-                let by = i128::from(*by).saturating_mul(step);
+                // A lone position goes nowhere, however long the stride.
+                let by = if last == 0 { 0 } else { i128::from(*by).saturating_mul(step) };
                 let d0 = i128::from(*dst).saturating_mul(stride);
                 widen(&mut self.src_range, s0, s0.saturating_add(by.saturating_mul(i128::from(last))));
                 widen(&mut self.dst_range, d0, d0.saturating_add(stride.saturating_mul(i128::from(last))));
@@ -212,7 +213,8 @@ impl Nest {
         for l in self.loops.drain(..) {
             match joined.last_mut() {
                 Some(outer)
-                    if outer.dst == l.dst * l.count as isize && outer.src == l.src * l.count as isize =>
+                    if l.dst.checked_mul(l.count as isize) == Some(outer.dst)
+                        && l.src.checked_mul(l.count as isize) == Some(outer.src) =>
                 {
                     *outer = Loop { count: outer.count * l.count, ..l };
                 }
@@ -451,6 +453,7 @@ unsafe fn run_fill(loops: &[Loop], row: &[u8], dst: *mut u8, size: usize) {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers of the tests' own")]
 mod tests {
     use super::*;
 
@@ -503,5 +506,14 @@ mod tests {
         let (a, b) = (Sel::range(0, 1, 2), Sel::range(0, 1, 2));
         Nest::new(&[2, 2], &[&a, &b], &[6, 2], 2).unwrap().fill(&[7, 8], &out).unwrap();
         assert_eq!(out.into_vec(), [7, 8, 7, 8, 0, 0, 7, 8, 7, 8, 0, 0]);
+    }
+
+    #[test]
+    fn long_strides_overflow_nowhere() {
+        let out = Output::zeroed(4).unwrap();
+        let (one, two) = (Sel::range(0, i64::MAX, 1), Sel::range(0, 1 << 61, 2));
+        Nest::new(&[0, 0], &[&two, &one], &[2, 1], 1).unwrap().fill(&[7], &out).unwrap();
+        Nest::new(&[0, 0, 0], &[&two, &two, &one], &[2, 1, 1], 1).unwrap().fill(&[7], &out).unwrap();
+        assert_eq!(out.into_vec(), [7, 7, 7, 7]);
     }
 }

@@ -201,10 +201,10 @@ impl Reader {
         let mut heaps = Vec::new();
         let fill = if meta.data_type.is_variable() {
             let length = u32::try_from(meta.fill.0.len()).map_err(|_| Error::invalid("a huge fill value"))?;
-            heaps.push(meta.fill.0.clone());
+            heaps.push(meta.fill.0.to_vec());
             view(0, length, 0).to_vec()
         } else {
-            meta.fill.0.clone()
+            meta.fill.0.to_vec()
         };
         let grid = meta.grid.counts(&meta.shape);
         Ok(Self {

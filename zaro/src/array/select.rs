@@ -263,6 +263,9 @@ pub(crate) struct Part {
     pub(crate) sel: Sel,
 }
 
+/// The most chunks along one dimension that one read may touch: their list alone takes most of a gigabyte.
+const MAX_PARTS: usize = 1 << 24;
+
 /// Cuts a selection at the chunks of `axis`.
 pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {
     let outside = || Error::invalid("the chunk grid does not cover the array");
@@ -281,6 +284,11 @@ pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {
                 };
                 let n = room.min(count - done);
                 let sel = Sel::Range { start: at - first, step: *step, count: n, dst: dst + done };
+                if parts.len() >= MAX_PARTS {
+                    return Err(Error::usage(format!(
+                        "more than {MAX_PARTS} chunks along one dimension at once; read a part of it"
+                    )));
+                }
                 parts.push(Part { chunk, sel });
                 done += n;
                 let moved = stride.saturating_mul(n);
@@ -308,6 +316,7 @@ pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {
 }
 
 #[cfg(test)]
+#[allow(clippy::as_conversions, reason = "small numbers of the tests' own")]
 mod tests {
     use super::*;
 
@@ -357,5 +366,18 @@ mod tests {
                 (0..count).map(|k| (k, start.wrapping_add_signed(step * k as i64))).collect();
             assert_eq!(seen, wanted);
         }
+    }
+
+    #[test]
+    fn chunks_may_reach_beyond_the_last_position() {
+        let axis = Axis::Regular((1 << 63) + 5);
+        let parts = split(&Sel::range(u64::MAX - 2, 1, 2), &axis).unwrap();
+        assert_eq!(parts.len(), 1);
+        assert_eq!(parts[0].sel, Sel::range(u64::MAX - 2 - (1 << 63) - 5, 1, 2));
+    }
+
+    #[test]
+    fn a_list_of_chunks_has_an_end() {
+        assert!(split(&Sel::range(0, 1, 1 << 62), &Axis::Regular(1)).is_err());
     }
 }

@@ -64,7 +64,7 @@ impl ArrayToArray for BoolBits {
             return Err(Error::invalid(format!("is for booleans, not {}", decoded.data_type)));
         }
         let bytes = num::u64_of(decoded.count()?.div_ceil(8)).saturating_add(1);
-        Ok(Repr { shape: vec![bytes], data_type: DataType::UINT8, fill: Fill(vec![0]) })
+        Ok(Repr { shape: vec![bytes], data_type: DataType::UINT8, fill: Fill(vec![0].into()) })
     }
 
     fn decode(&self, chunk: Buffer, decoded: &Repr, _: &Repr) -> Result<Buffer> {

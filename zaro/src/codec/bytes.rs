@@ -43,7 +43,7 @@ impl Bytes {
     #[must_use]
     pub fn is_identity(&self, data_type: &DataType) -> bool {
         !data_type.is_variable()
-            && *data_type != DataType::Bool
+            && narrow(data_type).is_none()
             && self.mixed.iter().all(|big| !big)
             && (self.endian != Some(Endian::Big) || !data_type.has_byte_order())
     }
@@ -79,6 +79,24 @@ impl Bytes {
             }
         }
     }
+}
+
+/// How a byte is read that holds fewer bits than it has.
+fn narrow(data_type: &DataType) -> Option<fn(u8) -> u8> {
+    Some(match data_type {
+        DataType::Bool => |b| u8::from(b != 0),
+        // Two's complement: flip the sign bit, then take it off again, and the upper bits follow the sign.
+        DataType::Int(2) => |b| ((b & 3) ^ 2).wrapping_sub(2),
+        DataType::Int(4) => |b| ((b & 15) ^ 8).wrapping_sub(8),
+        DataType::UInt(2) => |b| b & 3,
+        DataType::UInt(4) => |b| b & 15,
+        DataType::Float(f) | DataType::Complex(f) => match f.bits() {
+            4 => |b| b & 15,
+            6 => |b| b & 63,
+            _ => return None,
+        },
+        _ => return None,
+    })
 }
 
 /// Reverses each group of `width` bytes.
@@ -122,12 +140,12 @@ impl ArrayToBytes for Bytes {
 }
 
 impl Bytes {
-    /// Turns encoded bytes into memory bytes. A bool that is neither 0 nor 1 is read as true.
+    /// Turns encoded bytes into memory bytes. A bool that is neither 0 nor 1 is read as true; of numbers narrower
+    /// than a byte the upper bits are ignored.
     pub fn decode_in_place(&self, bytes: &mut [u8], data_type: &DataType) {
-        if *data_type == DataType::Bool {
-            bytes.iter_mut().for_each(|b| *b = u8::from(*b != 0));
-        } else {
-            self.swap(bytes, data_type);
+        match narrow(data_type) {
+            Some(read) => bytes.iter_mut().for_each(|b| *b = read(*b)),
+            None => self.swap(bytes, data_type),
         }
     }
 }

@@ -260,7 +260,7 @@ impl ArrayToArray for CastValue {
         if !same {
             return Err(Error::invalid(format!("the fill value does not survive as {}", self.encoded)));
         }
-        Ok(Repr { shape: decoded.shape.clone(), data_type: self.encoded.clone(), fill: Fill(fill) })
+        Ok(Repr { shape: decoded.shape.clone(), data_type: self.encoded.clone(), fill: Fill(fill.into()) })
     }
 
     fn decode(&self, chunk: Buffer, _: &Repr, encoded: &Repr) -> Result<Buffer> {

@@ -6,7 +6,7 @@
 use super::bytes::Bytes;
 use super::config::Config;
 use super::number::{self, Numbers};
-use super::{ArrayToBytes, Buffer, Repr, Size};
+use super::{ArrayToBytes, Buffer, Repr, Size, output, view};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 use crate::meta::typestr;
@@ -56,27 +56,52 @@ impl ArrayToBytes for Categorize {
         self.encoded_size(decoded)?.check(bytes.len())?;
         let mut codes = bytes.to_vec();
         self.order.swap(&mut codes, &self.codes);
-        let labels: Vec<Vec<u8>> = self.labels.iter().map(|l| element(l, &decoded.data_type)).collect();
-        let none = element("", &decoded.data_type);
-        let label = |code: Option<usize>| code.and_then(|c| labels.get(c.checked_sub(1)?)).unwrap_or(&none);
+        output::justified(decoded.byte_size()?, bytes.len(), output::MAX_RATIO)?;
         let codes: Vec<Option<usize>> = match number::load(&codes, &self.codes)? {
             Numbers::Int(v) => v.into_iter().map(|c| usize::try_from(c).ok()).collect(),
             Numbers::UInt(v) => v.into_iter().map(|c| usize::try_from(c).ok()).collect(),
             Numbers::Float(v) => {
-                let exact = |x: &f64| (0..=labels.len()).find(|i| u32::try_from(*i).map(f64::from) == Ok(*x));
-                v.iter().map(exact).collect()
+                // Only whole numbers are codes.
+                let whole = Numbers::Float(v.iter().map(|x| x.trunc()).collect());
+                let Numbers::Int(whole) =
+                    number::load(&number::store(whole, &DataType::Int(64))?, &DataType::Int(64))?
+                else {
+                    return Err(Error::invalid("no integers"));
+                };
+                let exact = |(x, c): (&f64, i64)| usize::try_from(c).ok().filter(|_| x.fract() == 0.0);
+                v.iter().zip(whole).map(exact).collect()
             }
         };
+        let label = |code: Option<usize>| self.labels.get(code?.checked_sub(1)?);
+        let mut out = Buffer::default();
         if decoded.data_type == DataType::String {
-            return Buffer::variable(codes.into_iter().map(|c| label(c).as_slice()));
+            // Every label is kept once; elements point to it.
+            let mut views = Vec::with_capacity(self.labels.len());
+            for label in &self.labels {
+                let length = u32::try_from(label.len()).map_err(|_| Error::invalid("a label of 4 GiB"))?;
+                views.push(view(0, length, num::u64_of(out.heap.len())));
+                out.heap.extend_from_slice(label.as_bytes());
+            }
+            let none = view(0, 0, 0);
+            for code in codes {
+                let found = code.and_then(|c| views.get(c.checked_sub(1)?));
+                out.bytes.extend_from_slice(found.unwrap_or(&none));
+            }
+            return Ok(out);
         }
-        let mut out = Vec::with_capacity(decoded.byte_size()?);
-        codes.into_iter().for_each(|c| out.extend_from_slice(label(c)));
-        Ok(Buffer::fixed(out))
+        for code in codes {
+            put(label(code).map_or("", String::as_str), &decoded.data_type, &mut out.bytes);
+        }
+        Ok(out)
     }
 
     fn encode(&self, chunk: &Buffer, decoded: &Repr) -> Result<Vec<u8>> {
-        let labels: Vec<Vec<u8>> = self.labels.iter().map(|l| element(l, &decoded.data_type)).collect();
+        let element = |label: &String| {
+            let mut out = Vec::new();
+            put(label, &decoded.data_type, &mut out);
+            out
+        };
+        let labels: Vec<Vec<u8>> = self.labels.iter().map(element).collect();
         // Where a label occurs twice the last one counts, as numcodecs has it.
         let code = |e: &[u8]| labels.iter().rposition(|l| l == e).map_or(0, |i| num::u64_of(i) + 1);
         let codes = if decoded.data_type == DataType::String {
@@ -90,16 +115,18 @@ impl ArrayToBytes for Categorize {
     }
 }
 
-/// A label as an element; cut if the type is too short for it, as numpy does.
-fn element(label: &str, data_type: &DataType) -> Vec<u8> {
-    let mut out: Vec<u8> = match data_type {
-        DataType::FixedUtf32(n) => label.chars().take(*n).flat_map(|c| u32::from(c).to_le_bytes()).collect(),
-        _ => label.as_bytes().to_vec(),
-    };
-    if !data_type.is_variable() {
-        out.resize(data_type.size(), 0);
+/// Adds a label as an element; cut if the type is too short for it, as numpy does.
+fn put(label: &str, data_type: &DataType, out: &mut Vec<u8>) {
+    let start = out.len();
+    match data_type {
+        DataType::FixedUtf32(n) => {
+            out.extend(label.chars().take(*n).flat_map(|c| u32::from(c).to_le_bytes()))
+        }
+        _ => out.extend_from_slice(label.as_bytes()),
     }
-    out
+    if !data_type.is_variable() {
+        out.resize(start.saturating_add(data_type.size()), 0);
+    }
 }
 
 #[cfg(test)]
@@ -136,6 +163,21 @@ mod tests {
         let (c, r) = make(r#"{"labels":["ab"]}"#, DataType::FixedBytes(3), 2);
         assert_eq!(c.decode(&[1, 0], &r).unwrap().bytes, b"ab\0\0\0\0");
         assert!(c.encoded_size(&Repr { data_type: DataType::UINT8, ..r }).is_err());
+
+        let (c, r) = make(r#"{"labels":["a","b"],"astype":"<f4"}"#, DataType::FixedBytes(1), 5);
+        let codes: Vec<u8> = [2f32, 1.5, -1.0, f32::NAN, 3.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        assert_eq!(c.decode(&codes, &r).unwrap().bytes, b"b\0\0\0\0");
+    }
+
+    #[test]
+    fn a_long_label_is_held_once() {
+        let config = format!(r#"{{"labels":["{}"]}}"#, "x".repeat(1 << 16));
+        let (c, r) = make(&config, DataType::String, 1 << 16);
+        let got = c.decode(&[1; 1 << 16], &r).unwrap();
+        assert_eq!(got.heap.len(), 1 << 16);
+        assert_eq!(got.item(65_535).unwrap().len(), 1 << 16);
+        let (c, r) = make(&config, DataType::FixedBytes(1 << 28), 1 << 16);
+        assert!(c.decode(&[1; 1 << 16], &r).is_err());
     }
 
     #[test]

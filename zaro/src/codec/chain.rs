@@ -8,7 +8,9 @@
 
 use super::registry::{self, Request};
 use super::shard::Shard;
-use super::{ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size, bytes::Bytes};
+use super::{
+    ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, MAX_VARIABLE, Repr, Size, bytes::Bytes, output,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::CodecMeta;
 
@@ -105,6 +107,22 @@ impl Scratch {
     }
 }
 
+/// More codecs than this in one chain, or more dimensions, cannot be meant; each codec keeps a shape.
+const MAX_CODECS: usize = 1 << 10;
+const MAX_RANK: usize = 1 << 12;
+
+/// Fails if a chunk, at any step, is too large for memory or has too many dimensions.
+fn check(repr: &Repr) -> Result<()> {
+    if repr.shape.len() > MAX_RANK {
+        return Err(Error::unsupported(format!("{} dimensions", repr.shape.len())));
+    }
+    let size = repr.byte_size()?;
+    if repr.data_type.is_variable() && size > MAX_VARIABLE {
+        return Err(Error::unsupported(format!("a chunk of {} elements of variable length", repr.count()?)));
+    }
+    Ok(())
+}
+
 impl Chain {
     /// Builds the chain `codecs` for chunks like `decoded`.
     pub fn build(codecs: &[CodecMeta], decoded: Repr, strict: bool) -> Result<Self> {
@@ -115,7 +133,10 @@ impl Chain {
         let mut bytes: Vec<(Box<dyn BytesToBytes>, Size)> = Vec::new();
         let mut encoded = Size::AtMost(0);
         // A chunk that does not fit into memory is an error here, before anything is allocated for it.
-        decoded.byte_size()?;
+        check(&decoded)?;
+        if codecs.len() > MAX_CODECS {
+            return Err(Error::unsupported(format!("a chain of {} codecs", codecs.len())));
+        }
         for meta in codecs {
             let here = arrays.last().map_or(&viewed, |(_, r)| r);
             let name = registry::shown(&meta.name);
@@ -162,7 +183,7 @@ impl Chain {
                 }
                 Codec::Array(codec) => {
                     let next = codec.encoded(here).map_err(place)?;
-                    next.byte_size()?;
+                    check(&next)?;
                     match codec.permutation(here.shape.len()) {
                         Some(p) if arrays.is_empty() => {
                             order = Some(match order {
@@ -296,7 +317,7 @@ impl Chain {
                     return Ok(Decoded::Borrowed(input));
                 }
             }
-            justify(input.len(), size, 64 << 20)?;
+            output::justified(size, input.len(), output::MAX_RATIO)?;
             let mut first = std::mem::take(&mut scratch.first);
             let done = self.decode_into(input, room(&mut first, size), scratch);
             scratch.first = first;
@@ -306,8 +327,6 @@ impl Chain {
         let bytes = undo(&self.bytes, input, &mut scratch.second)?;
         let codec = self.to_bytes.codec();
         let inner = self.arrays.last().map_or(&self.viewed, |(_, r)| r);
-        // Some of these codecs fill up what their input does not hold: blocks of N5, missing inner chunks, padded text.
-        justify(bytes.as_ref().len(), inner.byte_size()?, 512 << 20)?;
         let place = |name: &'static str| move |e: Error| e.within(format_args!("codec {name}"));
         let mut chunk = codec.decode(bytes.as_ref(), inner).map_err(place(codec.name()))?;
         Size::Exact(inner.byte_size()?).check(chunk.bytes.len()).map_err(place(codec.name()))?;
@@ -341,16 +360,6 @@ impl Chain {
         }
         Ok(bytes)
     }
-}
-
-/// Refuses to set aside `size` bytes for `input` bytes that cannot possibly hold them; `granted` bytes are anybody's.
-///
-/// The strongest expansion of any codec here is zstd's and bzip2's, some tens of thousands to one for constant data.
-fn justify(input: usize, size: usize, granted: usize) -> Result<()> {
-    if size > granted && size > input.saturating_mul(1 << 17) {
-        return Err(Error::invalid(format!("{input} bytes cannot hold a chunk of {size} bytes")));
-    }
-    Ok(())
 }
 
 /// Bytes that are either the input, in scratch memory, or their own.
@@ -387,4 +396,34 @@ fn undo<'a>(
         size.check(bytes.len()).map_err(place(codec.name()))?;
     }
     Ok(Middle::Owned(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::{DataType, Fill, Json, v3};
+
+    fn build(codecs: &str, shape: Vec<u64>, data_type: DataType) -> Result<Chain> {
+        let codecs = v3::codecs(&Json::parse(codecs.as_bytes()).unwrap().value, "codecs")?;
+        let fill = Fill::zero(&data_type);
+        Chain::build(&codecs, Repr { shape, data_type, fill }, false)
+    }
+
+    #[test]
+    fn absurd_chains_are_refused() {
+        assert!(build("[\"bytes\"]", vec![1; 4096], DataType::UINT8).is_ok());
+        assert!(build("[\"bytes\"]", vec![1; 4097], DataType::UINT8).is_err());
+        assert!(build("[\"bytes\"]", vec![u64::MAX], DataType::UINT8).is_err());
+        assert!(build("[\"bytes\"]", vec![1 << 63], DataType::UINT8).is_err());
+        assert!(build("[\"vlen-utf8\"]", vec![1 << 27], DataType::String).is_err());
+        let many = format!("[\"bytes\"{}]", ",\"crc32c\"".repeat(1024));
+        assert!(build(&many, vec![1], DataType::UINT8).is_err());
+    }
+
+    #[test]
+    fn fill_values_are_shared_along_a_chain() {
+        let steps = r#"{"name":"reshape","configuration":{"shape":[-1]}},"#.repeat(1000);
+        let chain = build(&format!("[{steps}\"bytes\"]"), vec![1], DataType::Raw(1 << 28)).unwrap();
+        assert!(chain.arrays.iter().all(|(_, r)| std::sync::Arc::ptr_eq(&r.fill.0, &chain.viewed.fill.0)));
+    }
 }

@@ -151,7 +151,7 @@ mod tests {
             "640202",
             "640066006800",
         );
-        assert_eq!((e.data_type, e.fill.0), (DataType::INT8, vec![100]));
+        assert_eq!((e.data_type, &*e.fill.0), (DataType::INT8, &[100][..]));
         let e = check::v3(
             "numcodecs.delta",
             r#"{"dtype":"int16"}"#,

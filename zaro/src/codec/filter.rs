@@ -153,7 +153,7 @@ impl ArrayToArray for OnValues {
         }
         let data_type = self.0.encoded.data_type.clone();
         let data_type = if data_type == *own { decoded.data_type.clone() } else { data_type };
-        let fill = Fill(self.0.filter.fill(&decoded.fill.0)?);
+        let fill = Fill(self.0.filter.fill(&decoded.fill.0)?.into());
         Ok(Repr { shape: decoded.shape.clone(), data_type, fill })
     }
 
@@ -220,7 +220,7 @@ pub(super) mod check {
         let Codec::Array(c) = codec(name, config, data_type).unwrap() else { panic!("{name}") };
         let (raw, encoded, decoded) = (hex(raw), hex(encoded), hex(decoded));
         let count = u64::try_from(raw.len() / data_type.size()).unwrap();
-        let fill = Fill(raw[..data_type.size()].to_vec());
+        let fill = Fill(raw[..data_type.size()].into());
         let r = Repr { shape: vec![1, count], data_type: data_type.clone(), fill };
         let e = c.encoded(&r).unwrap();
         assert_eq!(c.encode(Buffer::fixed(raw), &r, &e).unwrap().bytes, encoded, "{name} {config} encodes");

@@ -160,7 +160,7 @@ mod tests {
             "f6fffcff",
             "555535c0555555bf",
         );
-        assert_eq!((e.data_type, e.fill.0), (DataType::Int(16), vec![0xf6, 0xff]));
+        assert_eq!((e.data_type, &*e.fill.0), (DataType::Int(16), &[0xf6, 0xff][..]));
     }
 
     #[test]

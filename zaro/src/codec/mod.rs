@@ -84,6 +84,7 @@ impl Repr {
     pub fn byte_size(&self) -> Result<usize> {
         self.count()?
             .checked_mul(self.data_type.size())
+            .filter(|n| isize::try_from(*n).is_ok())
             .ok_or_else(|| Error::invalid(format!("a chunk of shape {:?} is too large", self.shape)))
     }
 }

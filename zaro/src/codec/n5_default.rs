@@ -10,7 +10,7 @@ use super::bytes::{Bytes, Endian};
 use super::config::Config;
 use super::registry::{self, Request};
 use super::transpose::Transpose;
-use super::{ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size};
+use super::{ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size, output};
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
@@ -142,7 +142,11 @@ impl ArrayToBytes for N5Default {
             None => self.bytes.decode(data, &turned)?,
         };
         let values = self.transpose.decode(plain, &block, &turned)?;
-        if block.shape == decoded.shape { Ok(values) } else { fitted(&values.bytes, &block, decoded) }
+        if block.shape == decoded.shape {
+            Ok(values)
+        } else {
+            fitted(&values.bytes, &block, decoded, bytes.len())
+        }
     }
 
     fn encode(&self, chunk: &Buffer, decoded: &Repr) -> Result<Vec<u8>> {
@@ -168,9 +172,9 @@ impl ArrayToBytes for N5Default {
 }
 
 /// A block as a chunk: rows copied as far as both reach, the rest the fill value.
-fn fitted(values: &[u8], block: &Repr, decoded: &Repr) -> Result<Buffer> {
+fn fitted(values: &[u8], block: &Repr, decoded: &Repr, input: usize) -> Result<Buffer> {
     let size = decoded.data_type.size();
-    let mut out = decoded.fill.0.repeat(decoded.count()?);
+    let mut out = output::filled(&decoded.fill.0, decoded.count()?, input)?;
     let extents = |shape: &[u64]| shape.iter().map(|n| num::usize_of(*n)).collect::<Result<Vec<_>>>();
     let (from, to) = (extents(&block.shape)?, extents(&decoded.shape)?);
     let common: Vec<usize> = from.iter().zip(&to).map(|(a, b)| *a.min(b)).collect();
@@ -209,7 +213,7 @@ mod tests {
         {"name":"bytes","configuration":{"endian":"big"}}]}"#;
 
     fn repr(shape: &[u64]) -> Repr {
-        Repr { shape: shape.to_vec(), data_type: DataType::UInt(16), fill: Fill(vec![9, 0]) }
+        Repr { shape: shape.to_vec(), data_type: DataType::UInt(16), fill: Fill(vec![9, 0].into()) }
     }
 
     fn codec(config: &str) -> Result<Box<dyn ArrayToBytes>> {
@@ -238,6 +242,10 @@ mod tests {
         assert!(c.decode(&check::hex("00000002ffffffffffffffff"), &repr(&[2, 3])).is_err());
         assert!(c.decode(&check::hex("000100020000000200000003"), &repr(&[2, 3])).is_err());
         assert!(c.decode(&block, &repr(&[6])).is_err());
+        // A small block of an absurd chunk, and a block of nothing.
+        assert!(c.decode(&block, &repr(&[1 << 21, 1 << 21])).is_err());
+        let nothing = check::hex("0000000200000000ffffffff");
+        assert_eq!(values(&c.decode(&nothing, &repr(&[1, 2])).unwrap()), [9, 9]);
     }
 
     #[test]
@@ -253,7 +261,7 @@ mod tests {
         for bad in [CONFIG.replace("[1,0]", "[0,1]"), CONFIG.replace("big", "little")] {
             assert!(codec(&bad).unwrap().encoded_size(&repr(&[2, 3])).is_err(), "{bad}");
         }
-        let text = Repr { data_type: DataType::Bool, fill: Fill(vec![0]), ..repr(&[2, 3]) };
+        let text = Repr { data_type: DataType::Bool, fill: Fill(vec![0].into()), ..repr(&[2, 3]) };
         assert!(codec(CONFIG).unwrap().encoded_size(&text).is_err());
     }
 }

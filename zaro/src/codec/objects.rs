@@ -11,11 +11,13 @@
 //! numcodecs keeps the nesting of the array even if the array is in Fortran order, where the chain reads this codec's
 //! chunk with its dimensions reversed; a document whose shape is the reverse of the chunk's is turned around.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::config::Config;
-use super::{ArrayToBytes, Buffer, MAX_VARIABLE, Repr, Size};
+use super::{ArrayToBytes, Buffer, Repr, Size, output};
 use crate::error::{Error, Result};
 use crate::meta::dtype::{DataType, Endian};
 use crate::meta::float;
@@ -25,6 +27,9 @@ use crate::num;
 
 /// Nesting in MessagePack beyond this is refused; a level counts twice or thrice.
 const MAX_DEPTH: usize = 300;
+
+/// The longest document that is read. Parsed, one takes some thirty times its length.
+const MAX_DOCUMENT: usize = 1 << 26;
 
 /// The `json2` and `msgpack2` codecs, and their predecessors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,20 +41,98 @@ pub struct Objects {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
-    Json { latin1: bool },
+    Json(Text),
     MsgPack { single: bool, bin: bool },
+}
+
+/// How a JSON text is made of bytes; Python's names for encodings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Text {
+    Utf8,
+    Latin1,
+    /// Units of 2 or 4 bytes, with the order if the name gives one; else a byte-order mark does.
+    Wide(usize, Option<Endian>),
+}
+
+impl Text {
+    fn named(encoding: &str) -> Result<Self> {
+        Ok(match encoding.to_ascii_lowercase().replace('_', "-").as_str() {
+            "utf-8" | "utf8" | "ascii" | "us-ascii" => Self::Utf8,
+            "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" => Self::Latin1,
+            "utf-16" | "utf16" => Self::Wide(2, None),
+            "utf-16-le" => Self::Wide(2, Some(Endian::Little)),
+            "utf-16-be" => Self::Wide(2, Some(Endian::Big)),
+            "utf-32" | "utf32" => Self::Wide(4, None),
+            "utf-32-le" => Self::Wide(4, Some(Endian::Little)),
+            "utf-32-be" => Self::Wide(4, Some(Endian::Big)),
+            other => return Err(Error::unsupported(format!("JSON in the encoding {other:?}"))),
+        })
+    }
+
+    fn read(self, bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
+        let (width, order) = match self {
+            Self::Utf8 => return Ok(Cow::Borrowed(bytes)),
+            Self::Latin1 => {
+                let text: String = bytes.iter().map(|b| char::from(*b)).collect();
+                return Ok(Cow::Owned(text.into_bytes()));
+            }
+            Self::Wide(width, order) => (width, order),
+        };
+        let bad = || Error::invalid(format!("not text in UTF-{}", width * 8));
+        if !bytes.len().is_multiple_of(width) {
+            return Err(bad());
+        }
+        let number = |unit: &[u8], order: Endian| {
+            let push = |n: u32, b: &u8| (n << 8) | u32::from(*b);
+            match order {
+                Endian::Big => unit.iter().fold(0, push),
+                Endian::Little => unit.iter().rev().fold(0, push),
+            }
+        };
+        let mark = bytes.get(..width).map(|unit| number(unit, Endian::Big));
+        let swapped = if width == 2 { 0xfffe } else { 0xfffe_0000 };
+        let (skip, order) = match (order, mark) {
+            (Some(order), _) => (0, order),
+            (None, Some(0xfeff)) => (1, Endian::Big),
+            (None, Some(m)) if m == swapped => (1, Endian::Little),
+            (None, _) => (0, Endian::Little),
+        };
+        let units = bytes.chunks_exact(width).skip(skip).map(|unit| number(unit, order));
+        let text: Option<String> = if width == 2 {
+            let units = units.map(|n| u16::try_from(n).unwrap_or(u16::MAX));
+            char::decode_utf16(units).collect::<std::result::Result<_, _>>().ok()
+        } else {
+            units.map(char::from_u32).collect()
+        };
+        text.map(|t| Cow::Owned(t.into_bytes())).ok_or_else(bad)
+    }
+
+    fn write(self, text: String) -> Vec<u8> {
+        let Self::Wide(width, order) = self else { return text.into_bytes() };
+        let big = order == Some(Endian::Big);
+        let mut out = Vec::new();
+        let mut put = |n: u32| {
+            let bytes = if big { n.to_be_bytes() } else { n.to_le_bytes() };
+            let first = if big { 4 - width } else { 0 };
+            out.extend(bytes.iter().skip(first).take(width));
+        };
+        if order.is_none() {
+            put(0xfeff);
+        }
+        if width == 2 {
+            text.encode_utf16().for_each(|u| put(u32::from(u)));
+        } else {
+            text.chars().for_each(|c| put(u32::from(c)));
+        }
+        out
+    }
 }
 
 impl Objects {
     /// `json2` (`shaped`) or `json`.
     pub fn json(config: &Config<'_>, shaped: bool) -> Result<Self> {
-        let encoding = config.str("encoding")?.unwrap_or("utf-8").to_ascii_lowercase().replace('_', "-");
-        let latin1 = match encoding.as_str() {
-            "utf-8" | "utf8" | "ascii" | "us-ascii" => false,
-            "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" => true,
-            other => return Err(Error::unsupported(format!("JSON in the encoding {other:?}"))),
-        };
-        Ok(Self { format: Format::Json { latin1 }, shaped })
+        let text = Text::named(config.str("encoding")?.unwrap_or("utf-8"))?;
+        Ok(Self { format: Format::Json(text), shaped })
     }
 
     /// `msgpack2` (`shaped`) or `msgpack`.
@@ -62,11 +145,7 @@ impl Objects {
 
     fn document(&self, bytes: &[u8]) -> Result<Json> {
         match self.format {
-            Format::Json { latin1: false } => Ok(Json::parse(bytes)?.value),
-            Format::Json { latin1: true } => {
-                let text: String = bytes.iter().map(|b| char::from(*b)).collect();
-                Ok(Json::parse(text.as_bytes())?.value)
-            }
+            Format::Json(text) => Ok(Json::parse(&text.read(bytes)?)?.value),
             Format::MsgPack { .. } => {
                 let mut rest = bytes;
                 let value = rmpv::decode::read_value_with_max_depth(&mut rest, MAX_DEPTH)
@@ -83,8 +162,8 @@ impl Objects {
 impl ArrayToBytes for Objects {
     fn name(&self) -> &'static str {
         match (self.format, self.shaped) {
-            (Format::Json { .. }, true) => "json2",
-            (Format::Json { .. }, false) => "json",
+            (Format::Json(_), true) => "json2",
+            (Format::Json(_), false) => "json",
             (Format::MsgPack { .. }, true) => "msgpack2",
             (Format::MsgPack { .. }, false) => "msgpack",
         }
@@ -92,17 +171,22 @@ impl ArrayToBytes for Objects {
 
     fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
         if holds(&decoded.data_type) {
-            return Ok(Size::AtMost(MAX_VARIABLE));
+            return Ok(Size::AtMost(MAX_DOCUMENT));
         }
         Err(Error::unsupported(format!("{} elements", decoded.data_type)))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
+        output::justified(decoded.byte_size()?, bytes.len(), output::MAX_RATIO)?;
         let document = self.document(bytes)?;
         let (items, shape) = self.split(&document, decoded)?;
         let mut flat = Vec::new();
         match shape.as_slice() {
             [] => flat.push(items.first().ok_or_else(|| Error::invalid("the document has no item"))?),
+            // Some writers do not nest.
+            _ if items.len() == decoded.count()? && !items.iter().all(|i| i.items().is_some()) => {
+                flat.extend(items)
+            }
             shape => flatten(items, shape, &mut flat)?,
         }
         if flat.len() != decoded.count()? {
@@ -134,10 +218,10 @@ impl ArrayToBytes for Objects {
             document.push(Json::Array(decoded.shape.iter().map(Json::int).collect()));
         }
         match self.format {
-            Format::Json { latin1 } => {
+            Format::Json(encoding) => {
                 let mut text = String::new();
-                write_json(&Json::Array(document), latin1, &mut text);
-                Ok(text.into_bytes())
+                write_json(&Json::Array(document), encoding == Text::Latin1, &mut text);
+                Ok(encoding.write(text))
             }
             Format::MsgPack { single, bin } => {
                 let mut out = Vec::new();

@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 /// Exact sizes up to this are trusted without looking at the input: they come from the metadata, not from the data.
 const TRUSTED: usize = 64 << 20;
 
+/// The strongest expansion of any codec: zstd's and bzip2's, some tens of thousands to one for constant data.
+pub(crate) const MAX_RATIO: usize = 1 << 17;
+
 /// The first guess for an output whose size is unknown is not below this.
 const FIRST: usize = 4 << 10;
 
@@ -23,6 +26,19 @@ pub(crate) fn zeroed(len: usize) -> Result<Vec<u8>> {
     probe.try_reserve_exact(len).map_err(|e| no_memory(len).with_source(e))?;
     drop(probe);
     Ok(vec![0; len])
+}
+
+/// `count` copies of an element, decoded from `input` bytes.
+pub(crate) fn filled(element: &[u8], count: usize, input: usize) -> Result<Vec<u8>> {
+    let len = element.len().checked_mul(count).ok_or_else(|| no_memory(usize::MAX))?;
+    justified(len, input, MAX_RATIO)?;
+    if element.iter().all(|b| *b == 0) {
+        return zeroed(len);
+    }
+    let mut out = Vec::new();
+    out.try_reserve_exact(len).map_err(|e| no_memory(len).with_source(e))?;
+    out.extend(element.iter().cycle().take(len));
+    Ok(out)
 }
 
 /// Runs a decoder that needs room for all its output at once.
@@ -138,7 +154,7 @@ fn expect_end(limit: usize, step: &mut impl FnMut(&mut [u8]) -> Result<Step>) ->
 }
 
 /// An exact size that the input can reach at all.
-fn justified(n: usize, input: usize, ratio: usize) -> Result<usize> {
+pub(crate) fn justified(n: usize, input: usize, ratio: usize) -> Result<usize> {
     if n > TRUSTED && n > Size::Exact(n).reserve(input, ratio) {
         return Err(Error::invalid(format!("{input} bytes cannot decode to the {n} that were expected")));
     }
@@ -193,5 +209,14 @@ mod tests {
         assert!(stream_into(&mut [0; 90], ends_after(90)).is_ok());
         assert!(stream_into(&mut [0; 90], ends_after(91)).is_err());
         assert!(stream_into(&mut [0; 90], ends_after(89)).is_err());
+    }
+
+    #[test]
+    fn copies_of_an_element_must_be_within_reach() {
+        assert_eq!(filled(&[1, 2], 3, 0).unwrap(), [1, 2, 1, 2, 1, 2]);
+        assert_eq!(filled(&[0, 0], 3, 0).unwrap(), [0; 6]);
+        assert!(filled(&[1], 1 << 40, 1000).is_err());
+        assert!(filled(&[0], 1 << 40, 1000).is_err());
+        assert!(filled(&[0; 8], usize::MAX, usize::MAX).is_err());
     }
 }

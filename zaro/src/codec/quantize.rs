@@ -157,7 +157,7 @@ mod tests {
             "0000c03f",
             "000000000000f83f",
         );
-        assert_eq!((e.data_type, e.fill.0), (DataType::FLOAT32, vec![0, 0, 0xc0, 0x3f]));
+        assert_eq!((e.data_type, &*e.fill.0), (DataType::FLOAT32, &[0, 0, 0xc0, 0x3f][..]));
         for bad in [
             r#"{"encode_dtype":"<i4"}"#,
             r#"{"decode_dtype":"<i4"}"#,

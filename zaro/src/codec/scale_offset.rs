@@ -131,7 +131,7 @@ impl ArrayToArray for ScaleOffset {
             return Err(Error::invalid(format!("is for {}, not {}", self.data_type, decoded.data_type)));
         }
         let fill = self.apply(&decoded.fill.0, true).map_err(|e| e.within("the fill value"))?;
-        Ok(Repr { fill: Fill(fill), ..decoded.clone() })
+        Ok(Repr { fill: Fill(fill.into()), ..decoded.clone() })
     }
 
     fn decode(&self, chunk: Buffer, decoded: &Repr, _: &Repr) -> Result<Buffer> {
@@ -162,7 +162,7 @@ mod tests {
             "15aec7be9a9999bf",
             "cccc8c3f0000e0c0",
         );
-        assert_eq!(e.fill.0, check::hex("15aec7be"));
+        assert_eq!(*e.fill.0, check::hex("15aec7be"));
         check::v3("scale_offset", "{}", &DataType::FLOAT32, "cdcc8c3f", "cdcc8c3f", "cdcc8c3f");
         check::v3(
             "scale_offset",
@@ -196,7 +196,8 @@ mod tests {
             Codec::Array(c) => c,
             _ => panic!(),
         };
-        let r = |data_type: DataType, fill: u8| Repr { shape: vec![1], data_type, fill: Fill(vec![fill]) };
+        let r =
+            |data_type: DataType, fill: u8| Repr { shape: vec![1], data_type, fill: Fill(vec![fill].into()) };
         let c = make(r#"{"scale":2}"#, &DataType::INT8);
         let i8s = r(DataType::INT8, 0);
         assert!(c.decode(Buffer::fixed(vec![3]), &i8s, &i8s).is_err(), "a remainder");

@@ -10,7 +10,7 @@
 
 use super::chain::{Chain, Scratch};
 use super::config::Config;
-use super::{ArrayToBytes, Buffer, MAX_VARIABLE, Repr, Size};
+use super::{ArrayToBytes, Buffer, MAX_VARIABLE, Repr, Size, output};
 use crate::error::{Error, Result};
 use crate::meta::fill::Fill;
 use crate::meta::json::Json;
@@ -91,6 +91,9 @@ impl Shard {
         if total > MAX_INNER {
             return Err(Error::invalid(format!("a shard of {total} inner chunks makes no sense")));
         }
+        if strict && configuration.iter().any(|(n, v)| n == "index_location" && *v == Json::Null) {
+            return Err(Error::invalid("\"index_location\" must be \"start\" or \"end\", not null"));
+        }
         let at_end = match config.str("index_location")? {
             None | Some("end") => true,
             Some("start") => false,
@@ -105,7 +108,8 @@ impl Shard {
         let index_codecs = v3::codecs(config.need("index_codecs")?, "index_codecs")?;
         let mut index_shape = counts.clone();
         index_shape.push(2);
-        let index_repr = Repr { shape: index_shape, data_type: DataType::UINT64, fill: Fill(vec![255; 8]) };
+        let index_repr =
+            Repr { shape: index_shape, data_type: DataType::UINT64, fill: Fill(vec![255; 8].into()) };
         let index = Chain::build(&index_codecs, index_repr, strict).map_err(|e| e.within("index_codecs"))?;
         let Size::Exact(index_size) = index.encoded_size() else {
             return Err(Error::invalid("the index codecs must give a fixed size: no compressors"));
@@ -201,9 +205,9 @@ impl ArrayToBytes for Shard {
             out.heap.extend_from_slice(&decoded.fill.0);
             super::view(0, u32::try_from(decoded.fill.0.len()).unwrap_or(0), 0).to_vec()
         } else {
-            decoded.fill.0.clone()
+            decoded.fill.0.to_vec()
         };
-        out.bytes = fill.repeat(decoded.count()?);
+        out.bytes = output::filled(&fill, decoded.count()?, bytes.len())?;
         let inner_shape = &self.inner.decoded().shape;
         let mut at = vec![0u64; self.counts.len()];
         for i in 0..num::product_usize(&self.counts)? {
@@ -243,7 +247,7 @@ impl ArrayToBytes for Shard {
         let mut at = vec![0u64; self.counts.len()];
         for _ in 0..num::product_usize(&self.counts)? {
             let bytes = cut(&chunk.bytes, &decoded.shape, inner_shape, &at, size);
-            let absent = !variable && bytes.chunks(size.max(1)).all(|e| e == decoded.fill.0.as_slice());
+            let absent = !variable && bytes.chunks(size.max(1)).all(|e| *e == *decoded.fill.0);
             if absent {
                 entries.extend_from_slice(&[255; 16]);
             } else {
@@ -320,4 +324,19 @@ fn cut(whole: &[u8], whole_shape: &[u64], block_shape: &[u64], at: &[u64], size:
         out.extend_from_slice(whole.get(from..from + n).unwrap_or_default());
     });
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_shard_inside_other_codecs_claims_no_memory() {
+        let text = r#"{"chunk_shape":[1099511627776],"codecs":["bytes"],"index_codecs":[
+            {"name":"bytes","configuration":{"endian":"little"}}]}"#;
+        let config = Json::parse(text.as_bytes()).unwrap().value;
+        let repr = Repr { shape: vec![1 << 41], data_type: DataType::UINT8, fill: Fill(vec![1].into()) };
+        let shard = Shard::build(config.members().unwrap(), &repr, true).unwrap();
+        assert!(shard.decode(&[255; 32], &repr).is_err());
+    }
 }

@@ -112,6 +112,13 @@ pub(crate) fn inverse(bytes: &[u8], shape: &[u64], order: &[usize], size: usize)
 /// The elements of a C-ordered array of `shape`, with dimension `order[i]` as dimension `i`.
 pub(crate) fn permute(bytes: &[u8], shape: &[u64], order: &[usize], size: usize) -> Result<Vec<u8>> {
     let shape: Vec<usize> = shape.iter().map(|n| num::usize_of(*n)).collect::<Result<_>>()?;
+    let total = shape.iter().try_fold(size, |a, n| a.checked_mul(*n));
+    if total != Some(bytes.len()) {
+        return Err(Error::invalid("the chunk has the wrong size"));
+    }
+    if bytes.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut strides = vec![size; shape.len()];
     for i in (1..shape.len()).rev() {
         if let (Some(s), Some(n)) = (strides.get(i).copied(), shape.get(i))
@@ -120,9 +127,13 @@ pub(crate) fn permute(bytes: &[u8], shape: &[u64], order: &[usize], size: usize)
             *slot = s.saturating_mul(*n);
         }
     }
-    let dims: Vec<(usize, usize)> =
-        order.iter().filter_map(|d| Some((*shape.get(*d)?, *strides.get(*d)?))).collect();
+    let dims: Vec<(usize, usize)> = order
+        .iter()
+        .filter_map(|d| Some((*shape.get(*d)?, *strides.get(*d)?)))
+        .filter(|(n, _)| *n != 1)
+        .collect();
     let mut out = Vec::with_capacity(bytes.len());
+    // Dimensions of more than one position are at most 63, so this does not recurse deeply.
     walk(bytes, &dims, 0, size, &mut out);
     if out.len() == bytes.len() { Ok(out) } else { Err(Error::invalid("the chunk has the wrong size")) }
 }
@@ -135,5 +146,19 @@ fn walk(bytes: &[u8], dims: &[(usize, usize)], at: usize, size: usize, out: &mut
                 walk(bytes, rest, at + i * stride, size, out);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_shapes_end_quickly() {
+        assert!(permute(&[], &[1 << 40, 0, 1 << 40], &[0, 1, 2], 2).unwrap().is_empty());
+        let order: Vec<usize> = (0..100_000).rev().collect();
+        assert_eq!(permute(&[1, 2], &vec![1; 100_000], &order, 2).unwrap(), [1, 2]);
+        assert!(permute(&[1, 2], &[3], &[0], 1).is_err());
+        assert!(permute(&[1, 2], &[u64::MAX, 2], &[1, 0], 1).is_err());
     }
 }

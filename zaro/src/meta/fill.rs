@@ -4,6 +4,8 @@
 //! payload of a NaN, the sign of a zero and all 64 bits of an integer survive. A decimal is rounded once, to the type
 //! it is for.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 
 use super::dtype::{DataType, Float};
@@ -13,17 +15,19 @@ use super::json::Json;
 use crate::error::{Error, Result};
 
 /// A fill value: the bytes of one element (little-endian), or the content of one variable-length element.
+///
+/// Shared, not copied, when cloned: elements may have megabytes, and every step of a codec chain has a fill value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Fill(pub Vec<u8>);
+pub struct Fill(pub Arc<[u8]>);
 
 impl Fill {
     /// All bits zero; nothing, for variable-length types.
     #[must_use]
     pub fn zero(data_type: &DataType) -> Self {
         match data_type {
-            DataType::Json => Self(b"null".to_vec()),
+            DataType::Json => Self(b"null".to_vec().into()),
             t if t.is_variable() => Self::default(),
-            t => Self(vec![0; t.size()]),
+            t => Self(vec![0; t.size()].into()),
         }
     }
 
@@ -53,7 +57,7 @@ pub fn read(value: &Json, data_type: &DataType, dialect: Dialect, f: &mut Findin
     }
     let mut out = Vec::new();
     Reader { dialect, f }.element(value, data_type, &mut out)?;
-    Ok(Fill(out))
+    Ok(Fill(out.into()))
 }
 
 struct Reader<'a> {
@@ -186,10 +190,11 @@ impl Reader<'_> {
                         }
                     }
                     Some(_) => return self.bad(value, t),
+                    // One value for all; read once, so that what is odd about it is said once.
                     None => {
-                        for _ in 0..count {
-                            self.element(value, item, out)?;
-                        }
+                        let mut one = Vec::new();
+                        self.element(value, item, &mut one)?;
+                        out.extend_from_slice(&one.repeat(count));
                     }
                 }
             }
@@ -305,7 +310,7 @@ mod tests {
 
     fn fill(text: &str, t: &DataType, mode: Mode) -> Result<Vec<u8>> {
         let value = Json::parse(text.as_bytes()).unwrap().value;
-        read(&value, t, Dialect::V3, &mut Findings::new(mode, "/")).map(|f| f.0)
+        read(&value, t, Dialect::V3, &mut Findings::new(mode, "/")).map(|f| f.0.to_vec())
     }
 
     #[test]
@@ -344,5 +349,15 @@ mod tests {
         let s = DataType::structure([("a".to_owned(), DataType::INT8), ("b".to_owned(), DataType::Bool)]);
         assert_eq!(fill(r#"{"b": true, "a": -1}"#, &s, Mode::Strict).unwrap(), [255, 1]);
         assert!(fill(r#"{"a": -1}"#, &s, Mode::Strict).is_err());
+    }
+
+    #[test]
+    fn one_value_for_a_sub_array_is_judged_once() {
+        let t = DataType::SubArray(Arc::new(DataType::Int(16)), Arc::from([1000, 1000]));
+        let mut f = Findings::new(Mode::Tolerant, "/");
+        let value = Json::string(format!("{}7", "0".repeat(10_000)));
+        let fill = read(&value, &t, Dialect::V2, &mut f).unwrap();
+        assert_eq!((fill.0.len(), &fill.0[..4]), (2_000_000, &[7, 0, 7, 0][..]));
+        assert_eq!(f.list().len(), 1);
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::json::Json;
 use crate::error::{Error, Result};
-use crate::num;
 
 /// The chunk grid of an array: for each dimension, where its chunks begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +16,28 @@ pub struct Grid {
 pub enum Axis {
     /// Every chunk has this length; the last one may reach beyond the array.
     Regular(u64),
-    /// Chunks of these lengths: `(length, end of the chunk)` for each.
-    Varying(Arc<[(u64, u64)]>),
+    /// Chunks of different lengths, as runs of equal ones: never unrolled, since a few bytes can say `[1, 2^60]`.
+    Varying(Arc<[Run]>),
+}
+
+/// Neighbouring chunks of one length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The length of each.
+    pub length: u64,
+    /// How many there are.
+    pub count: u64,
+    /// The number of the first one.
+    pub first: u64,
+    /// The position it begins at.
+    pub start: u64,
+}
+
+impl Run {
+    /// The position after the last one. That it fits was checked when the run was made.
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.length.saturating_mul(self.count))
+    }
 }
 
 impl Axis {
@@ -30,10 +49,10 @@ impl Axis {
                 let number = at.checked_div(*n)?;
                 Some((number, number * n, *n))
             }
-            Self::Varying(chunks) => {
-                let number = chunks.partition_point(|(_, end)| *end <= at);
-                let (length, end) = chunks.get(number)?;
-                Some((num::u64_of(number), end - length, *length))
+            Self::Varying(runs) => {
+                let run = runs.get(runs.partition_point(|r| r.end() <= at))?;
+                let within = at.checked_sub(run.start)?.checked_div(run.length)?;
+                Some((run.first + within, run.start + within * run.length, run.length))
             }
         }
     }
@@ -43,7 +62,9 @@ impl Axis {
     pub fn length(&self, number: u64) -> Option<u64> {
         match self {
             Self::Regular(n) => Some(*n),
-            Self::Varying(chunks) => chunks.get(usize::try_from(number).ok()?).map(|(length, _)| *length),
+            Self::Varying(runs) => {
+                runs.get(runs.partition_point(|r| r.first + r.count <= number)).map(|r| r.length)
+            }
         }
     }
 
@@ -52,8 +73,12 @@ impl Axis {
     pub fn count(&self, extent: u64) -> u64 {
         match self {
             Self::Regular(n) => extent.div_ceil((*n).max(1)),
-            Self::Varying(chunks) => {
-                num::u64_of(chunks.partition_point(|(length, end)| end - length < extent))
+            Self::Varying(runs) => {
+                let reached = runs.partition_point(|r| r.start < extent);
+                reached
+                    .checked_sub(1)
+                    .and_then(|i| runs.get(i))
+                    .map_or(0, |r| r.first + (extent - r.start).div_ceil(r.length.max(1)).min(r.count))
             }
         }
     }
@@ -84,8 +109,7 @@ impl Grid {
                 shape.len()
             )));
         }
-        let mut room = MAX_CHUNKS;
-        let axes = shapes.iter().zip(shape).map(|(s, n)| varying(s, *n, &mut room)).collect::<Result<_>>()?;
+        let axes = shapes.iter().zip(shape).map(|(s, n)| varying(s, *n)).collect::<Result<_>>()?;
         Ok(Self { axes })
     }
 
@@ -114,7 +138,7 @@ impl Grid {
             .iter()
             .map(|a| match a {
                 Axis::Regular(n) => *n,
-                Axis::Varying(chunks) => chunks.iter().map(|(n, _)| *n).max().unwrap_or(1),
+                Axis::Varying(runs) => runs.iter().map(|r| r.length).max().unwrap_or(1),
             })
             .collect()
     }
@@ -126,41 +150,32 @@ impl Grid {
     }
 }
 
-/// More chunks than this along all axes of a rectilinear grid cannot be meant, and would only cost memory: a few bytes
-/// of metadata can ask for any number of them.
-const MAX_CHUNKS: u64 = 1 << 22;
-
 /// One axis of a rectilinear grid: a number, or a list of lengths and `[length, count]` runs.
-///
-/// `room` is how many more chunks there may be.
-fn varying(spec: &Json, extent: u64, room: &mut u64) -> Result<Axis> {
+fn varying(spec: &Json, extent: u64) -> Result<Axis> {
     let positive = |v: &Json| {
         v.as_u64()
             .filter(|n| *n > 0)
             .ok_or_else(|| Error::invalid(format!("a chunk length must be a positive integer, not {v}")))
     };
     let Some(items) = spec.items() else { return positive(spec).map(Axis::Regular) };
-    let mut chunks = Vec::new();
-    let mut end = 0u64;
+    let mut runs = Vec::with_capacity(items.len());
+    let (mut first, mut end) = (0u64, 0u64);
     for item in items {
         let (length, count) = match item.items() {
             Some([length, count]) => (positive(length)?, positive(count)?),
             Some(_) => return Err(Error::invalid(format!("a run must be [length, count], not {item}"))),
             None => (positive(item)?, 1),
         };
-        *room = room
-            .checked_sub(count)
-            .ok_or_else(|| Error::invalid("a grid of too many chunks of their own"))?;
-        for _ in 0..count {
-            end =
-                end.checked_add(length).ok_or_else(|| Error::invalid("chunk lengths add up beyond 2^64"))?;
-            chunks.push((length, end));
-        }
+        runs.push(Run { length, count, first, start: end });
+        let after = length.checked_mul(count).and_then(|n| end.checked_add(n));
+        end = after.ok_or_else(|| Error::invalid("chunk lengths add up beyond 2^64"))?;
+        // No more chunks than positions.
+        first += count;
     }
     if end < extent {
         return Err(Error::invalid(format!("the chunks cover {end} positions of a dimension of {extent}")));
     }
-    Ok(Axis::Varying(chunks.into()))
+    Ok(Axis::Varying(runs.into()))
 }
 
 #[cfg(test)]
@@ -176,5 +191,20 @@ mod tests {
         assert_eq!(grid.axes()[0].chunk_at(5), Some((2, 5, 3)));
         assert_eq!(grid.chunk_shape(&[1, 2]), Some(vec![3, 4]));
         assert!(Grid::rectilinear(&config, &[9, 9]).is_err());
+        let axis = &grid.axes()[0];
+        assert_eq!([0, 1, 2, 3, 5, 6, 8].map(|n| axis.count(n)), [0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!([0, 1, 2, 3].map(|n| axis.length(n)), [Some(2), Some(3), Some(3), None]);
+        assert_eq!([4, 7, 8].map(|at| axis.chunk_at(at)), [Some((1, 2, 3)), Some((2, 5, 3)), None]);
+    }
+
+    #[test]
+    fn absurd_runs_take_no_memory() {
+        let text = br#"{"kind":"inline","chunk_shapes":[[[1,9223372036854775807],[3,3074457345618258602]]]}"#;
+        let config = Json::parse(text).unwrap().value;
+        let grid = Grid::rectilinear(&config, &[u64::MAX - 9]).unwrap();
+        assert_eq!(grid.axes()[0].chunk_at(1 << 62), Some((1 << 62, 1 << 62, 1)));
+        assert_eq!(grid.axes()[0].chunk_at((1 << 63) + 2), Some((1 << 63, (1 << 63) + 2, 3)));
+        let text = br#"{"kind":"inline","chunk_shapes":[[[4294967296,4294967296]]]}"#;
+        assert!(Grid::rectilinear(&Json::parse(text).unwrap().value, &[7]).is_err());
     }
 }

@@ -91,6 +91,9 @@ pub struct ArrayMeta {
     pub document: Arc<Json>,
 }
 
+/// Documents of several nodes, by path.
+pub type Documents = Vec<(String, Arc<Json>)>;
+
 /// A group's metadata.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupMeta {
@@ -99,7 +102,7 @@ pub struct GroupMeta {
     /// The user's attributes, an object.
     pub attributes: Json,
     /// Documents of the nodes below, if the group carries them: `(path relative to the group, document)`.
-    pub consolidated: Option<Vec<(String, Arc<Json>)>>,
+    pub consolidated: Option<Documents>,
     /// The document it was read from, without those of the nodes below.
     pub document: Arc<Json>,
 }

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use super::dtype::{DataType, Endian};
+use super::dtype::{DataType, Endian, TimeUnit};
 use super::fill::{self, Dialect};
 use super::finding::Findings;
 use super::grid::Grid;
@@ -71,6 +71,11 @@ pub fn array(document: Arc<Json>, attributes: Option<Json>, f: &mut Findings) ->
     };
     let steps = steps(&document, f)?;
     let dtype = typestr::parse(need(&document, "dtype")?).map_err(|e| e.with_field("dtype"))?;
+    if let Some(DataType::DateTime(TimeUnit::Generic, _) | DataType::TimeDelta(TimeUnit::Generic, _)) =
+        dtype.data_type
+    {
+        f.deviation("v2/time-unit", "dtype", "a time needs a unit, such as [ns]")?;
+    }
     let (data_type, codecs) = lower(dtype, &steps, order, shape.len())?;
     let fill = match document.get("fill_value") {
         Some(v) => fill::read(v, &data_type, Dialect::V2, f)?,

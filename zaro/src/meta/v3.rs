@@ -8,8 +8,9 @@ use super::finding::Findings;
 use super::grid::Grid;
 use super::json::Json;
 use super::keys::ChunkKeys;
-use super::{ArrayMeta, CodecMeta, Format, GroupMeta, NodeMeta};
+use super::{ArrayMeta, CodecMeta, Documents, Format, GroupMeta, NodeMeta};
 use crate::error::{Error, Result};
+use crate::num;
 
 /// Reads a `zarr.json` document. The documents of other nodes in it are moved out, not copied.
 pub fn node(mut document: Json, f: &mut Findings) -> Result<NodeMeta> {
@@ -72,7 +73,7 @@ fn group(document: Arc<Json>) -> Result<GroupMeta> {
 }
 
 /// Takes the documents of other nodes out of a group's document.
-fn consolidated(document: &mut Json, f: &mut Findings) -> Result<Option<Vec<(String, Arc<Json>)>>> {
+fn consolidated(document: &mut Json, f: &mut Findings) -> Result<Option<Documents>> {
     let field = "consolidated_metadata";
     if document.get("node_type").and_then(Json::as_str) != Some("group") {
         return Ok(None);
@@ -353,7 +354,8 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
             .and_then(Json::as_u64)
             .ok_or_else(|| fault(format!("{} needs an integer \"length_bytes\"", e.name)))?;
         match usize::try_from(n / unit) {
-            Ok(len) if n % unit == 0 && usize::try_from(n).is_ok_and(|n| n <= MAX_ELEMENT) => Ok(len),
+            Ok(0) if n == 0 => Err(Error::unsupported("elements of no bytes").with_field(field)),
+            Ok(len) if n % unit == 0 && n <= num::u64_of(MAX_ELEMENT) => Ok(len),
             _ => Err(fault(format!("\"length_bytes\" cannot be {n} for {}", e.name))),
         }
     };
@@ -386,10 +388,9 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
         }
         "struct" | "structured" => return structure(&e, field, f).map(|t| (t, e.name == "structured")),
         name => match name.strip_prefix('r').and_then(|n| n.parse::<u64>().ok()) {
-            Some(bits) if bits > 0 && bits % 8 == 0 => match usize::try_from(bits / 8) {
-                Ok(n) if n <= MAX_ELEMENT => DataType::Raw(n),
-                _ => return Err(fault(format!("an element of {bits} bits makes no sense"))),
-            },
+            Some(bits) if bits > 0 && bits % 8 == 0 && bits < 1 << 31 => {
+                DataType::Raw(usize::try_from(bits / 8).unwrap_or(usize::MAX))
+            }
             Some(bits) => return Err(fault(format!("r{bits} is not a whole number of bytes"))),
             None => {
                 return Err(
@@ -468,4 +469,27 @@ fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<DataTyp
         return Err(fault("an element this large makes no sense".into()));
     }
     Ok(DataType::structure(fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_have_bytes_but_not_absurdly_many() {
+        for (name, n, good) in [
+            ("raw_bytes", 0, false),
+            ("null_terminated_bytes", 0, false),
+            ("fixed_length_utf32", 0, false),
+            ("fixed_length_utf32", 2, false),
+            ("raw_bytes", 1, true),
+            ("raw_bytes", (1 << 28) + 1, false),
+            ("raw_bytes", u64::MAX, false),
+        ] {
+            let text = format!(r#"{{"name":"{name}","configuration":{{"length_bytes":{n}}}}}"#);
+            let value = Json::parse(text.as_bytes()).unwrap().value;
+            let read = data_type(&value, "data_type", &mut Findings::default());
+            assert_eq!(read.is_ok(), good, "{text}");
+        }
+    }
 }

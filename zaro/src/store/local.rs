@@ -115,7 +115,10 @@ impl Store for LocalStore {
 
 impl Direct for LocalStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
-        Ok(self.file(key)?.map(|f| Box::new(f) as Box<dyn DirectObject>))
+        match self.file(key)? {
+            Some(file) => Ok(Some(Box::new(file))),
+            None => Ok(None),
+        }
     }
 }
 

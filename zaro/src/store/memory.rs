@@ -92,7 +92,10 @@ impl Store for MemoryStore {
 
 impl Direct for MemoryStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
-        Ok(self.bytes(key)?.map(|b| Box::new(Held(b)) as Box<dyn DirectObject>))
+        match self.bytes(key)? {
+            Some(bytes) => Ok(Some(Box::new(Held(bytes)))),
+            None => Ok(None),
+        }
     }
 }
 

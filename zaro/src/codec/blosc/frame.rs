@@ -62,8 +62,9 @@ impl<'a> Frame<'a> {
         let bytes = bytes
             .get(..total)
             .ok_or_else(|| damaged(format!("{} bytes are there of {total}", bytes.len())))?;
-        if version == 0 {
-            return Err(damaged("there is no format 0"));
+        // 3 to 5 are blosc 2's numbers, which it also gives to frames that blosc 1 would understand.
+        if !(1..=5).contains(&version) {
+            return Err(damaged(format!("there is no format {version}")));
         }
         let shuffle = match (flags & FLAG_SHUFFLE != 0, flags & FLAG_BIT_SHUFFLE != 0) {
             (true, _) if typesize > 1 => Shuffle::Bytes,

@@ -193,7 +193,8 @@ impl BytesToBytes for Blosc {
     fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
         let frame = Frame::parse(bytes)?;
         size.check(frame.length)?;
-        let mut out = output::zeroed(frame.length)?;
+        // Zstd's is the strongest expansion of the six.
+        let mut out = output::zeroed(output::justified(frame.length, bytes.len(), 1 << 15)?)?;
         frame.decode(0, &mut out)?;
         Ok(out)
     }

@@ -12,7 +12,7 @@ fn codec(config: &str, data_type: &DataType) -> Box<dyn ArrayToArray> {
 /// Encodes f64 values; `None` where that is an error.
 fn encode_f64(config: &str, values: &[f64]) -> Vec<Option<Vec<u8>>> {
     let c = codec(config, &DataType::FLOAT64);
-    let r = Repr { shape: vec![1], data_type: DataType::FLOAT64, fill: Fill(vec![0; 8]) };
+    let r = Repr { shape: vec![1], data_type: DataType::FLOAT64, fill: Fill(vec![0; 8].into()) };
     let e = c.encoded(&r).unwrap();
     values
         .iter()
@@ -98,12 +98,12 @@ fn floats_round_in_every_direction() {
 #[test]
 fn wide_integers_are_exact() {
     let c = codec(r#"{"data_type":"float32","rounding":"towards-zero"}"#, &DataType::UINT64);
-    let r = Repr { shape: vec![1], data_type: DataType::UINT64, fill: Fill(vec![0; 8]) };
+    let r = Repr { shape: vec![1], data_type: DataType::UINT64, fill: Fill(vec![0; 8].into()) };
     let e = c.encoded(&r).unwrap();
     let got = c.encode(Buffer::fixed(vec![255; 8]), &r, &e).unwrap();
     assert_eq!(got.bytes, (18446742974197923840f32).to_le_bytes());
     let c = codec(r#"{"data_type":"float64"}"#, &DataType::Int(64));
-    let r = Repr { shape: vec![1], data_type: DataType::Int(64), fill: Fill(vec![0; 8]) };
+    let r = Repr { shape: vec![1], data_type: DataType::Int(64), fill: Fill(vec![0; 8].into()) };
     let e = c.encoded(&r).unwrap();
     for n in [i64::MIN, -1, 0, 1 << 53, (1 << 53) + 3, i64::MAX - 1024] {
         let got = c.encode(Buffer::fixed(n.to_le_bytes().to_vec()), &r, &e).unwrap();
@@ -117,9 +117,9 @@ fn the_map_comes_first_and_the_fill_value_goes_along() {
     let config = r#"{"data_type":"uint8","scalar_map":{"encode":[["NaN",0],["NaN",1],["Infinity",255]],"decode":[[0,"NaN"],[255,"Infinity"]]}}"#;
     let c = codec(config, &DataType::FLOAT32);
     let nan = f32::from_bits(0xffc0_1234).to_le_bytes();
-    let r = Repr { shape: vec![3], data_type: DataType::FLOAT32, fill: Fill(nan.to_vec()) };
+    let r = Repr { shape: vec![3], data_type: DataType::FLOAT32, fill: Fill(nan.to_vec().into()) };
     let e = c.encoded(&r).unwrap();
-    assert_eq!((&e.data_type, &e.fill.0), (&DataType::UINT8, &vec![0]));
+    assert_eq!((&e.data_type, &*e.fill.0), (&DataType::UINT8, &[0][..]));
     let raw = [nan, f32::INFINITY.to_le_bytes(), 7f32.to_le_bytes()].concat();
     let got = c.encode(Buffer::fixed(raw), &r, &e).unwrap();
     assert_eq!(got.bytes, [0, 255, 7]);
@@ -134,8 +134,11 @@ fn the_map_comes_first_and_the_fill_value_goes_along() {
     // A fill value that does not survive.
     let c = codec(r#"{"data_type":"int8"}"#, &DataType::FLOAT32);
     for fill in [0.5f32, 1000.0, f32::NAN] {
-        let r =
-            Repr { shape: vec![3], data_type: DataType::FLOAT32, fill: Fill(fill.to_le_bytes().to_vec()) };
+        let r = Repr {
+            shape: vec![3],
+            data_type: DataType::FLOAT32,
+            fill: Fill(fill.to_le_bytes().to_vec().into()),
+        };
         assert!(c.encoded(&r).is_err(), "{fill}");
     }
 }

@@ -8,7 +8,7 @@ use crate::meta::fill::Fill;
 use crate::meta::json::Json;
 
 fn repr(shape: &[u64], data_type: DataType) -> Repr {
-    Repr { shape: shape.to_vec(), data_type, fill: Fill(vec![0; 8]) }
+    Repr { shape: shape.to_vec(), data_type, fill: Fill(vec![0; 8].into()) }
 }
 
 fn data_type(name: &str) -> DataType {
