@@ -200,7 +200,7 @@ fn make_cells(root: &Path) -> Result<()> {
     let document = parse(&document)?;
     write(&root.join(".zarray"), document.pretty().as_bytes())?;
     write(&root.join(".zattrs"), attributes.pretty().as_bytes())?;
-    let meta = v2::array(document.into(), Some(attributes), &mut Findings::new(Mode::Strict, "/"))?;
+    let meta = v2::array(document.into(), Some(attributes.into()), &mut Findings::new(Mode::Strict, "/"))?;
     write_chunks(root, &meta, &mut |at| {
         let corner: Vec<f64> = at.iter().map(|n| count(usize::try_from(*n).unwrap_or(0) * 128)).collect();
         let (y0, x0) = (corner.first().copied().unwrap_or(0.0), corner.get(1).copied().unwrap_or(0.0));

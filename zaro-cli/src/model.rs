@@ -13,7 +13,7 @@ use crate::value::{self, Style};
 pub(crate) fn node(node: &Node) -> Json {
     let mut out = head(node);
     match &node.meta {
-        NodeMeta::Group(g) => out.set("attributes", g.attributes.clone()),
+        NodeMeta::Group(g) => out.set("attributes", (*g.attributes).clone()),
         NodeMeta::Array(a) => {
             out.set("shape", numbers(&a.shape));
             let chunks = Chunks::of(a);
@@ -35,7 +35,7 @@ pub(crate) fn node(node: &Node) -> Json {
             out.set("codecs", Json::Array(a.codecs.iter().map(codec).collect()));
             out.set("dimension_names", dimension_names(a));
             out.set("chunk_key_encoding", keys(a));
-            out.set("attributes", a.attributes.clone());
+            out.set("attributes", (*a.attributes).clone());
         }
     }
     out

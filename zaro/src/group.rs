@@ -345,13 +345,13 @@ impl Zarr {
         let meta = match documents {
             Documents::V3(document) => v3::shared(document, &mut f),
             Documents::V2 { array: Some(a), attributes, .. } => {
-                v2::array(a, attributes.map(Arc::unwrap_or_clone), &mut f)
+                v2::array(a, attributes, &mut f)
                     .map(NodeMeta::Array)
                     .map_err(|e| e.with_key(join(path, ".zarray")))
             }
             Documents::V2 { group, attributes, .. } => v2::group(
                 group.unwrap_or_else(|| Arc::new(Json::object())),
-                attributes.map(Arc::unwrap_or_clone),
+                attributes,
                 &mut f,
             )
             .map(NodeMeta::Group)

@@ -86,7 +86,7 @@ pub struct ArrayMeta {
     /// Names of dimensions; from `_ARRAY_DIMENSIONS` in V2.
     pub dimension_names: Option<Vec<Option<String>>>,
     /// The user's attributes, an object.
-    pub attributes: Json,
+    pub attributes: Arc<Json>,
     /// The document it was read from (V2: `.zarray`), whole, so that it can be written back unharmed.
     pub document: Arc<Json>,
 }
@@ -100,7 +100,7 @@ pub struct GroupMeta {
     /// The version it was written in.
     pub format: Format,
     /// The user's attributes, an object.
-    pub attributes: Json,
+    pub attributes: Arc<Json>,
     /// Documents of the nodes below, if the group carries them: `(path relative to the group, document)`.
     pub consolidated: Option<Documents>,
     /// The document it was read from, without those of the nodes below.

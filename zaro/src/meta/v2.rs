@@ -38,14 +38,14 @@ const ARRAY_TO_BYTES: [&str; 10] = [
 ];
 
 /// Reads a group from `.zgroup` and `.zattrs`.
-pub fn group(document: Arc<Json>, attributes: Option<Json>, f: &mut Findings) -> Result<GroupMeta> {
+pub fn group(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Findings) -> Result<GroupMeta> {
     format(&document, f)?;
     let attributes = self::attributes(attributes, f)?;
     Ok(GroupMeta { format: Format::V2, attributes, consolidated: None, document })
 }
 
 /// Reads an array from `.zarray` and `.zattrs`.
-pub fn array(document: Arc<Json>, attributes: Option<Json>, f: &mut Findings) -> Result<ArrayMeta> {
+pub fn array(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Findings) -> Result<ArrayMeta> {
     format(&document, f)?;
     let shape = extents(&document, "shape")?;
     let chunks = extents(&document, "chunks")?;
@@ -122,13 +122,13 @@ fn extents(document: &Json, name: &str) -> Result<Vec<u64>> {
     })
 }
 
-fn attributes(value: Option<Json>, f: &mut Findings) -> Result<Json> {
+fn attributes(value: Option<Arc<Json>>, f: &mut Findings) -> Result<Arc<Json>> {
     match value {
-        None => Ok(Json::object()),
-        Some(a @ Json::Object(_)) => Ok(a),
+        None => Ok(Arc::new(Json::object())),
+        Some(a) if matches!(*a, Json::Object(_)) => Ok(a),
         Some(other) => {
             f.deviation("v2/attributes", ".zattrs", format!("must hold an object, not {}", other.kind()))?;
-            Ok(Json::object())
+            Ok(Arc::new(Json::object()))
         }
     }
 }

@@ -58,10 +58,10 @@ fn refuse_unknown(document: &Json, known: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn attributes(document: &Json) -> Result<Json> {
+fn attributes(document: &Json) -> Result<Arc<Json>> {
     match document.get("attributes") {
-        None => Ok(Json::object()),
-        Some(a @ Json::Object(_)) => Ok(a.clone()),
+        None => Ok(Arc::new(Json::object())),
+        Some(a @ Json::Object(_)) => Ok(Arc::new(a.clone())),
         Some(other) => Err(Error::invalid(format!("\"attributes\" must be an object, not {}", other.kind()))
             .with_field("attributes")),
     }
