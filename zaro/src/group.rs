@@ -344,18 +344,14 @@ impl Zarr {
         let mut f = Findings::new(self.options.mode, shown(path));
         let meta = match documents {
             Documents::V3(document) => v3::shared(document, &mut f),
-            Documents::V2 { array: Some(a), attributes, .. } => {
-                v2::array(a, attributes, &mut f)
-                    .map(NodeMeta::Array)
-                    .map_err(|e| e.with_key(join(path, ".zarray")))
+            Documents::V2 { array: Some(a), attributes, .. } => v2::array(a, attributes, &mut f)
+                .map(NodeMeta::Array)
+                .map_err(|e| e.with_key(join(path, ".zarray"))),
+            Documents::V2 { group, attributes, .. } => {
+                v2::group(group.unwrap_or_else(|| Arc::new(Json::object())), attributes, &mut f)
+                    .map(NodeMeta::Group)
+                    .map_err(|e| e.with_key(join(path, ".zgroup")))
             }
-            Documents::V2 { group, attributes, .. } => v2::group(
-                group.unwrap_or_else(|| Arc::new(Json::object())),
-                attributes,
-                &mut f,
-            )
-            .map(NodeMeta::Group)
-            .map_err(|e| e.with_key(join(path, ".zgroup"))),
         };
         let meta = meta.map_err(|e| self.placed(e, path))?;
         Ok(Node { path: path.to_owned(), meta, findings: f.into_list() })

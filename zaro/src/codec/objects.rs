@@ -183,8 +183,12 @@ impl ArrayToBytes for Objects {
         let mut flat = Vec::new();
         match shape.as_slice() {
             [] => flat.push(items.first().ok_or_else(|| Error::invalid("the document has no item"))?),
-            // Some writers do not nest.
-            _ if items.len() == decoded.count()? && !items.iter().all(|i| i.items().is_some()) => {
+            // Some writers do not nest; half a nesting is damage.
+            shape
+                if shape.len() > 1
+                    && num::product(shape).is_ok_and(|n| n == num::u64_of(items.len()))
+                    && !items.iter().any(|i| i.items().is_some()) =>
+            {
                 flat.extend(items)
             }
             shape => flatten(items, shape, &mut flat)?,
