@@ -84,7 +84,7 @@ impl<'a> Source<'a> {
         match self {
             Self::Bytes(b) => Ok(b),
             Self::Object { object, offset, length } => {
-                let buf = room(input, num::usize_of(*length)?);
+                let buf = room(input, num::usize_of(*length)?)?;
                 object.read_at(*offset, buf)?;
                 Ok(buf)
             }

@@ -180,8 +180,8 @@ impl Nest {
                 let d0 = i128::from(*dst).saturating_mul(stride);
                 widen(&mut self.src_range, s0, s0.saturating_add(by.saturating_mul(i128::from(last))));
                 widen(&mut self.dst_range, d0, d0.saturating_add(stride.saturating_mul(i128::from(last))));
-                self.src += fit(s0)?;
-                self.dst += fit(d0)?;
+                self.src = fit((self.src as i128).saturating_add(s0))?;
+                self.dst = fit((self.dst as i128).saturating_add(d0))?;
                 self.loops.push(Loop { count: num::usize_of(*count)?, src: fit(by)?, dst: fit(stride)? });
             }
             Sel::Listed(pairs) => {

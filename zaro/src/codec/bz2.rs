@@ -63,6 +63,10 @@ impl BytesToBytes for Bz2 {
         "bz2"
     }
 
+    fn expansion(&self) -> usize {
+        RATIO
+    }
+
     fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
         output::stream(size, bytes.len(), RATIO, steps(bytes))
     }

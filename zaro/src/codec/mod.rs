@@ -84,7 +84,6 @@ impl Repr {
     pub fn byte_size(&self) -> Result<usize> {
         self.count()?
             .checked_mul(self.data_type.size())
-            .filter(|n| isize::try_from(*n).is_ok())
             .ok_or_else(|| Error::invalid(format!("a chunk of shape {:?} is too large", self.shape)))
     }
 }
@@ -266,6 +265,12 @@ pub trait BytesToBytes: Debug + Send + Sync {
     /// The encoded size of something that has `decoded` bytes. The default is that of a compressor.
     fn encoded_size(&self, decoded: Size) -> Result<Size> {
         Ok(decoded.compressed())
+    }
+
+    /// How many bytes one byte can decode to at most, for constant data; more memory than that is not set aside on
+    /// the word of the metadata. The default is generous for all formats but the few that say otherwise.
+    fn expansion(&self) -> usize {
+        output::MAX_RATIO
     }
 
     /// Decodes `bytes` to as many bytes as `size` says.

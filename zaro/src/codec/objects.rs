@@ -183,11 +183,10 @@ impl ArrayToBytes for Objects {
         let mut flat = Vec::new();
         match shape.as_slice() {
             [] => flat.push(items.first().ok_or_else(|| Error::invalid("the document has no item"))?),
-            // Some writers do not nest; half a nesting is damage.
+            // Some writers do not nest.
             shape
-                if shape.len() > 1
-                    && num::product(shape).is_ok_and(|n| n == num::u64_of(items.len()))
-                    && !items.iter().any(|i| i.items().is_some()) =>
+                if num::product_usize(shape).ok() == Some(items.len())
+                    && !items.iter().all(|i| i.items().is_some()) =>
             {
                 flat.extend(items)
             }

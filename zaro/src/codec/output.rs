@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 /// Exact sizes up to this are trusted without looking at the input: they come from the metadata, not from the data.
 const TRUSTED: usize = 64 << 20;
 
-/// The strongest expansion of any codec: zstd's and bzip2's, some tens of thousands to one for constant data.
+/// More than the expansion of any codec that does not say otherwise. Zstd's is the strongest of these, some tens of
+/// thousands to one for constant data.
 pub(crate) const MAX_RATIO: usize = 1 << 17;
 
 /// The first guess for an output whose size is unknown is not below this.

@@ -170,6 +170,11 @@ impl BytesToBytes for Pcodec {
         "pcodec"
     }
 
+    fn expansion(&self) -> usize {
+        // 2^24 equal numbers of 8 bytes take some thirty bytes.
+        1 << 22
+    }
+
     fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
         decompress_any(bytes, size, &stored_type(bytes)?.unwrap_or_else(|| self.data_type.clone()))
     }

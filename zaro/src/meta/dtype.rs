@@ -19,10 +19,6 @@ pub enum Endian {
     Big,
 }
 
-/// More bytes than this in one element cannot be meant. It keeps the sizes of chunks, and what a fill value takes, in
-/// range.
-pub const MAX_ELEMENT: usize = 1 << 28;
-
 /// The floating-point formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -105,7 +105,9 @@ fn unescape(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         out.push_str(before);
-        let entity = after.split_once(';').filter(|(name, _)| name.len() <= 8);
+        // Entities are short; a page of lone ampersands is not searched to its end for each of them.
+        let end = after.bytes().take(9).position(|b| b == b';');
+        let entity = end.and_then(|at| Some((after.get(..at)?, after.get(at + 1..)?)));
         let known = entity.and_then(|(name, tail)| {
             let c = match name {
                 "amp" => '&',
@@ -283,5 +285,15 @@ mod tests {
         let traps = "<title>Index of</title><a href=\"..%2fetc\">x</a><a href=\"%2e%2e/\">x</a><a href=\"%ff\">x</a>\
             <a href=\"a/b\">x</a><a href";
         assert_eq!(names(traps), Some((vec![], vec![])));
+    }
+
+    #[test]
+    fn entities_and_lone_ampersands() {
+        assert_eq!(
+            unescape("a&amp;b&#x41;&#66;&lt;&nope;&é;&toolongname;&"),
+            "a&bAB<&nope;&é;&toolongname;&"
+        );
+        let many = "&".repeat(1 << 20);
+        assert_eq!(unescape(&many), many);
     }
 }

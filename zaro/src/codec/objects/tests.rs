@@ -161,7 +161,7 @@ fn damaged_documents_are_refused() {
         r#"["a","b","|O",2]"#,
         r#"["a","b",3,[2]]"#,
         r#"["a","b","|O",[18446744073709551615,18446744073709551615]]"#,
-        r#"[["a"],"b","|O",[2,1]]"#,
+        r#"[["a"],["b","c"],"|O",[2,1]]"#,
     ] {
         assert!(json2().decode(bad.as_bytes(), &repr(DataType::Json, &[2])).is_err(), "{bad}");
     }
