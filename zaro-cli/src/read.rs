@@ -254,6 +254,16 @@ impl Job<'_> {
         })
     }
 
+    /// Says that chunks were found elsewhere than the metadata have them.
+    fn warn_of_separator(&self) {
+        if self.array.separator_differs() {
+            self.common.warn(&format!(
+                "{}: the chunks are stored with another separator than \"dimension_separator\" says [v2/separator]",
+                shown(self.array.path())
+            ));
+        }
+    }
+
     fn watch(&self, passes: u64) -> Result<Watch> {
         let bytes = self.view.count()?.saturating_mul(num::u64_of(self.array.meta().data_type.size()));
         Ok(Watch::new(bytes.saturating_mul(passes), self.common.progress))
@@ -294,6 +304,7 @@ impl Job<'_> {
         }
         sink.end(&mut out)?;
         watch.finish();
+        self.warn_of_separator();
         out.finish()
     }
 
@@ -312,6 +323,7 @@ impl Job<'_> {
         let watch = self.watch(1)?;
         let block = self.read(&view, &watch).await?;
         watch.finish();
+        self.warn_of_separator();
         let mut out = Output::open(path)?;
         if path.is_none() && std::io::stdout().is_terminal() {
             let names = self.view.names(self.array.meta());

@@ -159,7 +159,9 @@ impl Error {
     /// Names the metadata field (a path such as `codecs[0].configuration.level`), unless one is named already.
     #[must_use]
     pub fn with_field(mut self, field: impl fmt::Display) -> Self {
-        self.0.field.get_or_insert_with(|| field.to_string());
+        if self.0.field.is_none() {
+            self.0.field = Some(field.to_string()).filter(|f| !f.is_empty());
+        }
         self
     }
 

@@ -193,6 +193,13 @@ impl Reader {
             Some(buffer) => Output::over(buffer),
             None => Output::zeroed(bytes)?,
         };
+        for (wanted, axis) in wanted.dims.iter().zip(meta.grid.axes()) {
+            if touched(wanted, axis) > MOST_PARTS {
+                return Err(Error::usage(
+                    "the selection touches too many chunks for one read; read a part of it",
+                ));
+            }
+        }
         let parts = if bytes == 0 && size > 0 {
             Vec::new()
         } else {
@@ -262,12 +269,27 @@ impl Reader {
         job
     }
 
+    /// Whether all of a chunk is wanted that lies inside the array. `sels` are in the array's order.
+    pub(super) fn wants_whole(&self, job: &Job<'_>, shape: &[u64]) -> bool {
+        let extents = &self.array.meta.shape;
+        job.sels.iter().zip(&job.index).zip(shape.iter().zip(extents)).all(|((sel, i), (n, extent))| {
+            // For a rectilinear grid this may say no where yes were right, which costs a request.
+            let inside = (*n).min(extent.saturating_sub(i.saturating_mul(*n)));
+            sel.is_all(*n) || (inside > 0 && sel.is_all(inside))
+        })
+    }
+
     /// Fails if the caller wants to stop.
     pub(super) fn check_cancel(&self) -> Result<()> {
         match &self.options.cancel {
             Some(c) if c.load(Ordering::Relaxed) => Err(Error::cancelled()),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the caller may want to stop.
+    pub(super) fn can_cancel(&self) -> bool {
+        self.options.cancel.is_some()
     }
 
     /// Notes that the elements of `sels` are in place.
@@ -517,6 +539,19 @@ impl Reader {
         }
         self.placed(sels);
         Ok(())
+    }
+}
+
+/// The most chunks along one dimension that one read plans for; the plan takes some fifty bytes for each.
+const MOST_PARTS: u64 = 1 << 22;
+
+/// At most how many chunks of `axis` a selection touches.
+fn touched(sel: &Sel, axis: &Axis) -> u64 {
+    match (sel, axis) {
+        (Sel::Range { step, count, .. }, Axis::Regular(n)) => {
+            count.min(&(count.saturating_mul(step.unsigned_abs()) / (*n).max(1)).saturating_add(2)).to_owned()
+        }
+        (sel, _) => sel.count(),
     }
 }
 

@@ -54,11 +54,27 @@ impl Budget {
 /// Fetches and places all chunks of `reader`.
 pub(super) async fn read(reader: &Arc<Reader>) -> Result<()> {
     let budget = Budget::new(reader.array.memory / 4);
-    stream::iter(0..reader.jobs())
+    let all = stream::iter(0..reader.jobs())
         .map(|i| chunk(reader, i, &budget))
         .buffer_unordered(IN_FLIGHT)
-        .try_for_each(|()| async { Ok(()) })
-        .await
+        .try_for_each(|()| async { Ok(()) });
+    // A request may hang for as long as its time-out; the caller who wants to stop does not wait for it.
+    let stopped = async {
+        loop {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            if let Err(e) = reader.check_cancel() {
+                return Err(e);
+            }
+        }
+    };
+    if reader.can_cancel() && tokio::runtime::Handle::try_current().is_ok() {
+        futures::pin_mut!(all, stopped);
+        match futures::future::select(all, stopped).await {
+            futures::future::Either::Left((done, _)) | futures::future::Either::Right((done, _)) => done,
+        }
+    } else {
+        all.await
+    }
 }
 
 /// Runs `f` on the thread pool and waits for it. The job's share of the reader is gone before the answer comes.
@@ -106,7 +122,7 @@ async fn fetch(reader: &Arc<Reader>, i: usize, key: &str, budget: &Budget) -> Re
     let number = job.number;
     if let Some(shard) = chain.shard() {
         let size = chain.decoded().byte_size()?;
-        let whole = chain.viewed().shape.iter().zip(&sels).all(|(n, s)| s.is_all(*n));
+        let whole = reader.wants_whole(&job, &chain.decoded().shape);
         let known = number.and_then(|n| array.indexes.get(&n)).is_some_and(|c| c.initialized());
         if !(whole && size <= WHOLE_SHARD.min(budget.bytes) && !known) {
             let Some(index) = index(reader, shard, key, number).await? else { return Ok(false) };
