@@ -21,7 +21,7 @@ pub enum Endian {
 
 /// More bytes than this in one element cannot be meant. It keeps the sizes of chunks, and what a fill value takes, in
 /// range.
-pub const MAX_ELEMENT: usize = 1 << 28;
+pub const MAX_ELEMENT: usize = 1 << 26;
 
 /// The floating-point formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
