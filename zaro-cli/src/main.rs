@@ -1,7 +1,12 @@
 //! The `zaro` command: open any Zarr, wherever it lives; look at it, read it, check it.
 //!
+//! One file a command (`info`, `list`, `meta`, `read`, `validate`, `demo`, `completions`, `man`), each with its options, its
+//! help and its examples; `args` has the options that all of them share. What a command does with Zarrs is the business of
+//! the library, [`zaro`]. Here is only what a terminal needs: text, pictures, the CF conventions (`cf`, `calendar`),
+//! windows that keep a large answer out of memory (`view`), output formats (`format`), colours and progress.
+//!
 //! Data go to standard output, everything else to standard error. Exit codes are those of
-//! [`zaro::ErrorKind::exit_code`], and 1 for findings of `zaro validate`.
+//! [`zaro::ErrorKind::exit_code`], and 1 for findings of `zaro validate`. `docs/book/reading.md` is the guide.
 
 mod args;
 mod block;

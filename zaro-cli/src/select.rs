@@ -17,6 +17,7 @@ pub(crate) struct Part {
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "Selection")]
     count: Option<Vec<u64>>,
     /// Python-like indexes: '0:10:2,:,5' or '[1,4,2],::-1'; a single number drops the dimension
+    #[allow(rustdoc::broken_intra_doc_links, reason = "a help text with brackets")]
     #[arg(long, value_name = "INDEXES", allow_hyphen_values = true, conflicts_with_all = ["start", "count", "sel"], help_heading = "Selection")]
     select: Option<String>,
     /// Indexes by dimension name: time=3:9 or 'time=0,lat=10:20'; may be repeated

@@ -192,6 +192,7 @@ impl Zarr {
             for (p, d) in below {
                 nodes.push(self.interpret(p, d.clone())?);
             }
+            sort(&mut nodes);
             return Ok(nodes);
         }
         let mut nodes = vec![top];
@@ -206,7 +207,7 @@ impl Zarr {
             open = groups(&found);
             nodes.extend(found);
         }
-        nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
+        sort(&mut nodes);
         Ok(nodes)
     }
 
@@ -367,6 +368,11 @@ fn flatten(documents: Vec<(String, Arc<Json>)>) -> BTreeMap<String, Documents> {
         .into_iter()
         .filter_map(|(path, document)| Some((normal(&path).ok()?, Documents::V3(document))))
         .collect()
+}
+
+/// By name at each level: `a/x` comes before `a-b`, which as text it does not.
+fn sort(nodes: &mut [Node]) {
+    nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
 }
 
 fn parent(path: &str) -> &str {

@@ -1,4 +1,77 @@
-//! zaro: open any Zarr, wherever it lives, and read it.
+//! Open any Zarr, version 2 or 3, wherever it lives, and read it.
+//!
+//! zaro reads the groups and arrays of a [Zarr](https://zarr.dev) hierarchy from a folder, memory, a ZIP archive, S3,
+//! GCS, Azure or any web server, and gives back plain bytes in the order asked for. It reads only; writing is to come.
+//!
+//! # From an address to numbers
+//!
+//! Here with a store in memory, so that the example runs anywhere. With files and buckets, [`open()`] takes the place of
+//! the first half: `zaro::open("s3://bucket/data.zarr", &options).await?`.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use zaro::store::memory::MemoryStore;
+//! use zaro::{OpenOptions, ReadOptions, Selection, Zarr, blocking};
+//!
+//! # fn main() -> zaro::Result<()> {
+//! let store = MemoryStore::new();
+//! store.put(
+//!     "zarr.json",
+//!     r#"{"zarr_format": 3, "node_type": "array", "shape": [2, 3], "data_type": "uint16",
+//!         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
+//!         "chunk_key_encoding": {"name": "default"}, "fill_value": 7,
+//!         "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}"#,
+//! )?;
+//! store.put("c/0/0", vec![1, 0, 2, 0, 3, 0, 4, 0])?; // rows 1 2 and 3 4; the chunk c/0/1 is missing
+//!
+//! let zarr = blocking::wait(Zarr::from_store(Arc::new(store), OpenOptions::default()))?;
+//! let array = blocking::wait(zarr.array(""))?;
+//! assert_eq!(array.shape(), [2, 3]);
+//!
+//! let slab = array.read_blocking(&Selection::parse("::-1, :")?, &ReadOptions::default())?;
+//! assert_eq!(slab.shape, [2, 3]);
+//! assert_eq!(slab.to_vec::<u16>()?, [3, 4, 7, 1, 2, 7]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Layers
+//!
+//! ```text
+//!   open     an address -> a store; the one place that knows every kind of store
+//!   group    a store -> nodes: groups and arrays by their path
+//!   array    a selection -> chunks -> the answer
+//!   store    keys -> bytes        meta    JSON -> one model        codec    bytes -> values
+//! ```
+//!
+//! Layers look down only, and a test holds them to it: [`store`] and [`meta`] know nothing of each other, [`codec`]
+//! knows [`meta`], [`array`](mod@array) uses all three, [`group`] uses that, and [`open`](mod@open) is on top.
+//! V2 is turned into the terms of V3 when its metadata are parsed; from there on nothing asks for the version.
+//! `docs/architecture.md` follows one read through all of them.
+//!
+//! # Key types
+//!
+//! * [`open()`] takes a path or URI and [`OpenOptions`], and gives a [`Zarr`].
+//! * [`Zarr`] is a hierarchy: [`Zarr::array`], [`Zarr::node`], [`Zarr::children`], [`Zarr::walk`].
+//! * [`Array`] is one array, cheap to clone, with caches that its clones share. [`Array::read`] is async,
+//!   [`Array::read_blocking`] needs no runtime, [`Array::read_into`] fills a buffer of the caller's.
+//! * [`Selection`] says which elements; [`ReadOptions`] in which [`Order`], and what a missing chunk means.
+//! * [`Slab`] is the answer: little-endian bytes, a shape and a type. [`Slab::to_vec`] makes Rust numbers of it,
+//!   [`Slab::item`] gives strings and other elements without a fixed size.
+//! * [`Error`] has an [`ErrorKind`], which is also an exit code of the `zaro` command, and says which store, node, key
+//!   and metadata field it is about. A missing chunk is not an error; a failed request is never a missing chunk.
+//! * [`store::Store`] is the trait to implement for another kind of store.
+//!
+//! # Features
+//!
+//! * `cloud` (on by default): S3, GCS, Azure and HTTP(S) stores. Without it, no HTTP client is compiled.
+//! * `testing`: the module `testing`, with a suite for implementations of [`store::Store`], a store that injects
+//!   faults, and a small HTTP server for tests.
+
+/// The Rust of the read-me, compiled so that it stays true.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}
 
 pub mod array;
 pub mod blocking;

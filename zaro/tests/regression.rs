@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::probe::Probe;
-use common::{GZIP, LITTLE, Model, V2, V3, sharding};
+use common::{BIG, GZIP, LITTLE, Model, V2, V3, sharding};
 use zaro::store::SharedStore;
 use zaro::store::memory::MemoryStore;
 use zaro::{ReadOptions, Selection};
@@ -63,11 +63,58 @@ fn chunks_of_an_array_of_more_than_2_to_the_64_chunks_are_told_apart() {
 /// The end of a chunk beyond 2^64 was computed without a check.
 #[test]
 fn a_chunk_may_reach_beyond_2_to_the_64() {
-    let half = (1u64 << 63) + 1;
-    let document = V3::new(&[u64::MAX], &[half], "uint8").fill("9").document();
+    let quarter = 1u64 << 62;
+    let document = V3::new(&[u64::MAX], &[quarter], "uint8").fill("9").document();
     let store = Arc::new(MemoryStore::new());
     store.put("zarr.json", document).unwrap();
     let array = common::open_array(store).unwrap();
-    let window = Selection::start_count(&[half], &[3]);
+    let window = Selection::start_count(&[3 * quarter], &[3]);
     assert_eq!(array.read_blocking(&window, &ReadOptions::default()).unwrap().bytes, [9, 9, 9]);
+}
+
+/// A rectilinear grid was spelt out in memory: a run of `[1, 67108864]` in each dimension took 2 GiB for each. Now a run
+/// takes as much as a chunk, however long it is.
+#[test]
+fn a_rectilinear_grid_of_absurdly_many_chunks_costs_nothing() {
+    let mut spec = V3::new(&[8], &[8], "uint8");
+    spec.grid =
+        r#"{"name":"rectilinear","configuration":{"kind":"inline","chunk_shapes":[[[1,67108864]]]}}"#.into();
+    spec.grid = spec.grid.replace("67108864", "9007199254740992");
+    assert_eq!(common::model(&spec.document()).unwrap().grid.counts(&[8]), [8]);
+}
+
+/// A fill value was made for elements of any size that numpy allows, and copied several times: gigabytes for
+/// `"|V500000000"`.
+#[test]
+fn elements_of_absurd_size_are_refused() {
+    assert!(common::model(&V2::new(&[8], &[8], "|V500000000").document()).is_err());
+    assert!(common::model(&V2::new(&[8], &[8], "<U100000000").document()).is_err());
+    assert!(common::model(&V3::new(&[8], &[8], "r2147483640").fill("[]").document()).is_err());
+    common::model(&V2::new(&[8], &[8], "<U10000000").document()).unwrap();
+}
+
+/// A block of N5 that is smaller than its chunk was filled up to a chunk of any size: an abort for want of memory.
+#[test]
+fn a_small_n5_block_in_an_absurd_chunk_is_an_error() {
+    let codecs = format!(
+        r#"{{"name":"n5_default","configuration":{{"codecs":[{},{BIG}]}}}}"#,
+        common::transpose(&[0])
+    );
+    let small = V3::new(&[4], &[4], "uint16").codecs(codecs);
+    let huge = V3 { grid: common::regular(&[1 << 36]), ..small.clone() };
+    let store = Arc::new(MemoryStore::new());
+    common::put_array(&store, "", &small.document(), &Model::counting(&[4], 2));
+    store.put("zarr.json", huge.document()).unwrap();
+    assert!(common::read(&common::open_array(store).unwrap(), ":").is_err());
+}
+
+/// The same for a shard with a codec after it whose inner chunks are missing.
+#[test]
+fn a_shard_of_nothing_in_an_absurd_chunk_is_an_error() {
+    let codecs = format!(r#"{},{{"name":"crc32c"}}"#, sharding(&[1 << 36], LITTLE, LITTLE, "end"));
+    let store = Arc::new(MemoryStore::new());
+    store.put("zarr.json", V3::new(&[4], &[1 << 36], "uint16").fill("1").codecs(codecs).document()).unwrap();
+    let index = [0xff; 16];
+    store.put("c/0", [&index[..], &crc32c::crc32c(&index).to_le_bytes()].concat()).unwrap();
+    assert!(common::read(&common::open_array(store).unwrap(), ":").is_err());
 }

@@ -10,6 +10,11 @@ use std::sync::Arc;
 /// The size in memory of one element of a variable-length type: a view into the heap.
 pub const VIEW_SIZE: usize = 16;
 
+/// The most bytes one element of a fixed-size type may have.
+///
+/// numpy allows 2 GiB, but a fill value of that size in a hundred bytes of metadata is an attack, not an array.
+pub const MAX_ELEMENT: usize = 1 << 26;
+
 /// The order of the bytes of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endian {
@@ -18,10 +23,6 @@ pub enum Endian {
     /// Most significant first.
     Big,
 }
-
-/// More bytes than this in one element cannot be meant. It keeps the sizes of chunks, and what a fill value takes, in
-/// range.
-pub const MAX_ELEMENT: usize = 1 << 26;
 
 /// The floating-point formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

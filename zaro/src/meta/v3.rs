@@ -388,7 +388,7 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
         }
         "struct" | "structured" => return structure(&e, field, f).map(|t| (t, e.name == "structured")),
         name => match name.strip_prefix('r').and_then(|n| n.parse::<u64>().ok()) {
-            Some(bits) if bits > 0 && bits % 8 == 0 && bits < 1 << 31 => {
+            Some(bits) if bits > 0 && bits % 8 == 0 && bits / 8 <= num::u64_of(MAX_ELEMENT) => {
                 DataType::Raw(usize::try_from(bits / 8).unwrap_or(usize::MAX))
             }
             Some(bits) => return Err(fault(format!("r{bits} is not a whole number of bytes"))),

@@ -1,0 +1,49 @@
+//! Watch a read, and stop it.
+//!
+//! `cargo run --example progress_and_cancel`
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use zaro::store::memory::MemoryStore;
+use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
+
+pub(crate) fn main() -> Result<()> {
+    let zarr = zaro::blocking::wait(Zarr::from_store(sample()?, OpenOptions::default()))?;
+    let array = zaro::blocking::wait(zarr.array(""))?;
+
+    // Called after every chunk, by whichever thread placed it.
+    let options = ReadOptions {
+        progress: Some(Arc::new(|p| println!("{:3} %", p.done * 100 / p.total))),
+        ..ReadOptions::default()
+    };
+    array.read_blocking(&Selection::all(), &options)?;
+
+    // Any thread may set the flag; here the progress does, after a half.
+    let cancel = Arc::new(AtomicBool::new(false));
+    let flag = cancel.clone();
+    let options = ReadOptions {
+        progress: Some(Arc::new(move |p| flag.store(p.done * 2 >= p.total, Ordering::Relaxed))),
+        cancel: Some(cancel),
+        ..ReadOptions::default()
+    };
+    match array.read_blocking(&Selection::all(), &options) {
+        Err(e) if e.kind() == ErrorKind::Cancelled => println!("stopped: {e}"),
+        // The last chunks may already have been under way.
+        Ok(_) => println!("too late to stop"),
+        Err(e) => return Err(e),
+    }
+    Ok(())
+}
+
+/// A thousand numbers in ten chunks, none of them written: all read as 7.
+fn sample() -> Result<Arc<MemoryStore>> {
+    let store = MemoryStore::new();
+    store.put(
+        "zarr.json",
+        r#"{"zarr_format": 3, "node_type": "array", "shape": [1000], "data_type": "uint8", "fill_value": 7,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [100]}},
+            "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes"}]}"#,
+    )?;
+    Ok(Arc::new(store))
+}

@@ -1,0 +1,83 @@
+//! A store of your own: three functions, and everything reads from it.
+//!
+//! This one stands for a server far away: it takes its time, and says what it was asked for. Real remote stores open by
+//! address (`zaro::open("s3://…")`) and come with repetition of failed requests and a cache.
+//!
+//! `cargo run --example remote_store`
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zaro::store::memory::MemoryStore;
+use zaro::store::{ByteRange, Listing, Store};
+use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};
+
+/// A server far away.
+#[derive(Debug)]
+struct FarAway(MemoryStore);
+
+impl fmt::Display for FarAway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("far-away:")
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for FarAway {
+    // `Ok(None)` says that the key does not exist, for sure. Whatever went wrong on the way is an error.
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        println!("  GET {key} {range:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        self.0.get(key, range).await
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        self.0.size(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        println!("  LIST {prefix:?}");
+        self.0.list(prefix).await
+    }
+}
+
+pub(crate) fn main() -> Result<()> {
+    let store = Arc::new(FarAway(sample()?));
+    println!("opening:");
+    let zarr = zaro::blocking::wait(Zarr::from_store(store, OpenOptions::default()))?;
+    let array = zaro::blocking::wait(zarr.array(""))?;
+
+    // Only two of the four inner chunks lie in the window; they are neighbours, so they come in one request, after the
+    // index of the shard.
+    println!("a window:");
+    let slab = array.read_blocking(&Selection::parse("1:6")?, &ReadOptions::default())?;
+    assert_eq!(slab.to_vec::<u8>()?, [1, 2, 3, 4, 5]);
+
+    println!("another window; the index is known by now:");
+    let slab = array.read_blocking(&Selection::parse("14:")?, &ReadOptions::default())?;
+    assert_eq!(slab.to_vec::<u8>()?, [14, 15]);
+    Ok(())
+}
+
+/// The numbers 0 to 15 in one shard of four inner chunks.
+fn sample() -> Result<MemoryStore> {
+    let store = MemoryStore::new();
+    store.put(
+        "zarr.json",
+        r#"{"zarr_format": 3, "node_type": "array", "shape": [16], "data_type": "uint8", "fill_value": 0,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [16]}},
+            "chunk_key_encoding": {"name": "default"},
+            "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [4],
+                "codecs": [{"name": "bytes"}],
+                "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]}"#,
+    )?;
+    let mut shard: Vec<u8> = (0..16).collect();
+    for offset in [0u64, 4, 8, 12] {
+        shard.extend(offset.to_le_bytes());
+        shard.extend(4u64.to_le_bytes());
+    }
+    store.put("c/0", shard)?;
+    Ok(store)
+}
