@@ -49,7 +49,12 @@ async fn ask(inner: SharedStore) -> zaro::Result<usize> {
             if let Ok(Some(bytes)) = zip.get(&key, None).await {
                 assert_eq!(Some(u64::try_from(bytes.len()).unwrap_or(0)), size);
             }
-            for range in [ByteRange::span(1, 2), ByteRange::Suffix(3), ByteRange::From(1), ByteRange::span(u64::MAX, 2)] {
+            for range in [
+                ByteRange::span(1, 2),
+                ByteRange::Suffix(3),
+                ByteRange::From(1),
+                ByteRange::span(u64::MAX, 2),
+            ] {
                 let _ = zip.get(&key, Some(range)).await;
             }
             let _ = zip.get_ranges(&key, &[ByteRange::span(0, 1), ByteRange::Suffix(1)]).await;

@@ -25,12 +25,24 @@ const fn case(name: &'static str, config: &'static str, data_type: &'static str)
 /// they are.
 pub const CASES: &[Case] = &[
     // Compressors.
-    case("blosc", r#"{"cname":"blosclz","clevel":9,"shuffle":"shuffle","typesize":4,"blocksize":0}"#, "int32"),
-    case("blosc", r#"{"cname":"lz4","clevel":1,"shuffle":"bitshuffle","typesize":2,"blocksize":256}"#, "int16"),
+    case(
+        "blosc",
+        r#"{"cname":"blosclz","clevel":9,"shuffle":"shuffle","typesize":4,"blocksize":0}"#,
+        "int32",
+    ),
+    case(
+        "blosc",
+        r#"{"cname":"lz4","clevel":1,"shuffle":"bitshuffle","typesize":2,"blocksize":256}"#,
+        "int16",
+    ),
     case("blosc", r#"{"cname":"lz4hc","clevel":1,"shuffle":"noshuffle","blocksize":0}"#, "int8"),
     case("blosc", r#"{"cname":"snappy","clevel":1,"shuffle":"shuffle","typesize":8,"blocksize":0}"#, "int64"),
     case("blosc", r#"{"cname":"zlib","clevel":1,"shuffle":"shuffle","typesize":3,"blocksize":0}"#, "r24"),
-    case("blosc", r#"{"cname":"zstd","clevel":1,"shuffle":"bitshuffle","typesize":1,"blocksize":0}"#, "uint8"),
+    case(
+        "blosc",
+        r#"{"cname":"zstd","clevel":1,"shuffle":"bitshuffle","typesize":1,"blocksize":0}"#,
+        "uint8",
+    ),
     case("gzip", r#"{"level":1}"#, "uint8"),
     case("zstd", r#"{"level":1,"checksum":true}"#, "uint8"),
     case("numcodecs.zstd", r#"{"level":1}"#, "uint8"),
@@ -84,7 +96,11 @@ pub const CASES: &[Case] = &[
     case("bitround", r#"{"keepbits":5}"#, "int64"),
     case("scale_offset", r#"{"scale":2,"offset":-3}"#, "int8"),
     case("scale_offset", r#"{"scale":0.1,"offset":5}"#, "float32"),
-    case("cast_value", r#"{"data_type":"uint8","rounding":"nearest-even","out_of_range":"clamp"}"#, "float64"),
+    case(
+        "cast_value",
+        r#"{"data_type":"uint8","rounding":"nearest-even","out_of_range":"clamp"}"#,
+        "float64",
+    ),
     case("cast_value", r#"{"data_type":"int16","out_of_range":"wrap"}"#, "uint64"),
     case(
         "cast_value",

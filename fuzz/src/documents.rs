@@ -71,7 +71,10 @@ pub const V3_TYPES: &[(&str, &str)] = &[
         r#"{"name":"struct","configuration":{"fields":[{"name":"a","data_type":"int16"},{"name":"b","data_type":{"name":"struct","configuration":{"fields":[{"name":"c","data_type":"float64"}]}}}]}}"#,
         r#"{"a":1,"b":{"c":"NaN"}}"#,
     ),
-    (r#"{"name":"structured","configuration":{"fields":[["a","int8"],["b","complex128"]]}}"#, "\"AAAAAAAAAAAAAAAAAAAAAAA=\""),
+    (
+        r#"{"name":"structured","configuration":{"fields":[["a","int8"],["b","complex128"]]}}"#,
+        "\"AAAAAAAAAAAAAAAAAAAAAAA=\"",
+    ),
 ];
 
 /// Types with a fill value and an object codec, as V2 writes them.
@@ -92,7 +95,11 @@ pub const V2_TYPES: &[(&str, &str, &str)] = &[
     ("\"|O\"", "null", r#"[{"id":"json2"}]"#),
     ("\"|O\"", "null", r#"[{"id":"msgpack2"}]"#),
     ("\"|O\"", "\"\"", r#"[{"id":"categorize","labels":["a","b"],"dtype":"|O","astype":"|u1"}]"#),
-    ("\"<f8\"", "0", r#"[{"id":"fixedscaleoffset","scale":10,"offset":1000,"dtype":"<f8","astype":"<i2"},{"id":"delta","dtype":"<i2"},{"id":"shuffle","elementsize":2}]"#),
+    (
+        "\"<f8\"",
+        "0",
+        r#"[{"id":"fixedscaleoffset","scale":10,"offset":1000,"dtype":"<f8","astype":"<i2"},{"id":"delta","dtype":"<i2"},{"id":"shuffle","elementsize":2}]"#,
+    ),
 ];
 
 /// Documents for the V3 target.
