@@ -1,6 +1,6 @@
 """The Python peers under the benchmark's command line.
 
-    peers.py PEER WORKLOAD PATH        PEER: tensorstore | zarr-python | zarrs-py | gdal
+    peers.py PEER WORKLOAD PATH        PEER: tensorstore | tensorstore-cache | zarr-python | zarrs-py | gdal
 
 See README.md for the workloads and the one JSON line that is printed. Each peer is imported before the
 clocks start: what is timed is reading, not Python.
@@ -47,6 +47,8 @@ def boxes(workload, shape):
 
 
 class Tensorstore:
+    more = {}
+
     def __init__(self):
         import tensorstore
         self.ts = tensorstore
@@ -55,7 +57,7 @@ class Tensorstore:
         # numpy needs a format: zarr.json is V3, .zarray is V2
         import os
         driver = "zarr3" if os.path.exists(f"{path}/zarr.json") else "zarr"
-        array = self.ts.open({"driver": driver, "kvstore": f"file://{path}/"}, open=True, read=True).result()
+        array = self.ts.open({"driver": driver, "kvstore": f"file://{path}/", **self.more}, open=True, read=True).result()
         return array.shape, lambda index: array[index].read().result()
 
     def hierarchy(self, path):
@@ -66,6 +68,11 @@ class Tensorstore:
         names = [f"{g}/{a}" for g in os.listdir(path) if os.path.isdir(f"{path}/{g}") for a in os.listdir(f"{path}/{g}") if os.path.isdir(f"{path}/{g}/{a}")]
         waiting = [self.ts.open({**spec, "kvstore": f"file://{path}/{n}/"}, open=True, read=True) for n in names]
         return sum(sum(w.result().shape) for w in waiting)
+
+
+class TensorstoreCache(Tensorstore):
+    """With a cache of decoded chunks, as large as zaro's whole budget."""
+    more = {"context": {"cache_pool": {"total_bytes_limit": 256 << 20}}, "recheck_cached_data": "open"}
 
 
 class ZarrPython:
@@ -117,7 +124,7 @@ class Gdal:
         raise NotImplementedError("rasterio does not walk a hierarchy")
 
 
-PEERS = {"tensorstore": Tensorstore, "zarr-python": ZarrPython, "zarrs-py": ZarrsPython, "gdal": Gdal}
+PEERS = {"tensorstore": Tensorstore, "tensorstore-cache": TensorstoreCache, "zarr-python": ZarrPython, "zarrs-py": ZarrsPython, "gdal": Gdal}
 
 
 def main(name, workload, path):

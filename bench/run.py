@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 REPO = HERE.parent
 BUILT = REPO / "target" / "bench" / "release"
 RUST = {"limit": ("limit", "limit"), "zaro": ("zaro-bench", "zaro-bench"), "zarrs": ("zarrs-peer", "zarrs-peer")}
-PYTHON = ["tensorstore", "zarr-python", "zarrs-py", "gdal"]
+PYTHON = ["tensorstore", "tensorstore-cache", "zarr-python", "zarrs-py", "gdal"]
 PROGRAMS = [*RUST, *PYTHON]
 # gdal only when asked for: peers.py drives its band-wise raster interface, which decodes each chunk many times
 # over. That is not GDAL's best (its multidimensional interface), and must not count as a peer that was beaten.
@@ -52,7 +52,7 @@ def command(program, workload, path):
 def present(program):
     if program in RUST:
         return (BUILT / RUST[program][1]).exists()
-    module = {"zarr-python": "zarr", "zarrs-py": "zarrs", "gdal": "rasterio"}.get(program, program)
+    module = {"tensorstore-cache": "tensorstore", "zarr-python": "zarr", "zarrs-py": "zarrs", "gdal": "rasterio"}.get(program, program)
     return subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
@@ -72,6 +72,9 @@ def measure(name, programs, reps, notes):
     """program -> best figures, for one workload; and whether they agree on what they read."""
     workload, data = name.split(":")
     path, best, checks = gen.DATA / f"{data}.zarr", {}, {}
+    if workload in ("read", "open"):
+        # A cache helps only those who come back.
+        programs = [p for p in programs if p != "tensorstore-cache"]
     for rep in range(reps + 1):
         for program in list(programs if rep == 0 else best):
             got, why = run_once(program, workload, path)
