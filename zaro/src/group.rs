@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::array::{Array, DEFAULT_MEMORY};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{join, name_fault, normal, shown};
 use crate::meta::{self, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
 use crate::store::SharedStore;
@@ -52,6 +52,9 @@ pub struct Zarr {
     store: SharedStore,
     options: OpenOptions,
     root: Option<Node>,
+    /// Whether the store refused `zarr.json` but has V2's documents: some buckets refuse what is not there, to those
+    /// who may not list. Only metadata are forgiven so; a chunk that is refused is an error.
+    refuses: bool,
     /// Documents of nodes below the root, by path, if the root carries them.
     consolidated: Option<BTreeMap<String, Documents>>,
 }
@@ -89,10 +92,18 @@ impl Zarr {
     ///
     /// A root without metadata is not an error yet: nodes may still be found below it by their path.
     pub async fn from_store(store: SharedStore, options: OpenOptions) -> Result<Self> {
-        let mut zarr = Self { store, options, root: None, consolidated: None };
-        if zarr.options.format != Some(Format::V2)
-            && let Some(mut node) = zarr.fetch_v3("").await?
-        {
+        let mut zarr = Self { store, options, root: None, consolidated: None, refuses: false };
+        let root = match zarr.options.format {
+            Some(Format::V2) => Ok(None),
+            Some(Format::V3) | None => zarr.fetch_v3("").await,
+        };
+        let (root, refusal) = match root {
+            // Perhaps the key is not there, and nobody may know: V2's keys will tell.
+            Err(e) if e.kind() == ErrorKind::NotPermitted && zarr.options.format.is_none() => (None, Some(e)),
+            root => (root?, None),
+        };
+        zarr.refuses = refusal.is_some();
+        if let Some(mut node) = root {
             if let NodeMeta::Group(GroupMeta { consolidated, .. }) = &mut node.meta
                 && zarr.options.use_consolidated
             {
@@ -103,14 +114,25 @@ impl Zarr {
         }
         if zarr.options.format != Some(Format::V3) {
             if zarr.options.use_consolidated {
-                zarr.consolidated = zarr.fetch_zmetadata().await?;
+                zarr.consolidated = zarr.forgive(zarr.fetch_zmetadata().await)?;
             }
             zarr.root = match zarr.consolidated.as_ref().and_then(|c| c.get("")) {
                 Some(documents) => Some(zarr.interpret("", documents.clone())?),
                 None => zarr.fetch_v2("").await?,
             };
         }
-        Ok(zarr)
+        match refusal {
+            Some(e) if zarr.root.is_none() && zarr.consolidated.is_none() => Err(e),
+            _ => Ok(zarr),
+        }
+    }
+
+    /// `None` for a refusal, from a store that refuses what is not there.
+    fn forgive<T>(&self, found: Result<Option<T>>) -> Result<Option<T>> {
+        match found {
+            Err(e) if self.refuses && e.kind() == ErrorKind::NotPermitted => Ok(None),
+            found => found,
+        }
     }
 
     /// The store.
@@ -286,8 +308,8 @@ impl Zarr {
     async fn fetch_v2(&self, path: &str) -> Result<Option<Node>> {
         let fetch = async |name: &str| {
             let mut f = Findings::new(self.options.mode, shown(path));
-            let document =
-                self.document(&join(path, name), &mut f).await.map_err(|e| self.placed(e, path))?;
+            let document = self.forgive(self.document(&join(path, name), &mut f).await);
+            let document = document.map_err(|e| self.placed(e, path))?;
             Ok::<_, Error>((document, f.into_list()))
         };
         let (array, group, attributes) =

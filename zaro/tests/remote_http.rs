@@ -3,6 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::as_conversions,
     reason = "tests say what went wrong by panicking"
 )]
@@ -43,7 +44,9 @@ fn value(r: u64, c: u64) -> u16 {
 /// The objects of an array below `node`.
 fn objects(node: &str, document: &str) -> Vec<(String, Vec<u8>)> {
     let json = Json::parse(document.as_bytes()).unwrap().value;
-    let NodeMeta::Array(meta) = v3::node(json, &mut Findings::new(Mode::Strict, "/")).unwrap() else { panic!() };
+    let NodeMeta::Array(meta) = v3::node(json, &mut Findings::new(Mode::Strict, "/")).unwrap() else {
+        panic!()
+    };
     let meta: ArrayMeta = meta;
     let shape = meta.grid.largest();
     let repr = Repr { shape: shape.clone(), data_type: meta.data_type.clone(), fill: meta.fill.clone() };
@@ -111,10 +114,8 @@ async fn neighbours_in_a_shard_cost_an_index_and_one_range() {
     let array = zarr.array("a").await.unwrap();
     let before = server.requests();
     for (n, at) in [[40, 40], [50, 30], [100, 180]].into_iter().enumerate() {
-        let slab = array
-            .read(&Selection::start_count(&at, &[48, 48]), &ReadOptions::default())
-            .await
-            .unwrap();
+        let slab =
+            array.read(&Selection::start_count(&at, &[48, 48]), &ReadOptions::default()).await.unwrap();
         assert_eq!(slab.to_vec::<u16>().unwrap(), expected(at, [48, 48]));
         // The index once; then at most one joined range a window, none for what is remembered.
         assert!(server.requests() - before <= 2 + n as u64, "{} requests", server.requests() - before);

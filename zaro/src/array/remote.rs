@@ -62,9 +62,7 @@ pub(super) async fn read(reader: &Arc<Reader>) -> Result<()> {
     let stopped = async {
         loop {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            if let Err(e) = reader.check_cancel() {
-                return Err(e);
-            }
+            reader.check_cancel()?;
         }
     };
     if reader.can_cancel() && tokio::runtime::Handle::try_current().is_ok() {
