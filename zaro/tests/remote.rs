@@ -266,8 +266,8 @@ fn faults_of_metadata_are_errors_too() {
     let store = Arc::new(MemoryStore::new());
     store.put(".zgroup", r#"{"zarr_format":2}"#).unwrap();
     for (part, kind) in [
-        ("zarr.json", ErrorKind::NotPermitted),
-        (".zmetadata", ErrorKind::Io),
+        ("zarr.json", ErrorKind::Io),
+        (".zmetadata", ErrorKind::NotPermitted),
         (".zarray", ErrorKind::Io),
         (".zattrs", ErrorKind::NotPermitted),
     ] {
@@ -276,6 +276,20 @@ fn faults_of_metadata_are_errors_too() {
         assert_eq!((e.kind(), e.key()), (kind, Some(part)), "{e}");
     }
     common::open(Arc::new(Probe::new(store))).unwrap();
+}
+
+/// Some buckets refuse what is not there to those who may not list: then V2's documents tell.
+#[test]
+fn a_refused_v3_document_does_not_hide_a_v2_node() {
+    let store = Arc::new(MemoryStore::new());
+    let refusing = |store: &Arc<MemoryStore>| {
+        let probe = Probe::new(store.clone())
+            .rule(|key| (!key.ends_with(".zgroup")).then(|| zaro::Error::not_permitted("no")));
+        common::open(Arc::new(probe))
+    };
+    assert_eq!(refusing(&store).unwrap_err().kind(), ErrorKind::NotPermitted);
+    store.put(".zgroup", r#"{"zarr_format":2}"#).unwrap();
+    refusing(&store).unwrap();
 }
 
 #[test]
