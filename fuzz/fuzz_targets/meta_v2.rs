@@ -11,7 +11,7 @@ use zaro_fuzz::array;
 fn read(data: &[u8], attributes: Option<&[u8]>, mode: Mode) -> Result<NodeMeta> {
     let mut f = Findings::new(mode, "/");
     let document = Arc::new(meta::parse(data, &mut f)?);
-    let attributes = attributes.map(|a| meta::parse(a, &mut f)).transpose()?;
+    let attributes = attributes.map(|a| meta::parse(a, &mut f)).transpose()?.map(Arc::new);
     if document.get("shape").is_some() {
         v2::array(document, attributes, &mut f).map(NodeMeta::Array)
     } else {

@@ -65,10 +65,12 @@ pub(crate) fn whole(
             out.truncate(n);
             return Ok(out);
         }
-        if room >= limit {
-            return Err(too_long(limit));
+        // Damaged data may ask for more room for ever; what the input can reach at all is enough.
+        let most = limit.min(size.reserve(input, ratio));
+        if room >= most {
+            return Err(too_long(most));
         }
-        room = room.saturating_mul(4).min(limit);
+        room = room.saturating_mul(4).min(most);
     }
 }
 
@@ -185,6 +187,13 @@ mod tests {
         assert_eq!(whole(Size::AtMost(1 << 20), 100, 1000, 0, &mut decode).unwrap().len(), 50_000);
         assert_eq!(rooms, [4096, 16384, 65536]);
         assert!(whole(Size::AtMost(40_000), 100, 1000, 0, |_| Ok(None)).is_err());
+        let mut greatest = 0;
+        let never = |out: &mut [u8]| {
+            greatest = out.len();
+            Ok(None)
+        };
+        assert!(whole(Size::AtMost(usize::MAX), 100, 255, 0, never).is_err());
+        assert!(greatest < 26_000);
     }
 
     #[test]
