@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(json(&DataType::UINT64, &u64::MAX.to_le_bytes()), "18446744073709551615");
         assert_eq!(json(&DataType::Int(64), &i64::MIN.to_le_bytes()), "-9223372036854775808");
         assert_eq!(json(&DataType::Int(4), &(-3i8).to_le_bytes()), "-3");
-        assert_eq!(json(&DataType::FLOAT32, &0.1f32.to_le_bytes()), "0.1");
+        assert_eq!(json(&DataType::FLOAT32, &0.1f32.to_le_bytes()), "0.10000000149011612");
         assert_eq!(json(&DataType::FLOAT64, &1e300f64.to_le_bytes()), "1e300");
         assert_eq!(json(&DataType::FLOAT64, &(-0.0f64).to_le_bytes()), "-0.0");
         assert_eq!(json(&DataType::Float(Float::F16), &0x2e66u16.to_le_bytes()), "0.0999755859375");

@@ -82,7 +82,7 @@ fn every_kind_of_element_has_its_json() {
     s.array("u8", &[], "uint64", "0", "", &u64::MAX.to_le_bytes());
     assert_eq!(json("u8"), "18446744073709551615\n");
     s.array("f4", &[4], "float32", "0", "", &f32s(&[0.1, f32::NAN, f32::INFINITY, -0.0]));
-    assert_eq!(json("f4"), "[0.1,\"NaN\",\"Infinity\",-0.0]\n");
+    assert_eq!(json("f4"), "[0.10000000149011612,\"NaN\",\"Infinity\",-0.0]\n");
     s.array("c8", &[1], "complex64", "[0,0]", "", &f32s(&[1.5, f32::NEG_INFINITY]));
     assert_eq!(json("c8"), "[[1.5,\"-Infinity\"]]\n");
     s.array("b", &[2], "bool", "false", "", &[0, 1]);
