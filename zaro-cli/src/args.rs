@@ -23,6 +23,14 @@ pub(crate) struct Target {
     pub(crate) path: String,
 }
 
+/// A budget that something can be done with.
+fn parse_memory(text: &str) -> std::result::Result<usize, String> {
+    match number::parse_bytes(text)? {
+        n if n >= 1 << 10 => Ok(n),
+        _ => Err("less than 1K is not enough to work with".into()),
+    }
+}
+
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
@@ -44,7 +52,8 @@ pub(crate) struct Common {
     /// A header to send along, "Name: value"; may be repeated
     #[arg(long, global = true, value_name = "HEADER", help_heading = "Store options")]
     header: Vec<String>,
-    /// An option for addresses with a prefix only, such as s3://bucket:anonymous=true; may be repeated
+    /// An option for addresses with a prefix only, such as s3://bucket:anonymous=true or https://:read_timeout=60
+    /// (others: retries, connect_timeout, concurrency, missing_403); may be repeated
     #[arg(long, global = true, value_name = "PREFIX:KEY=VALUE", help_heading = "Store options")]
     option: Vec<String>,
 
@@ -61,7 +70,7 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reading options")]
     threads: Option<u16>,
     /// How much memory to use beyond small change; larger results are written piece by piece
-    #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = number::parse_bytes, help_heading = "Reading options")]
+    #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = parse_memory, help_heading = "Reading options")]
     pub(crate) memory: usize,
 
     /// Say what is being done, and every request made
@@ -143,6 +152,16 @@ impl Common {
         for finding in findings {
             self.warn(&format!("{} [{}]", finding_text(finding), finding.rule));
         }
+    }
+
+    /// Fails if a listing had to leave out damaged nodes, after saying so of all but the last.
+    pub(crate) fn fail_on_damaged(&self, zarr: &Zarr) -> Result<()> {
+        let mut damaged = zarr.take_damaged();
+        let last = damaged.pop();
+        for e in damaged {
+            self.warn(&format!("left out: {e}"));
+        }
+        last.map_or(Ok(()), Err)
     }
 
     /// A warning on standard error.

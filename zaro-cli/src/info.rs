@@ -49,7 +49,8 @@ impl Info {
             Some((top, below)) => page.group(top, below, zarr.is_consolidated()),
             None => String::new(),
         };
-        output::print(&text)
+        output::print(&text)?;
+        common.fail_on_damaged(&zarr)
     }
 }
 

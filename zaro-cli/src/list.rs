@@ -48,9 +48,11 @@ impl List {
         };
         if self.json {
             let list = Json::Array(nodes.iter().map(model::summary).collect());
-            return output::print(&format!("{}\n", list.pretty()));
+            output::print(&format!("{}\n", list.pretty()))?;
+        } else {
+            output::print(&lines(&nodes, Paint::stdout(common.color)))?;
         }
-        output::print(&lines(&nodes, Paint::stdout(common.color)))
+        common.fail_on_damaged(&zarr)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use clap::{Args, ValueEnum};
 use zaro::array::{Missing, Order};
 use zaro::meta::DataType;
-use zaro::meta::path::shown;
+use zaro::meta::path::{join, shown};
 use zaro::{Array, Error, ErrorKind, ReadOptions, Result, num};
 
 use crate::args::{Common, Target};
@@ -124,6 +124,15 @@ impl Read {
         let cf = if self.cf { Cf::new(meta, &mut |message| common.warn(message)) } else { None };
         let format =
             self.format.or_else(|| self.output.as_deref().and_then(Format::of_file)).unwrap_or(Format::Table);
+        if let (None, Some(path)) = (self.format, &self.output)
+            && Format::of_file(path).is_none()
+            && path.as_os_str() != "-"
+        {
+            return Err(Error::usage(format!(
+                "{}: no format is known by that suffix (.npy .csv .json .png .raw .bin); add --format",
+                path.display()
+            )));
+        }
         if format != Format::Table {
             refuse_endless(&array, &view, format, self.part.is_whole(), self.output.is_some())?;
         }
@@ -153,7 +162,12 @@ impl Read {
                 transparent: transparent(&array, cf.is_some()),
             })),
         };
-        job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await
+        let written = job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await;
+        // A fault without a store is one of writing.
+        written.map_err(|e| match &self.output {
+            Some(path) if e.store().is_none() && e.kind() == ErrorKind::Io => e.within(path.display()),
+            _ => e,
+        })
     }
 }
 
@@ -164,6 +178,8 @@ fn is_usage(e: &Error) -> bool {
 
 /// `e` with the array named.
 fn placed(e: Error, array: &Array) -> Error {
+    let document = if array.meta().format == zaro::meta::Format::V2 { ".zarray" } else { "zarr.json" };
+    let e = if e.kind() == ErrorKind::Invalid { e.with_key(join(array.path(), document)) } else { e };
     e.with_node(shown(array.path())).with_store(array.store())
 }
 

@@ -79,8 +79,9 @@ fn named(items: &[String], meta: &ArrayMeta) -> Result<Vec<Index>> {
         match (found.next(), found.next()) {
             (Some(d), None) => {
                 let index = Index::parse(index)?;
-                if let Some(slot) = indexes.get_mut(d) {
-                    *slot = index;
+                match indexes.get_mut(d) {
+                    Some(slot) if *slot == Index::All => *slot = index,
+                    _ => return Err(Error::usage(format!("the dimension {name:?} is named twice"))),
                 }
             }
             (Some(_), Some(_)) => {

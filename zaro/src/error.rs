@@ -152,7 +152,9 @@ impl Error {
     /// Names the key, unless one is named already.
     #[must_use]
     pub fn with_key(mut self, key: impl fmt::Display) -> Self {
-        self.0.key.get_or_insert_with(|| key.to_string());
+        if self.0.key.is_none() {
+            self.0.key = Some(key.to_string()).filter(|k| !k.is_empty());
+        }
         self
     }
 

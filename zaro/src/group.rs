@@ -5,7 +5,7 @@
 //! node is believed without looking, unless [`OpenOptions::use_consolidated`] is off.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -55,6 +55,8 @@ pub struct Zarr {
     /// Whether the store refused `zarr.json` but has V2's documents: some buckets refuse what is not there, to those
     /// who may not list. Only metadata are forgiven so; a chunk that is refused is an error.
     refuses: bool,
+    /// Nodes that listings left out.
+    damaged: Mutex<Vec<Error>>,
     /// Documents of nodes below the root, by path, if the root carries them.
     consolidated: Option<BTreeMap<String, Documents>>,
 }
@@ -92,7 +94,14 @@ impl Zarr {
     ///
     /// A root without metadata is not an error yet: nodes may still be found below it by their path.
     pub async fn from_store(store: SharedStore, options: OpenOptions) -> Result<Self> {
-        let mut zarr = Self { store, options, root: None, consolidated: None, refuses: false };
+        let mut zarr = Self {
+            store,
+            options,
+            root: None,
+            consolidated: None,
+            refuses: false,
+            damaged: Mutex::default(),
+        };
         let root = match zarr.options.format {
             Some(Format::V2) => Ok(None),
             Some(Format::V3) | None => zarr.fetch_v3("").await,
@@ -183,6 +192,9 @@ impl Zarr {
     }
 
     /// The nodes directly below the group at `path`, sorted by name.
+    ///
+    /// One damaged node does not hide the others: it is left out, and told by [`Zarr::take_damaged`]. A strict reading
+    /// fails on it.
     pub async fn children(&self, path: &str) -> Result<Vec<Node>> {
         let path = normal(path)?;
         if let Some(known) = &self.consolidated {
@@ -191,16 +203,36 @@ impl Zarr {
                 .filter(|(p, _)| !p.is_empty() && parent(p) == path)
                 .map(|(p, d)| (p.clone(), d.clone()))
                 .collect();
-            return below.into_iter().map(|(p, d)| self.interpret(&p, d)).collect();
+            let found = below.into_iter().map(|(p, d)| self.leave_out(self.interpret(&p, d).map(Some)));
+            return Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
         }
         let listing = self.store.list(&path).await?;
         let names = listing.prefixes.into_iter().filter(|n| !n.starts_with('.') && !n.starts_with("__"));
         let found: Vec<Option<Node>> = stream::iter(names.map(|n| join(&path, &n)))
-            .map(|p| async move { self.find(&p).await })
+            .map(|p| async move { self.leave_out(self.find(&p).await) })
             .buffered(DOCUMENTS_IN_FLIGHT)
             .try_collect()
             .await?;
         Ok(found.into_iter().flatten().collect())
+    }
+
+    /// The errors of nodes that listings left out since this was last asked.
+    pub fn take_damaged(&self) -> Vec<Error> {
+        std::mem::take(&mut *self.damaged.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Leaves a damaged node out of a listing. A store that cannot be read is another matter.
+    fn leave_out(&self, node: Result<Option<Node>>) -> Result<Option<Node>> {
+        match node {
+            Err(e)
+                if self.options.mode == Mode::Tolerant
+                    && matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) =>
+            {
+                self.damaged.lock().unwrap_or_else(PoisonError::into_inner).push(e);
+                Ok(None)
+            }
+            node => node,
+        }
     }
 
     /// The node at `path` and all below it, sorted by path. Chunk keys are never walked.
@@ -212,7 +244,7 @@ impl Zarr {
             let below = known.iter().filter(|(p, _)| !p.is_empty() && **p != path && p.starts_with(&start));
             let mut nodes = vec![top];
             for (p, d) in below {
-                nodes.push(self.interpret(p, d.clone())?);
+                nodes.extend(self.leave_out(self.interpret(p, d.clone()).map(Some))?);
             }
             sort(&mut nodes);
             return Ok(nodes);

@@ -46,7 +46,6 @@ impl Format {
             "npy" => Self::Npy,
             "raw" | "bin" => Self::Raw,
             "png" => Self::Png,
-            "txt" => Self::Table,
             _ => return None,
         })
     }

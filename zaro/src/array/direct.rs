@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use rayon::prelude::*;
 
-use super::read::{Inside, Job, Joining, Reader, Run, permuted};
+use super::read::{Inside, Job, Joining, Reader, Run, is_partial, permuted};
 use super::select::Sel;
 use crate::codec::chain::{Chain, Scratch, room};
 use crate::codec::shard::{Shard, ShardIndex};
@@ -196,9 +196,15 @@ impl Reader {
     ) -> Result<()> {
         let chain = shard.inner();
         let nested = chain.shard().is_some();
+        // Uncompressed inner chunks of which a part is wanted are read in parts.
+        let in_parts = |run: &Run| {
+            chain.plain().is_some()
+                && matches!(source, Source::Object { .. })
+                && run.items.first().is_some_and(|i| is_partial(&chain.decoded().shape, &inside.sels(i)))
+        };
         let one = |run: &Run| {
             self.check_cancel()?;
-            if nested {
+            if nested || in_parts(run) {
                 return run.items.iter().try_for_each(|item| {
                     let (sels, strides) = permuted(chain, &inside.sels(item), strides);
                     self.encoded(chain, source.part(item.offset, item.length)?, &sels, &strides, None, false)

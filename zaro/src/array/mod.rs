@@ -13,7 +13,7 @@ mod remote;
 pub mod select;
 mod slab;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ use crate::codec::shard::ShardIndex;
 use crate::codec::{Buffer, Repr};
 use crate::error::{Error, Result};
 use crate::meta::path;
-use crate::meta::{ArrayMeta, Finding, Mode};
+use crate::meta::{ArrayMeta, Finding, Format, Mode};
 use crate::store::SharedStore;
 use cache::Cache;
 
@@ -102,6 +102,8 @@ struct Inner {
     indexes: Cache<u64, tokio::sync::OnceCell<Arc<ShardIndex>>>,
     /// Decoded chunks of which a part was asked for, by chunk and inner chunk.
     decoded: Cache<(u64, u64), Buffer>,
+    /// Chunks of which a sliver was asked for once; see [`Inner::worth_keeping`].
+    touched: Mutex<HashSet<(u64, u64)>>,
     /// What is known of a V2 array's separator: see [`Inner::separator`].
     separator: AtomicU8,
 }
@@ -119,9 +121,12 @@ impl Array {
         memory: usize,
     ) -> Result<Self> {
         let strict = mode == Mode::Strict;
-        let named = |e: Error| e.with_node(path::shown(path)).with_store(&store);
+        let document = if meta.format == Format::V2 { ".zarray" } else { "zarr.json" };
+        let named =
+            |e: Error| e.with_key(path::join(path, document)).with_node(path::shown(path)).with_store(&store);
         let shape = meta.grid.chunk_shape(&vec![0; meta.shape.len()]).unwrap_or_else(|| meta.grid.largest());
         let chain = Arc::new(build(&meta, shape, strict).map_err(named)?);
+        let direct = store.direct().is_some();
         Ok(Self {
             inner: Arc::new(Inner {
                 store,
@@ -132,7 +137,9 @@ impl Array {
                 chain,
                 chains: Mutex::default(),
                 indexes: Cache::new(memory / 8),
-                decoded: Cache::new(memory / 2),
+                // Files are read where they are decoded, so nothing is in flight and there is more to keep.
+                decoded: Cache::new(if direct { memory / 4 * 3 } else { memory / 2 }),
+                touched: Mutex::default(),
                 separator: AtomicU8::new(0),
                 meta,
             }),
@@ -177,6 +184,23 @@ impl Array {
 }
 
 impl Inner {
+    /// Whether to keep a decoded chunk of which `wanted` of `all` elements were asked for.
+    ///
+    /// A good part of a chunk is followed by other parts more often than not. A sliver, such as one plane, is kept only
+    /// when the chunk is met again: who goes through an array plane by plane decodes each chunk twice, and who looks
+    /// at single planes does not pay for keeping what is never used.
+    fn worth_keeping(&self, id: (u64, u64), wanted: u64, all: u64) -> bool {
+        const REMEMBERED: usize = 1 << 16;
+        if wanted.saturating_mul(16) >= all {
+            return true;
+        }
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        if touched.len() >= REMEMBERED {
+            touched.clear();
+        }
+        !touched.insert(id)
+    }
+
     /// The chain for the chunk at `index`.
     fn chain_at(&self, index: &[u64]) -> Result<Arc<Chain>> {
         let shape = self

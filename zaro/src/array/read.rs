@@ -342,8 +342,13 @@ impl Reader {
             let decoded = chain.decode(bytes, scratch)?;
             nest.copy(decoded.bytes(), &self.out)?;
             // What took work to decode is kept if more of it may be asked for.
-            let partial = repr.shape.iter().zip(sels).any(|(n, s)| s.count() != *n);
-            if let Some(id) = id.filter(|_| partial && chain.plain().is_none()) {
+            let partial = is_partial(&repr.shape, sels);
+            let worth = |id: &(u64, u64)| {
+                let wanted = sels.iter().fold(1u64, |n, s| n.saturating_mul(s.count()));
+                let all = repr.shape.iter().fold(1u64, |n, m| n.saturating_mul(*m));
+                self.array.worth_keeping(*id, wanted, all)
+            };
+            if let Some(id) = id.filter(|id| partial && chain.plain().is_none() && worth(id)) {
                 let owned = if let Decoded::Owned(buffer) = decoded { Some(buffer) } else { None };
                 self.remember(id, owned, repr.byte_size()?, scratch);
             }
@@ -540,6 +545,11 @@ impl Reader {
         self.placed(sels);
         Ok(())
     }
+}
+
+/// Whether less than all of a chunk of `shape` is wanted.
+pub(super) fn is_partial(shape: &[u64], sels: &[&Sel]) -> bool {
+    shape.iter().zip(sels).any(|(n, s)| s.count() != *n)
 }
 
 /// The most chunks along one dimension that one read plans for; the plan takes some fifty bytes for each.

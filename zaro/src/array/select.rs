@@ -111,8 +111,9 @@ fn by_name(items: &[(String, Index)], meta: &ArrayMeta) -> Result<Vec<Index>> {
                 if known.is_empty() { "no named ones".to_owned() } else { known.join(", ") }
             )));
         };
-        if let Some(slot) = indexes.get_mut(d) {
-            *slot = index.clone();
+        match indexes.get_mut(d) {
+            Some(slot) if *slot == Index::All => *slot = index.clone(),
+            _ => return Err(Error::usage(format!("the dimension {name:?} is named twice"))),
         }
     }
     Ok(indexes)

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::ErrorKind as IoKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -37,16 +38,30 @@ impl LocalStore {
     fn file(&self, key: &str) -> Result<Option<LocalFile>> {
         check_key(key).map_err(|e| e.with_store(self))?;
         let path = self.root.join(key);
-        let file = match File::open(&path) {
+        // A pipe in the place of a file must not make us wait for a writer.
+        let file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path) {
             Ok(f) => f,
-            Err(e) if is_missing(&e) => return Ok(None),
+            Err(e) if is_missing(&e) => return self.absent(key, &path),
             Err(e) => return Err(self.fault(key, e)),
         };
         let meta = file.metadata().map_err(|e| self.fault(key, e))?;
         if meta.is_dir() {
             return Ok(None);
         }
+        if !meta.is_file() {
+            return Err(Error::io("neither a file nor a folder").with_key(key).with_store(self));
+        }
         Ok(Some(LocalFile { file, size: meta.len() }))
+    }
+
+    /// `None`, unless there is a link that leads nowhere: what it stands for exists, and was not fetched.
+    fn absent(&self, key: &str, path: &Path) -> Result<Option<LocalFile>> {
+        match std::fs::symlink_metadata(path) {
+            Ok(m) if m.is_symlink() => {
+                Err(Error::io("a link that leads nowhere").with_key(key).with_store(self))
+            }
+            _ => Ok(None),
+        }
     }
 }
 
@@ -117,6 +132,10 @@ impl Direct for LocalStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
         match self.file(key)? {
             Some(file) => Ok(Some(Box::new(file))),
+            // A folder where a chunk should be is no absent chunk.
+            None if self.root.join(key).is_dir() => {
+                Err(Error::invalid("a folder is in the place of an object").with_key(key).with_store(self))
+            }
             None => Ok(None),
         }
     }

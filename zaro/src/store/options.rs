@@ -87,7 +87,7 @@ impl Default for StoreOptions {
             account: None,
             headers: Vec::new(),
             connect_timeout: Duration::from_secs(10),
-            read_timeout: Duration::from_secs(30),
+            read_timeout: Duration::from_secs(15),
             retry: RetryPolicy::default(),
             concurrency: 32,
             cache: 32 << 20,

@@ -29,13 +29,13 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// 6 attempts, pauses from 100 ms to 10 s, within 90 s.
+    /// 6 attempts, pauses from 100 ms to 10 s, within 40 s.
     fn default() -> Self {
         Self {
             attempts: 6,
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(10),
-            total: Duration::from_secs(90),
+            total: Duration::from_secs(40),
         }
     }
 }
