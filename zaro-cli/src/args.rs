@@ -23,14 +23,6 @@ pub(crate) struct Target {
     pub(crate) path: String,
 }
 
-/// A budget that something can be done with.
-fn parse_memory(text: &str) -> std::result::Result<usize, String> {
-    match number::parse_bytes(text)? {
-        n if n >= 1 << 10 => Ok(n),
-        _ => Err("less than 1K is not enough to work with".into()),
-    }
-}
-
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
@@ -70,7 +62,7 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reading options")]
     threads: Option<u16>,
     /// How much memory to use beyond small change; larger results are written piece by piece
-    #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = parse_memory, help_heading = "Reading options")]
+    #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = number::parse_bytes, help_heading = "Reading options")]
     pub(crate) memory: usize,
 
     /// Say what is being done, and every request made

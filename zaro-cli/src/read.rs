@@ -298,9 +298,12 @@ impl Job<'_> {
         // Text in a numpy file has one width, which has to be known first.
         let measured = layout.data_type == DataType::String && sink.needs_width();
         let watch = self.watch(if measured { 2 } else { 1 })?;
+        // A budget too small to work with is stretched a little, or a large array would be read element by element.
+        let total = self.view.count()?.saturating_mul(num::u64_of(self.item_size()));
+        let least = usize::try_from((total >> 12).min(1 << 20)).unwrap_or(0);
         let windows = || {
             let axes = meta.grid.axes();
-            self.view.windows(self.item_size(), self.common.memory / 2, self.order, axes)
+            self.view.windows(self.item_size(), (self.common.memory / 2).max(least), self.order, axes)
         };
         if measured {
             for window in windows()? {

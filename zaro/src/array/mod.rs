@@ -187,11 +187,11 @@ impl Inner {
     /// Whether to keep a decoded chunk of which `wanted` of `all` elements were asked for.
     ///
     /// A good part of a chunk is followed by other parts more often than not. A sliver, such as one plane, is kept only
-    /// when the chunk is met again: who goes through an array plane by plane decodes each chunk twice, and who looks
+    /// when the chunk is met again, unless it has to be fetched from afar: who goes through an array plane by plane decodes each chunk twice, and who looks
     /// at single planes does not pay for keeping what is never used.
     fn worth_keeping(&self, id: (u64, u64), wanted: u64, all: u64) -> bool {
         const REMEMBERED: usize = 1 << 16;
-        if wanted.saturating_mul(16) >= all {
+        if wanted.saturating_mul(16) >= all || self.store.is_remote() {
             return true;
         }
         let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
