@@ -54,7 +54,7 @@ pub struct StoreOptions {
     pub read_timeout: Duration,
     /// When and how often to repeat a failed request.
     pub retry: RetryPolicy,
-    /// How many requests may be under way to one host: 32.
+    /// How many requests may be under way to one host: 64.
     pub concurrency: usize,
     /// How many bytes of answers a remote store holds: 32 MiB. 0 holds none.
     pub cache: u64,
@@ -89,7 +89,7 @@ impl Default for StoreOptions {
             connect_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(15),
             retry: RetryPolicy::default(),
-            concurrency: 32,
+            concurrency: 64,
             cache: 32 << 20,
             missing_403: false,
             allow_http: false,
