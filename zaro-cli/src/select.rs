@@ -2,6 +2,7 @@
 
 use clap::Args;
 use zaro::array::Index;
+use zaro::array::select::split_outside_brackets;
 use zaro::meta::ArrayMeta;
 use zaro::{Error, Result};
 
@@ -34,7 +35,7 @@ impl Part {
     /// What these options ask of an array with these metadata.
     pub(crate) fn view(&self, meta: &ArrayMeta) -> Result<View> {
         let indexes = if let Some(text) = &self.select {
-            split(text).into_iter().map(Index::parse).collect::<Result<Vec<_>>>()?
+            split_outside_brackets(text).into_iter().map(Index::parse).collect::<Result<Vec<_>>>()?
         } else if !self.sel.is_empty() {
             named(&self.sel, meta)?
         } else if self.start.is_some() || self.count.is_some() {
@@ -70,7 +71,7 @@ fn block(start: Option<&[u64]>, count: Option<&[u64]>, meta: &ArrayMeta) -> Resu
 fn named(items: &[String], meta: &ArrayMeta) -> Result<Vec<Index>> {
     let names = meta.dimension_names.as_deref().unwrap_or_default();
     let mut indexes = vec![Index::All; meta.shape.len()];
-    for item in items.iter().flat_map(|text| split(text)) {
+    for item in items.iter().flat_map(|text| split_outside_brackets(text)) {
         let Some((name, index)) = item.split_once('=') else {
             return Err(Error::usage(format!("{item:?} is not of the form NAME=INDEX")));
         };
@@ -100,36 +101,14 @@ fn named(items: &[String], meta: &ArrayMeta) -> Result<Vec<Index>> {
     Ok(indexes)
 }
 
-/// The parts between commas that are not inside brackets; a comma at the end is forgiven.
-fn split(text: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
-    let (mut depth, mut start) = (0u32, 0);
-    for (i, c) in text.char_indices() {
-        match c {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.push(text.get(start..i).unwrap_or_default());
-                start = i + 1;
-            }
-            _ => {}
-        }
-    }
-    let last = text.get(start..).unwrap_or_default();
-    if !last.trim().is_empty() {
-        parts.push(last);
-    }
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn commas_in_brackets_do_not_separate() {
-        assert_eq!(split("0:2,[1,2],:"), ["0:2", "[1,2]", ":"]);
-        assert_eq!(split("3,"), ["3"]);
-        assert!(split("").is_empty());
+        assert_eq!(split_outside_brackets("0:2,[1,2],:"), ["0:2", "[1,2]", ":"]);
+        assert_eq!(split_outside_brackets("3,"), ["3"]);
+        assert!(split_outside_brackets("").is_empty());
     }
 }

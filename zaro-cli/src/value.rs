@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use zaro::meta::dtype::{DataType, Float};
 use zaro::meta::float;
-use zaro::meta::json::Json;
+use zaro::meta::json::{self, Json};
 
 use crate::calendar;
 use crate::number;
@@ -190,23 +190,7 @@ fn complex(f: Float, bytes: &[u8], style: Style, out: &mut String) -> Option<()>
 
 /// A string: quoted and escaped in JSON, as it is in text.
 fn string(s: &str, style: Style, out: &mut String) {
-    if !style.json {
-        out.push_str(s);
-        return;
-    }
-    out.push('"');
-    for c in s.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if u32::from(c) < 0x20 || c == '\u{7f}' => put(out, format_args!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
+    if style.json { json::write_string(s, out) } else { out.push_str(s) }
 }
 
 fn base64(bytes: &[u8]) -> String {

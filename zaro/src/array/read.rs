@@ -193,13 +193,6 @@ impl Reader {
             Some(buffer) => Output::over(buffer),
             None => Output::zeroed(bytes)?,
         };
-        for (wanted, axis) in wanted.dims.iter().zip(meta.grid.axes()) {
-            if touched(wanted, axis) > MOST_PARTS {
-                return Err(Error::usage(
-                    "the selection touches too many chunks for one read; read a part of it",
-                ));
-            }
-        }
         let parts = if bytes == 0 && size > 0 {
             Vec::new()
         } else {
@@ -550,19 +543,6 @@ impl Reader {
 /// Whether less than all of a chunk of `shape` is wanted.
 pub(super) fn is_partial(shape: &[u64], sels: &[&Sel]) -> bool {
     shape.iter().zip(sels).any(|(n, s)| s.count() != *n)
-}
-
-/// The most chunks along one dimension that one read plans for; the plan takes some fifty bytes for each.
-const MOST_PARTS: u64 = 1 << 22;
-
-/// At most how many chunks of `axis` a selection touches.
-fn touched(sel: &Sel, axis: &Axis) -> u64 {
-    match (sel, axis) {
-        (Sel::Range { step, count, .. }, Axis::Regular(n)) => {
-            count.min(&(count.saturating_mul(step.unsigned_abs()) / (*n).max(1)).saturating_add(2)).to_owned()
-        }
-        (sel, _) => sel.count(),
-    }
 }
 
 /// A selection and strides in the order of the dimensions below a chain's leading transposes.

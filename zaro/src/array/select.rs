@@ -119,8 +119,9 @@ fn by_name(items: &[(String, Index)], meta: &ArrayMeta) -> Result<Vec<Index>> {
     Ok(indexes)
 }
 
-/// Splits at commas that are not inside brackets.
-fn split_outside_brackets(text: &str) -> Vec<&str> {
+/// Splits at commas that are not inside brackets; a comma at the end is forgiven.
+#[must_use]
+pub fn split_outside_brackets(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0u32, 0);
     for (i, c) in text.char_indices() {
@@ -264,8 +265,8 @@ pub(crate) struct Part {
     pub(crate) sel: Sel,
 }
 
-/// The most chunks along one dimension that one read may touch: their list alone takes most of a gigabyte.
-const MAX_PARTS: usize = 1 << 24;
+/// The most chunks along one dimension that one read may touch: their list alone takes some two hundred megabytes.
+const MAX_PARTS: usize = 1 << 22;
 
 /// Cuts a selection at the chunks of `axis`.
 pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {

@@ -231,7 +231,8 @@ fn newline(out: &mut String, indent: Option<usize>) {
     }
 }
 
-fn write_string(s: &str, out: &mut String) {
+/// Appends `s` to `out`, quoted and escaped.
+pub fn write_string(s: &str, out: &mut String) {
     out.push('"');
     for c in s.chars() {
         match c {
