@@ -126,6 +126,10 @@ def filters_v3(case, dtype, rank):
     chain = []
     if rank and case.chance(0.3):
         chain.append(zc.TransposeCodec(order=tuple(int(i) for i in case.rng.permutation(rank))))
+        if rank > 1:
+            # zarr-python hands numcodecs' filters a strided view, which they flatten in the order of memory: what it
+            # writes after a transpose it does not itself read back.
+            return chain
     if dtype.kind in "iu" and case.chance(0.15):
         chain.append(zn.Delta(dtype=dtype.str))
     if dtype.kind == "f" and case.chance(0.15):
@@ -148,7 +152,9 @@ def write_zarr3(case, path):
     filters = filters_v3(case, dtype, len(shape)) if dtype.kind != "V" else []
     serializer = "auto"
     if dtype.kind in "ifcmMU" and dtype.itemsize > 1 and case.chance(0.3):
-        serializer = zc.BytesCodec(endian=case.pick(["little", "big"]))
+        # Behind numcodecs' filters zarr-python takes big-endian values for little-endian ones when it reads.
+        orders = ["little"] if any("numcodecs" in type(f).__module__ for f in filters) else ["little", "big"]
+        serializer = zc.BytesCodec(endian=case.pick(orders))
     if dtype.kind in "iuf" and dtype.itemsize >= 2 and not filters and case.chance(0.08):
         serializer = zn.PCodec(level=4)
     want, region, values = case.data(dtype, shape, fill)

@@ -152,23 +152,44 @@ impl Reader {
             let inside = self.inside_shard(shard, &index, sels, strides, source.length(), Joining::LOCAL)?;
             return self.shard(shard, source, &inside, strides, id.filter(|_| top));
         }
-        if let (Some(_), Source::Object { .. }) = (chain.plain(), source)
-            && chain.encoded_size().check(usize::try_from(source.length()).unwrap_or(usize::MAX)).is_ok()
-            && let Some((row, inside)) = self.inside_plain(chain, sels, strides, Joining::LOCAL)?
-        {
-            return with_bench(|bench| {
-                inside.runs.iter().try_for_each(|run| {
-                    let block = source.part(run.offset, run.length)?.read(&mut bench.input)?;
-                    each_item(run, block, |item, bytes| {
-                        self.plain_row(chain, &row, bytes, &inside.sels(item), strides)
-                    })
-                })
-            });
+        if self.plain(chain, source, sels, strides)? {
+            return Ok(());
         }
         with_bench(|bench| {
             let Bench { input, scratch } = bench;
             self.leaf(chain, source.read(input)?, sels, strides, id, scratch)
         })
+    }
+
+    /// Places what is wanted of an uncompressed chunk without reading all of it; `false` if it is not one, or if all of
+    /// it has to be read, and nothing was done.
+    fn plain(&self, chain: &Chain, source: Source<'_>, sels: &[&Sel], strides: &[usize]) -> Result<bool> {
+        let (Some(codec), Source::Object { object, offset, length }) = (chain.plain(), source) else {
+            return Ok(false);
+        };
+        if chain.encoded_size().check(usize::try_from(length).unwrap_or(usize::MAX)).is_err() {
+            return Ok(false);
+        }
+        let read = |at: usize, buf: &mut [u8]| {
+            object.read_at(offset.saturating_add(num::u64_of(at)), buf)?;
+            codec.decode_in_place(buf, &chain.viewed().data_type);
+            Ok(())
+        };
+        if with_bench(|bench| self.pull(chain, sels, strides, &mut bench.input, &read))? {
+            return Ok(true);
+        }
+        let Some((row, inside)) = self.inside_plain(chain, sels, strides, Joining::LOCAL)? else {
+            return Ok(false);
+        };
+        with_bench(|bench| {
+            inside.runs.iter().try_for_each(|run| {
+                let block = source.part(run.offset, run.length)?.read(&mut bench.input)?;
+                each_item(run, block, |item, bytes| {
+                    self.plain_row(chain, &row, bytes, &inside.sels(item), strides)
+                })
+            })
+        })?;
+        Ok(true)
     }
 
     /// Places what is wanted of a shard that is in memory. `sels` are in the order of [`permuted`].

@@ -134,11 +134,16 @@ impl Array {
                 findings,
                 strict,
                 memory,
-                chain,
                 chains: Mutex::default(),
                 indexes: Cache::new(memory / 8),
-                // Files are read where they are decoded, so nothing is in flight and there is more to keep.
-                decoded: Cache::new(if direct { memory / 4 * 3 } else { memory / 2 }),
+                // Files are read where they are decoded, so nothing is in flight and there is more to keep; and
+                // still more where no indexes are.
+                decoded: Cache::new(match (direct, chain.any_shard().is_some()) {
+                    (true, false) => memory / 8 * 7,
+                    (true, true) => memory / 4 * 3,
+                    (false, _) => memory / 2,
+                }),
+                chain,
                 touched: Mutex::default(),
                 separator: AtomicU8::new(0),
                 meta,

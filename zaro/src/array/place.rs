@@ -248,9 +248,15 @@ impl Nest {
         if self.empty || self.size == 0 {
             return Ok(());
         }
+        self.copy_to(src, out, 0)
+    }
+
+    /// Copies from `src` into the answer, `by` bytes further on than the selection says.
+    fn copy_to(&self, src: &[u8], out: &Output, by: isize) -> Result<()> {
+        let to = (self.dst_range.0 + by as i128, self.dst_range.1 + by as i128);
         Self::check(self.src_range, src.len(), "decoded bytes")?;
-        Self::check(self.dst_range, out.len, "answer")?;
-        self.each_list(0, self.src, self.dst, &mut |s, d| {
+        Self::check(to, out.len, "answer")?;
+        self.each_list(0, self.src, self.dst + by, &mut |s, d| {
             // SAFETY: the lowest and highest byte of both sides were checked just now, and every offset the loops
             // reach lies between them; the answer's bytes are ours alone by the module's proof.
             unsafe { run(&self.loops, src.as_ptr().offset(s), out.ptr.offset(d), self.size) }
@@ -290,6 +296,97 @@ impl Nest {
         (whole && self.lists.is_empty() && !self.empty && self.src == 0).then_some(self.dst as usize)
     }
 
+    /// Copies from an object of `length` bytes that is read in pieces: `read` fills its buffer from an offset on.
+    ///
+    /// Bytes that are not wanted are read over where fewer than `gap` lie together, and no piece is longer than
+    /// `block`. A piece that is one run of the answer is read straight into it, any other through `scratch`. Only for
+    /// [regular](Self::is_regular) copies.
+    pub(crate) fn pull(
+        &self,
+        length: usize,
+        out: &Output,
+        (gap, block): (usize, usize),
+        scratch: &mut Vec<u8>,
+        read: &dyn Fn(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        if self.empty || self.size == 0 {
+            return Ok(());
+        }
+        Self::check(self.src_range, length, "chunk")?;
+        Self::check(self.dst_range, out.len, "answer")?;
+        let mut loops = self.loops.clone();
+        loops.sort_by_key(|l| std::cmp::Reverse(l.src.unsigned_abs()));
+        // The innermost loops on the object's side that make up one piece.
+        let (mut span, mut tail) = (self.size, loops.len());
+        let mut group = None;
+        while let Some(l) = tail.checked_sub(1).and_then(|i| loops.get(i)) {
+            let step = l.src.unsigned_abs();
+            if step.saturating_sub(span) > gap {
+                break;
+            }
+            let wider = step.saturating_mul(l.count - 1).saturating_add(span);
+            if wider > block {
+                // Several steps of this one still fit.
+                group = Some((block / step.max(1)).max(1));
+                break;
+            }
+            (span, tail) = (wider, tail - 1);
+        }
+        let inner = loops.split_off(tail);
+        let grouped = if group.is_some() { loops.pop() } else { None };
+        let group = group.unwrap_or(1);
+        let (count, src_step, dst_step) = grouped.map_or((1, 0, 0), |l| (l.count, l.src, l.dst));
+        let piece = |n: usize| {
+            let head = grouped.map(|l| Loop { count: n, ..l });
+            self.part(head.into_iter().chain(inner.iter().copied()))
+        };
+        let (full, rest) = (piece(group), piece(count % group));
+        let mut one = |src: isize, dst: isize| {
+            for at in (0..count).step_by(group) {
+                let part = if count - at < group { &rest } else { &full };
+                let low = (src + at as isize * src_step - part.src) as usize;
+                let to = (dst + at as isize * dst_step) as usize;
+                let span = part.src_range.1 as usize;
+                if part.as_run(span).is_some() {
+                    out.window(to, span, |window| read(low, window))??;
+                } else {
+                    let bytes = crate::codec::chain::room(scratch, span)?;
+                    read(low, bytes)?;
+                    part.copy_to(bytes, out, to as isize)?;
+                }
+            }
+            Ok(())
+        };
+        each(&loops, self.src, self.dst, &mut one)
+    }
+
+    /// Whether it is made of regular loops alone, as [`Nest::pull`] wants it.
+    pub(crate) fn is_regular(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// A copy of some of the loops, whose lowest byte on both sides is byte 0.
+    fn part(&self, loops: impl Iterator<Item = Loop>) -> Self {
+        let mut part = Self {
+            loops: loops.filter(|l| l.count > 0).collect(),
+            lists: Vec::new(),
+            src: 0,
+            dst: 0,
+            size: self.size,
+            src_range: (0, self.size as i128),
+            dst_range: (0, self.size as i128),
+            empty: false,
+        };
+        for l in &part.loops {
+            let last = l.count as isize - 1;
+            part.src -= (l.src * last).min(0);
+            part.src_range.1 += (l.src * last).unsigned_abs() as i128;
+            part.dst_range.1 += (l.dst * last) as i128;
+        }
+        part.tidy();
+        part
+    }
+
     fn each_list(&self, depth: usize, src: isize, dst: isize, f: &mut dyn FnMut(isize, isize)) {
         match self.lists.get(depth) {
             None => f(src, dst),
@@ -299,6 +396,15 @@ impl Nest {
                 }
             }
         }
+    }
+}
+
+/// Calls `f` with both offsets of every step of `loops`.
+fn each(loops: &[Loop], src: isize, dst: isize, f: &mut dyn FnMut(isize, isize) -> Result<()>) -> Result<()> {
+    match loops {
+        [] => f(src, dst),
+        [outer, rest @ ..] => (0..outer.count as isize)
+            .try_for_each(|i| each(rest, src + i * outer.src, dst + i * outer.dst, f)),
     }
 }
 
@@ -484,6 +590,38 @@ mod tests {
         for r in 0..rows as usize {
             for c in 0..columns as usize {
                 assert_eq!(out[c * rows as usize + r], src[r * columns as usize + c]);
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_of_any_size_give_what_a_whole_copy_gives() {
+        let shape = [6u64, 5, 7];
+        let src: Vec<u8> = (0..210).map(|i| i as u8).collect();
+        let ranges = [
+            [(0, 1, 6), (0, 1, 5), (0, 1, 7)],
+            [(5, -2, 3), (1, 3, 2), (6, -1, 7)],
+            [(2, 1, 3), (4, 1, 1), (1, 1, 5)],
+        ];
+        for ranges in ranges {
+            let sels = ranges.map(|(start, step, count)| Sel::range(start, step, count));
+            let counts = ranges.map(|(_, _, n)| n as usize);
+            let len = counts.iter().product();
+            for strides in [[counts[1] * counts[2], counts[2], 1], [1, counts[0], counts[0] * counts[1]]] {
+                let whole = copy(&shape, &sels, &strides, &src, len);
+                let nest = Nest::new(&shape, &[&sels[0], &sels[1], &sels[2]], &strides, 1).unwrap();
+                for (gap, block) in [(0, 1), (0, 7), (3, 8), (3, 20), (40, 80), (40, 1000)] {
+                    let out = Output::zeroed(len).unwrap();
+                    let read = |at: usize, buf: &mut [u8]| {
+                        assert!(buf.len() <= block.max(7), "{} bytes in a piece of {block}", buf.len());
+                        buf.copy_from_slice(&src[at..at + buf.len()]);
+                        Ok(())
+                    };
+                    nest.pull(210, &out, (gap, block), &mut Vec::new(), &read).unwrap();
+                    assert_eq!(out.into_vec(), whole, "{ranges:?} {strides:?} {gap} {block}");
+                }
+                let out = Output::zeroed(len).unwrap();
+                assert!(nest.pull(100, &out, (0, 1), &mut Vec::new(), &|_, _| Ok(())).is_err());
             }
         }
     }

@@ -147,15 +147,15 @@ pub(super) struct Joining {
     pub(super) gap: u64,
     /// But no longer than this.
     pub(super) block: u64,
-    /// Whether one long read may as well be several.
-    pub(super) cheap_calls: bool,
 }
 
 impl Joining {
     /// For files: a read call costs what two kilobytes cost; blocks stay in the processor's cache.
-    pub(super) const LOCAL: Self = Self { gap: 2 << 10, block: 512 << 10, cheap_calls: true };
+    pub(super) const LOCAL: Self = Self { gap: 2 << 10, block: 512 << 10 };
+    /// The same for the pieces of one uncompressed chunk, as gap and block.
+    pub(super) const PIECES: (usize, usize) = (2 << 10, 512 << 10);
     /// For remote stores: a round trip costs what a megabyte costs.
-    pub(super) const REMOTE: Self = Self { gap: 1 << 20, block: 16 << 20, cheap_calls: false };
+    pub(super) const REMOTE: Self = Self { gap: 1 << 20, block: 16 << 20 };
 }
 
 impl Reader {
@@ -418,8 +418,7 @@ impl Reader {
 
     /// The rows of an uncompressed chunk that are needed, as if each were an inner chunk.
     ///
-    /// `None` if reading the chunk whole is no worse. Large chunks are read in rows even if all of them are needed,
-    /// where that is cheap: what was just read is still in the processor's cache when it is placed.
+    /// `None` if reading the chunk whole is no worse.
     pub(super) fn inside_plain(
         &self,
         chain: &Chain,
@@ -431,28 +430,18 @@ impl Reader {
         let shape = &repr.shape;
         let size = num::u64_of(repr.data_type.size());
         // The longest tail of dimensions whose blocks are no larger than a gap that would be read over anyway.
-        let rows_of = |most: u64| {
-            let (mut tail, mut block) = (shape.len(), size);
-            while let Some(n) = tail.checked_sub(1).and_then(|d| shape.get(d)) {
-                let larger = block.saturating_mul(*n);
-                if larger > most {
-                    break;
-                }
-                block = larger;
-                tail -= 1;
+        let (mut tail, mut block) = (shape.len(), size);
+        while let Some(n) = tail.checked_sub(1).and_then(|d| shape.get(d)) {
+            let larger = block.saturating_mul(*n);
+            if larger > joining.gap.max(4096) {
+                break;
             }
-            (tail, block)
-        };
-        let whole = num::u64_of(repr.byte_size()?);
-        let (mut tail, mut block) = rows_of(joining.gap.max(4096));
-        let rows: u64 = sels.iter().take(tail).map(|s| s.count()).product();
-        if rows.saturating_mul(block).saturating_mul(2) > whole {
-            if !joining.cheap_calls || whole <= joining.block {
-                return Ok(None);
-            }
-            (tail, block) = rows_of(joining.block / 2);
+            block = larger;
+            tail -= 1;
         }
-        if tail == 0 {
+        let rows: u64 = sels.iter().take(tail).map(|s| s.count()).product();
+        let whole = num::u64_of(repr.byte_size()?);
+        if tail == 0 || rows.saturating_mul(block).saturating_mul(2) > whole {
             return Ok(None);
         }
         let mut row = vec![1; tail];
@@ -514,6 +503,26 @@ impl Reader {
             }
         }
         Ok(inside)
+    }
+
+    /// Places what is wanted of an uncompressed chunk at hand, of which `read` reads any part; `false` if the
+    /// selection is not regular, and nothing was done.
+    pub(super) fn pull(
+        &self,
+        chain: &Chain,
+        sels: &[&Sel],
+        strides: &[usize],
+        scratch: &mut Vec<u8>,
+        read: &dyn Fn(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let repr = chain.viewed();
+        let nest = Nest::new(&repr.shape, sels, strides, repr.data_type.size())?;
+        if !nest.is_regular() {
+            return Ok(false);
+        }
+        nest.pull(repr.byte_size()?, &self.out, Joining::PIECES, scratch, read)?;
+        self.placed(sels);
+        Ok(true)
     }
 
     /// Places a row of an uncompressed chunk.
