@@ -2,18 +2,37 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::RwLock;
+use std::sync::{PoisonError, RwLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
 
-use super::{ByteRange, Direct, DirectObject, Listing, Store, check_key, check_prefix};
+use super::{
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, Store, Tag, check_key, check_prefix,
+    join,
+};
 use crate::error::Result;
+use crate::num::u64_of;
 
 /// A store in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    objects: RwLock<BTreeMap<String, Bytes>>,
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    objects: BTreeMap<String, Held>,
+    /// How many puts there were.
+    puts: u64,
+}
+
+/// An object, and the number of the put that brought it, which is its tag.
+#[derive(Debug, Clone)]
+struct Held {
+    bytes: Bytes,
+    put: u64,
 }
 
 impl MemoryStore {
@@ -25,16 +44,56 @@ impl MemoryStore {
 
     /// Puts `value` behind `key`, replacing what was there.
     pub fn put(&self, key: &str, value: impl Into<Bytes>) -> Result<()> {
-        check_key(key)?;
-        self.objects.write().unwrap_or_else(|e| e.into_inner()).insert(key.to_owned(), value.into());
+        self.put_if(key, value.into(), &Condition::Always).map(|_| ())
+    }
+
+    fn put_if(&self, key: &str, bytes: Bytes, when: &Condition) -> Result<Put> {
+        check_key(key).map_err(|e| e.with_store(self))?;
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let now = state.objects.get(key).map(|held| held.put);
+        let holds = match when {
+            Condition::Always => true,
+            Condition::Absent => now.is_none(),
+            Condition::Unchanged(tag) => {
+                let seen = tag.state::<MemoryTag>().map_err(|e| e.with_key(key).with_store(self))?;
+                now == Some(seen.0)
+            }
+        };
+        if !holds {
+            return Ok(Put::Refused);
+        }
+        state.puts += 1;
+        let held = Held { bytes, put: state.puts };
+        state.objects.insert(key.to_owned(), held);
+        Ok(Put::Done)
+    }
+
+    fn remove(&self, key: &str) -> Result<()> {
+        check_key(key).map_err(|e| e.with_store(self))?;
+        self.state.write().unwrap_or_else(PoisonError::into_inner).objects.remove(key);
         Ok(())
     }
 
-    fn bytes(&self, key: &str) -> Result<Option<Bytes>> {
-        check_key(key)?;
-        Ok(self.objects.read().unwrap_or_else(|e| e.into_inner()).get(key).cloned())
+    fn held(&self, key: &str) -> Result<Option<Held>> {
+        check_key(key).map_err(|e| e.with_store(self))?;
+        Ok(self.state.read().unwrap_or_else(PoisonError::into_inner).objects.get(key).cloned())
+    }
+
+    /// Shows the keys below `prefix`, without it, and their objects, in order.
+    fn visit(&self, prefix: &str, mut see: impl FnMut(&str, &Held)) -> Result<()> {
+        check_prefix(prefix).map_err(|e| e.with_store(self))?;
+        let start = join(prefix, "");
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        for (key, held) in state.objects.range(start.clone()..) {
+            let Some(rest) = key.strip_prefix(&start) else { break };
+            see(rest, held);
+        }
+        Ok(())
     }
 }
+
+/// The number of a put.
+struct MemoryTag(u64);
 
 impl fmt::Display for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,7 +104,7 @@ impl fmt::Display for MemoryStore {
 /// The part of `bytes` that `range` names, sharing the memory.
 pub(crate) fn slice(bytes: &Bytes, range: Option<ByteRange>) -> Result<Bytes> {
     let Some(range) = range else { return Ok(bytes.clone()) };
-    let (offset, length) = range.resolve(crate::num::u64_of(bytes.len()))?;
+    let (offset, length) = range.resolve(u64_of(bytes.len()))?;
     let start = crate::num::usize_of(offset)?;
     let length = crate::num::usize_of(length)?;
     Ok(bytes.slice(start..start + length))
@@ -54,35 +113,62 @@ pub(crate) fn slice(bytes: &Bytes, range: Option<ByteRange>) -> Result<Bytes> {
 #[async_trait]
 impl Store for MemoryStore {
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        match self.bytes(key)? {
-            Some(b) => slice(&b, range).map(Some).map_err(|e| e.with_key(key).with_store(self)),
+        match self.held(key)? {
+            Some(held) => slice(&held.bytes, range).map(Some).map_err(|e| e.with_key(key).with_store(self)),
             None => Ok(None),
         }
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {
-        Ok(self.bytes(key)?.map(|b| crate::num::u64_of(b.len())))
+        Ok(self.held(key)?.map(|held| u64_of(held.bytes.len())))
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
-        check_prefix(prefix)?;
-        let start = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-        let objects = self.objects.read().unwrap_or_else(|e| e.into_inner());
         let mut out = Listing::default();
-        for key in objects.range(start.clone()..).map(|(k, _)| k).take_while(|k| k.starts_with(&start)) {
-            let rest = key.get(start.len()..).unwrap_or_default();
-            match rest.split_once('/') {
-                None => out.objects.push(rest.to_owned()),
-                Some((dir, _)) if out.prefixes.last().is_none_or(|l| l != dir) => {
-                    out.prefixes.push(dir.to_owned());
-                }
-                Some(_) => {}
+        self.visit(prefix, |rest, _| match rest.split_once('/') {
+            None => out.objects.push(rest.to_owned()),
+            Some((dir, _)) if out.prefixes.last().is_none_or(|l| l != dir) => {
+                out.prefixes.push(dir.to_owned());
             }
-        }
+            Some(_) => {}
+        })?;
         // `a-b` sorts before `a/…` as a key but after `a` as a name.
         out.prefixes.sort();
         out.prefixes.dedup();
         Ok(out)
+    }
+
+    fn keys<'a>(&'a self, prefix: &'a str) -> BoxStream<'a, Result<KeyEntry>> {
+        let mut found = Vec::new();
+        let seen = self.visit(prefix, |rest, held| {
+            found.push(Ok(KeyEntry { key: join(prefix, rest), size: u64_of(held.bytes.len()) }));
+        });
+        found.extend(seen.err().map(Err));
+        futures::stream::iter(found).boxed()
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        self.put_if(key, value, &when)
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        Ok(self.held(key)?.map(|held| (held.bytes, Tag::new(MemoryTag(held.put)))))
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        self.remove(key)
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        check_prefix(prefix).map_err(|e| e.with_store(self))?;
+        let start = join(prefix, "");
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.objects.retain(|key, _| !key.starts_with(&start));
+        Ok(())
     }
 
     fn direct(&self) -> Option<&dyn Direct> {
@@ -92,28 +178,37 @@ impl Store for MemoryStore {
 
 impl Direct for MemoryStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
-        match self.bytes(key)? {
-            Some(bytes) => Ok(Some(Box::new(Held(bytes)))),
+        match self.held(key)? {
+            Some(held) => Ok(Some(Box::new(held))),
             None => Ok(None),
         }
     }
-}
 
-/// An object whose bytes are in memory.
-struct Held(Bytes);
+    fn put(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
+        self.put_if(key, parts.concat().into(), when)
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        self.remove(key)
+    }
+}
 
 impl DirectObject for Held {
     fn size(&self) -> u64 {
-        crate::num::u64_of(self.0.len())
+        u64_of(self.bytes.len())
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let part = slice(&self.0, Some(ByteRange::span(offset, crate::num::u64_of(buf.len()))))?;
+        let part = slice(&self.bytes, Some(ByteRange::span(offset, u64_of(buf.len()))))?;
         buf.copy_from_slice(&part);
         Ok(())
     }
 
+    fn tag(&self) -> Result<Tag> {
+        Ok(Tag::new(MemoryTag(self.put)))
+    }
+
     fn as_bytes(&self) -> Option<&[u8]> {
-        Some(&self.0)
+        Some(&self.bytes)
     }
 }

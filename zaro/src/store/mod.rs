@@ -1,17 +1,20 @@
 //! Layer 1: keys to bytes.
 //!
 //! A [`Store`] answers three questions: the bytes behind a key (all, or a range of them), how many there are, and
-//! what lies directly below a prefix. Everything else — caching, retrying, joining neighbouring ranges, a prefix —
-//! is a store around a store, in [`wrap`].
+//! what lies directly below a prefix. Those that can be written to also put, under a condition if wanted, and delete.
+//! Everything else — caching, retrying, joining neighbouring ranges, a prefix — is a store around a store, in [`wrap`].
 //!
 //! **Missing is not failed.** `Ok(None)` means that the store is sure the key does not exist. A time-out, a refusal
 //! or a short answer is always an `Err`.
+//!
+//! **A put is whole.** Whoever reads sees the old object or the new one, never a part of either.
 
 use std::fmt::{Debug, Display};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 
@@ -27,9 +30,11 @@ pub mod object;
 pub mod options;
 mod percent;
 pub mod wrap;
+mod write;
 pub mod zip;
 
 pub(crate) use percent::percent_decode;
+pub use write::{Condition, KeyEntry, Put, Tag};
 
 /// A part of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -107,6 +112,63 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// is an empty listing. A store that cannot list says [`ErrorKind::Unsupported`](crate::ErrorKind).
     async fn list(&self, prefix: &str) -> Result<Listing>;
 
+    /// Every object below `prefix/` (`""` for all of the store), in no order in particular. An object called `prefix`
+    /// itself is not below it. What changes meanwhile may or may not be seen.
+    ///
+    /// The default walks with [`Store::list`] and asks for each size.
+    fn keys<'a>(&'a self, prefix: &'a str) -> BoxStream<'a, Result<KeyEntry>> {
+        let folders = futures::stream::try_unfold(vec![prefix.to_owned()], move |mut open| async move {
+            let Some(folder) = open.pop() else { return Ok::<_, Error>(None) };
+            let found = self.list(&folder).await?;
+            let below = |name: &String| join(&folder, name);
+            open.extend(found.prefixes.iter().map(below));
+            let keys: Vec<String> = found.objects.iter().map(below).collect();
+            Ok(Some((futures::stream::iter(keys.into_iter().map(Ok::<_, Error>)), open)))
+        });
+        let sizes = folders.try_flatten().map(move |key| async move {
+            let key = key?;
+            let size = self.size(&key).await?;
+            // What was deleted since it was listed is left out.
+            Ok(size.map(|size| KeyEntry { key, size }))
+        });
+        sizes.buffered(SIZES_AT_ONCE).try_filter_map(|entry| async { Ok(entry) }).boxed()
+    }
+
+    /// Whether [`Store::put`] and [`Store::delete`] are there at all. They may still be refused.
+    fn is_writable(&self) -> bool {
+        false
+    }
+
+    /// Puts `value` behind `key` if the condition holds.
+    ///
+    /// After an error it is not known whether the object was written, unless the store says so; it is whole in
+    /// either case. A store that cannot hold the condition says [`ErrorKind::Unsupported`](crate::ErrorKind).
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        let _ = (value, when);
+        Err(unwritable(self, key))
+    }
+
+    /// All of the object behind `key`, with the tag of the state seen; `None` if the key does not exist.
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        Err(unwritable(self, key))
+    }
+
+    /// Deletes the object behind `key`. One that does not exist is deleted already.
+    async fn delete(&self, key: &str) -> Result<()> {
+        Err(unwritable(self, key))
+    }
+
+    /// Deletes every object below `prefix/`; `""` for all of the store. Objects that others put there meanwhile may
+    /// or may not survive.
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        Err(unwritable(self, prefix))
+    }
+
+    /// Returns when everything that was put is where others find it. Only archives have something left to do.
+    async fn finish(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The way past the async seam for stores whose bytes are at hand (files, memory): the thread that decodes
     /// reads for itself. `None` for everything remote.
     fn direct(&self) -> Option<&dyn Direct> {
@@ -122,10 +184,28 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
 /// A store behind a shared pointer.
 pub type SharedStore = Arc<dyn Store>;
 
+/// How many sizes [`Store::keys`] asks for at once.
+const SIZES_AT_ONCE: usize = 32;
+
+fn unwritable(store: &(impl Display + ?Sized), key: &str) -> Error {
+    Error::unsupported("this kind of store cannot be written to").with_key(key).with_store(store)
+}
+
 /// Blocking access to objects at hand.
 pub trait Direct: Send + Sync {
     /// Opens `key`; `None` if it does not exist.
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>>;
+
+    /// Puts the parts, one after another, behind `key` if the condition holds; as [`Store::put`].
+    fn put(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
+        let _ = (parts, when);
+        Err(Error::unsupported("this kind of store cannot be written to").with_key(key))
+    }
+
+    /// Deletes the object behind `key`; as [`Store::delete`].
+    fn delete(&self, key: &str) -> Result<()> {
+        Err(Error::unsupported("this kind of store cannot be written to").with_key(key))
+    }
 }
 
 /// One opened object of a [`Direct`] store.
@@ -136,10 +216,20 @@ pub trait DirectObject: Send + Sync {
     /// Fills `buf` from `offset` on, wholly or with an error.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
 
+    /// The tag of the state that was opened, for [`Condition::Unchanged`].
+    fn tag(&self) -> Result<Tag> {
+        Err(Error::unsupported("this kind of store cannot be written to"))
+    }
+
     /// All its bytes, if they are in memory already.
     fn as_bytes(&self) -> Option<&[u8]> {
         None
     }
+}
+
+/// `prefix/name`, or `name` below the root.
+pub(crate) fn join(prefix: &str, name: &str) -> String {
+    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") }
 }
 
 /// Refuses a key that could leave the store's root or is not in canonical form.

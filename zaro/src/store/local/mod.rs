@@ -1,5 +1,7 @@
 //! Files below a folder.
 
+mod write;
+
 use std::fmt;
 use std::fs::File;
 use std::io::ErrorKind as IoKind;
@@ -9,20 +11,25 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{ByteRange, Direct, DirectObject, Listing, Store, check_key, check_prefix};
+use self::write::{State, is_temporary};
+use super::{ByteRange, Condition, Direct, DirectObject, Listing, Put, Store, Tag, check_key, check_prefix};
 use crate::error::{Error, Result};
 use crate::num;
 
 /// A folder as a store: a key is a path below it.
+///
+/// A put writes a temporary file and renames it, making the folders it needs; a link in its place is replaced, not
+/// followed. Conditions hold among all processes of this machine. Deleting removes folders that become empty.
 #[derive(Debug, Clone)]
 pub struct LocalStore {
     root: PathBuf,
+    durable: bool,
 }
 
 impl LocalStore {
     /// The folder `root`. It need not exist: then every key is missing.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), durable: false }
     }
 
     /// The folder.
@@ -37,6 +44,9 @@ impl LocalStore {
 
     fn file(&self, key: &str) -> Result<Option<LocalFile>> {
         check_key(key).map_err(|e| e.with_store(self))?;
+        if key.split('/').any(is_temporary) {
+            return Ok(None);
+        }
         let path = self.root.join(key);
         // A pipe in the place of a file must not make us wait for a writer.
         let file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path) {
@@ -51,7 +61,7 @@ impl LocalStore {
         if !meta.is_file() {
             return Err(Error::io("neither a file nor a folder").with_key(key).with_store(self));
         }
-        Ok(Some(LocalFile { file, size: meta.len() }))
+        Ok(Some(LocalFile { file, size: meta.len(), state: State::of(&meta) }))
     }
 
     /// `None`, unless there is a link that leads nowhere: what it stands for exists, and was not fetched.
@@ -80,16 +90,7 @@ impl fmt::Display for LocalStore {
 impl Store for LocalStore {
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let Some(file) = self.file(key)? else { return Ok(None) };
-        let read = || {
-            let (offset, length) = match range {
-                Some(r) => r.resolve(file.size)?,
-                None => (0, file.size),
-            };
-            let mut buf = vec![0; num::usize_of(length)?];
-            file.read_at(offset, &mut buf)?;
-            Ok(Some(Bytes::from(buf)))
-        };
-        read().map_err(|e: Error| e.with_key(key).with_store(self))
+        file.read(range).map(Some).map_err(|e| e.with_key(key).with_store(self))
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {
@@ -108,6 +109,9 @@ impl Store for LocalStore {
             let entry = entry.map_err(|e| self.fault(prefix, e))?;
             // A name that is not Unicode cannot be a key.
             let Ok(name) = entry.file_name().into_string() else { continue };
+            if is_temporary(&name) {
+                continue;
+            }
             let mut kind = entry.file_type().map_err(|e| self.fault(prefix, e))?;
             if kind.is_symlink() {
                 // A link that leads nowhere is not there.
@@ -121,6 +125,28 @@ impl Store for LocalStore {
         out.objects.sort();
         out.prefixes.sort();
         Ok(out)
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        self.write(key, &[&value], &when)
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        let Some(file) = self.file(key)? else { return Ok(None) };
+        let read = || Ok((file.read(None)?, file.tagged()?));
+        read().map(Some).map_err(|e: Error| e.with_key(key).with_store(self))
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        self.remove(key)
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        self.remove_below(prefix)
     }
 
     fn direct(&self) -> Option<&dyn Direct> {
@@ -139,12 +165,33 @@ impl Direct for LocalStore {
             None => Ok(None),
         }
     }
+
+    fn put(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
+        self.write(key, parts, when)
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        self.remove(key)
+    }
 }
 
 /// An open file.
 struct LocalFile {
     file: File,
     size: u64,
+    state: State,
+}
+
+impl LocalFile {
+    fn read(&self, range: Option<ByteRange>) -> Result<Bytes> {
+        let (offset, length) = match range {
+            Some(r) => r.resolve(self.size)?,
+            None => (0, self.size),
+        };
+        let mut buf = vec![0; num::usize_of(length)?];
+        self.read_at(offset, &mut buf)?;
+        Ok(buf.into())
+    }
 }
 
 impl DirectObject for LocalFile {
@@ -161,5 +208,9 @@ impl DirectObject for LocalFile {
             )),
             _ => e.into(),
         })
+    }
+
+    fn tag(&self) -> Result<Tag> {
+        self.tagged()
     }
 }

@@ -1,0 +1,405 @@
+//! Writing files: a temporary file beside the final one, then a rename, so that every file is whole at any moment.
+//!
+//! Who renames holds a lock on the folder for that moment: shared for an unconditional put or a delete, exclusive for
+//! comparing and renaming. So nobody comes between the look and the rename, in this process or another, and writers
+//! without a condition do not wait for each other. The lock is `flock` on the folder itself: nothing is left behind,
+//! and the system takes it from a process that is killed.
+
+use std::fs::{File, Metadata};
+use std::io::{Error as IoError, ErrorKind as IoKind, IoSlice, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::{LocalFile, LocalStore, is_missing};
+use crate::error::{Error, Result};
+use crate::store::{Condition, Put, Tag, check_key, check_prefix};
+
+/// How often a put begins anew because its folder was deleted under it.
+const ATTEMPTS: usize = 32;
+
+/// A temporary file this old belongs to nobody any more.
+const OLD: Duration = Duration::from_secs(24 * 60 * 60);
+
+const START: &str = ".zaro-";
+const END: &str = ".tmp";
+
+/// Whether a name is that of a temporary file or folder: `.zaro-PID-NUMBER.tmp`. Nothing of that name is content.
+pub(super) fn is_temporary(name: &str) -> bool {
+    name.starts_with(START) && name.ends_with(END)
+}
+
+fn temporary_name() -> String {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    format!("{START}{}-{}{END}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The process that made a temporary name.
+fn maker(name: &str) -> Option<u32> {
+    name.strip_prefix(START)?.split('-').next()?.parse().ok()
+}
+
+/// Which file was seen. Holding it open keeps its number from being given to another; size and time tell of writers
+/// who change a file in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl State {
+    pub(super) fn of(meta: &Metadata) -> Self {
+        let changed = (meta.mtime(), meta.mtime_nsec());
+        Self { device: meta.dev(), inode: meta.ino(), size: meta.len(), changed }
+    }
+}
+
+/// The tag of a file: its state, and the file held open.
+struct LocalTag {
+    state: State,
+    _file: File,
+}
+
+impl LocalFile {
+    pub(super) fn tagged(&self) -> Result<Tag> {
+        Ok(Tag::new(LocalTag { state: self.state, _file: self.file.try_clone()? }))
+    }
+}
+
+/// A temporary file or folder, removed unless it was renamed.
+struct Temporary {
+    path: PathBuf,
+    moved: bool,
+}
+
+impl Temporary {
+    /// A new file in `folder`.
+    fn create(folder: &Path) -> std::io::Result<(Self, File)> {
+        loop {
+            let path = folder.join(temporary_name());
+            match File::create_new(&path) {
+                Ok(file) => return Ok((Self { path, moved: false }, file)),
+                // Of a process with our number: an earlier one, or one on another machine.
+                Err(e) if e.kind() == IoKind::AlreadyExists => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.moved {
+            // What cannot be removed now is left to `sweep`.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// How a put ended besides failing.
+enum Ended {
+    Put(Put),
+    /// The folder, or the temporary file in it, was deleted by somebody else.
+    Vanished,
+}
+
+/// Writes all parts, many with one call.
+fn write_parts(file: &mut File, parts: &[&[u8]]) -> std::io::Result<()> {
+    let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|p| IoSlice::new(p)).collect();
+    let mut rest = slices.as_mut_slice();
+    // Drops empty parts at the front, of which `write` would say that nothing was written.
+    IoSlice::advance_slices(&mut rest, 0);
+    while !rest.is_empty() {
+        match file.write_vectored(rest) {
+            Ok(0) => return Err(IoKind::WriteZero.into()),
+            Ok(n) => IoSlice::advance_slices(&mut rest, n),
+            Err(e) if e.kind() == IoKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Locks an open folder; `false` if its file system has no such locks.
+fn lock(folder: &File, exclusive: bool) -> std::io::Result<bool> {
+    loop {
+        let tried = if exclusive { folder.lock() } else { folder.lock_shared() };
+        return match tried {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == IoKind::Interrupted => continue,
+            Err(e) if lockless(&e) => Ok(false),
+            Err(e) => Err(e),
+        };
+    }
+}
+
+/// Whether an error of `flock` says that there are no locks here: NFS answers EBADF for a folder, others the rest.
+fn lockless(e: &IoError) -> bool {
+    let codes = [libc::EOPNOTSUPP, libc::ENOTSUP, libc::ENOLCK, libc::ENOSYS, libc::EBADF, libc::EINVAL];
+    e.kind() == IoKind::Unsupported || e.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+impl LocalStore {
+    /// Whether a put returns only when file and folder are on the disk (`fsync`), so that they outlive a crash of the
+    /// machine. Without it they outlive a crash of the process. On network file systems it also finds errors that
+    /// are reported late, such as an exceeded quota.
+    #[must_use]
+    pub fn durable(mut self, durable: bool) -> Self {
+        self.durable = durable;
+        self
+    }
+
+    /// The path of a key that may be written.
+    fn target(&self, key: &str) -> Result<(PathBuf, PathBuf)> {
+        check_key(key)?;
+        if key.split('/').any(is_temporary) {
+            return Err(Error::invalid(format!("names like {START}*{END} are kept for temporary files")));
+        }
+        let path = self.root.join(key);
+        match path.parent() {
+            Some(folder) => Ok((folder.to_owned(), path)),
+            None => Err(Error::invalid("not the path of a file")),
+        }
+    }
+
+    pub(super) fn write(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
+        let place = |e: Error| e.with_key(key).with_store(self);
+        let (folder, path) = self.target(key).map_err(place)?;
+        for _ in 0..ATTEMPTS {
+            match self.attempt(&folder, &path, parts, when).map_err(place)? {
+                Ended::Put(put) => return Ok(put),
+                Ended::Vanished => self.make_folder(&folder).map_err(place)?,
+            }
+        }
+        Err(place(Error::io("the folder is deleted again and again while it is written to")))
+    }
+
+    fn attempt(&self, folder: &Path, path: &Path, parts: &[&[u8]], when: &Condition) -> Result<Ended> {
+        // A look ahead saves writing what would be refused; the one that counts comes below.
+        if !matches!(when, Condition::Always) && !holds(path, when)? {
+            return Ok(Ended::Put(Put::Refused));
+        }
+        let (mut temporary, mut file) = match Temporary::create(folder) {
+            Ok(made) => made,
+            Err(e) if e.kind() == IoKind::NotFound => return Ok(Ended::Vanished),
+            Err(e) if e.kind() == IoKind::NotADirectory => return Err(blocked(e)),
+            Err(e) => return Err(e.into()),
+        };
+        let unwritten = |e: IoError| Error::from(e).within("not written, and what was there is unharmed");
+        write_parts(&mut file, parts).map_err(unwritten)?;
+        if self.durable {
+            file.sync_all().map_err(unwritten)?;
+        }
+        drop(file);
+        // The temporary file is in the folder, so the folder is the one that a rename would find, or the file is gone.
+        let opened = match File::open(folder) {
+            Ok(opened) => opened,
+            Err(e) if e.kind() == IoKind::NotFound => return Ok(Ended::Vanished),
+            Err(e) => return Err(e.into()),
+        };
+        let locked = lock(&opened, !matches!(when, Condition::Always))?;
+        let moved = match when {
+            Condition::Always => std::fs::rename(&temporary.path, path),
+            _ if locked => {
+                if !holds(path, when)? {
+                    return Ok(Ended::Put(Put::Refused));
+                }
+                std::fs::rename(&temporary.path, path)
+            }
+            // Without locks, a link is what fails if the name is taken.
+            Condition::Absent => match std::fs::hard_link(&temporary.path, path) {
+                Err(e) if e.kind() == IoKind::AlreadyExists => return Ok(Ended::Put(Put::Refused)),
+                Ok(()) => std::fs::remove_file(&temporary.path),
+                Err(e) => Err(e),
+            },
+            Condition::Unchanged(_) => {
+                return Err(Error::unsupported(
+                    "this file system has no locks (flock), so that a part of a chunk cannot be changed safely while \
+                     others may write; write whole chunks, or write to another file system and copy",
+                ));
+            }
+        };
+        match moved {
+            Ok(()) => temporary.moved = true,
+            Err(e) if e.kind() == IoKind::NotFound => return Ok(Ended::Vanished),
+            Err(e) if path.is_dir() => {
+                return Err(Error::invalid("a folder is in the place of an object").with_source(e));
+            }
+            Err(e) => return Err(e.into()),
+        }
+        if self.durable {
+            opened.sync_all()?;
+        }
+        Ok(Ended::Put(Put::Done))
+    }
+
+    /// Makes a folder and those it lies in.
+    fn make_folder(&self, folder: &Path) -> Result<()> {
+        let missing: Vec<&Path> =
+            folder.ancestors().take_while(|f| !f.as_os_str().is_empty() && !f.exists()).collect();
+        match std::fs::create_dir_all(folder) {
+            Ok(()) => {}
+            Err(e) if matches!(e.kind(), IoKind::AlreadyExists | IoKind::NotADirectory) => {
+                return Err(blocked(e));
+            }
+            // Deleted by somebody else meanwhile: the next attempt makes it again.
+            Err(e) if e.kind() == IoKind::NotFound => return Ok(()),
+            Err(e) => return Err(e.into()),
+        }
+        if self.durable {
+            for parent in missing.iter().filter_map(|f| f.parent()) {
+                let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+                File::open(parent)?.sync_all()?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, key: &str) -> Result<()> {
+        let place = |e: Error| e.with_key(key).with_store(self);
+        let (folder, path) = self.target(key).map_err(place)?;
+        let opened = match File::open(&folder) {
+            Ok(opened) => opened,
+            Err(e) if is_missing(&e) => return Ok(()),
+            Err(e) => return Err(self.fault(key, e)),
+        };
+        lock(&opened, false).map_err(|e| self.fault(key, e))?;
+        match std::fs::remove_file(&path) {
+            Ok(()) => {}
+            // A folder is no object, so there is none.
+            Err(e) if is_missing(&e) || path.is_dir() => return Ok(()),
+            Err(e) => return Err(self.fault(key, e)),
+        }
+        if self.durable {
+            opened.sync_all().map_err(|e| self.fault(key, e))?;
+        }
+        drop(opened);
+        self.prune(&folder);
+        Ok(())
+    }
+
+    pub(super) fn remove_below(&self, prefix: &str) -> Result<()> {
+        let place = |e: Error| e.with_key(prefix).with_store(self);
+        check_prefix(prefix).map_err(place)?;
+        if !prefix.is_empty() {
+            let path = self.root.join(prefix);
+            if path.is_dir() {
+                put_aside_and_remove(&path).map_err(|e| self.fault(prefix, e))?;
+                path.parent().into_iter().for_each(|folder| self.prune(folder));
+            }
+            return Ok(());
+        }
+        let entries = match std::fs::read_dir(&self.root) {
+            Ok(entries) => entries,
+            Err(e) if is_missing(&e) => return Ok(()),
+            Err(e) => return Err(self.fault(prefix, e)),
+        };
+        for entry in entries {
+            let removed = entry.and_then(|entry| match entry.file_type()?.is_dir() {
+                true => put_aside_and_remove(&entry.path()),
+                false => std::fs::remove_file(entry.path()),
+            });
+            match removed {
+                Err(e) if e.kind() != IoKind::NotFound => return Err(self.fault(prefix, e)),
+                _ => {}
+            }
+        }
+        // The root goes too, unless it cannot: a mount point, or somebody wrote meanwhile.
+        let _ = std::fs::remove_dir(&self.root);
+        Ok(())
+    }
+
+    /// Removes folders that have become empty, up to the root: a store has no empty prefixes.
+    fn prune(&self, folder: &Path) {
+        let below = folder.ancestors().take_while(|f| *f != self.root && f.starts_with(&self.root));
+        // It fails for folders that are not empty, which is how they are found out.
+        let _ = below.map(std::fs::remove_dir).find(std::result::Result::is_err);
+    }
+
+    /// Removes the temporary files that killed writers left, and says how many: those of processes that are no more,
+    /// and those older than a day. A writer on another machine whose file is removed writes it again.
+    pub fn sweep(&self) -> Result<u64> {
+        let mut removed = 0u64;
+        let mut open = vec![self.root.clone()];
+        while let Some(folder) = open.pop() {
+            let entries = match std::fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(e) if is_missing(&e) => continue,
+                Err(e) => return Err(Error::from(e).with_store(folder.display())),
+            };
+            for entry in entries {
+                let entry = entry.map_err(|e| Error::from(e).with_store(folder.display()))?;
+                // A link is not followed: what it leads to is not ours to sweep.
+                let Ok(kind) = entry.file_type() else { continue };
+                let name = entry.file_name();
+                match name.to_str().filter(|n| is_temporary(n)) {
+                    Some(name) if abandoned(name, &entry) => {
+                        let path = entry.path();
+                        let gone = if kind.is_dir() {
+                            std::fs::remove_dir_all(path)
+                        } else {
+                            std::fs::remove_file(path)
+                        };
+                        removed = removed.saturating_add(u64::from(gone.is_ok()));
+                    }
+                    Some(_) => {}
+                    None if kind.is_dir() => open.push(entry.path()),
+                    None => {}
+                }
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn blocked(e: IoError) -> Error {
+    Error::invalid("a file is in the place of a folder").with_source(e)
+}
+
+/// Whether what is at `path` fulfils the condition.
+fn holds(path: &Path, when: &Condition) -> Result<bool> {
+    let now = match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => return Err(Error::invalid("a folder is in the place of an object")),
+        Ok(meta) => Some(State::of(&meta)),
+        // A link that leads nowhere is something, though it has no content.
+        Err(e) if is_missing(&e) && path.is_symlink() => return Ok(matches!(when, Condition::Always)),
+        Err(e) if is_missing(&e) => None,
+        Err(e) => return Err(e.into()),
+    };
+    Ok(match when {
+        Condition::Always => true,
+        Condition::Absent => now.is_none(),
+        Condition::Unchanged(tag) => now == Some(tag.state::<LocalTag>()?.state),
+    })
+}
+
+/// Whether nobody will finish a temporary file. Where there is no `/proc`, only its age tells.
+fn abandoned(name: &str, entry: &std::fs::DirEntry) -> bool {
+    let proc = Path::new("/proc");
+    let dead =
+        maker(name).is_some_and(|pid| proc.join("self").exists() && !proc.join(pid.to_string()).exists());
+    let old = || {
+        let modified = entry.metadata().and_then(|m| m.modified()).ok();
+        modified.and_then(|m| SystemTime::now().duration_since(m).ok()).is_some_and(|age| age > OLD)
+    };
+    dead || old()
+}
+
+/// Renames a folder to a temporary name, so that it is gone at once for everybody, and then removes it. A link to a
+/// folder is removed, not what it leads to.
+fn put_aside_and_remove(path: &Path) -> std::io::Result<()> {
+    let aside = match path.parent() {
+        Some(folder) => folder.join(temporary_name()),
+        None => return Err(IoKind::InvalidInput.into()),
+    };
+    match std::fs::rename(path, &aside) {
+        Ok(()) if aside.is_symlink() => std::fs::remove_file(&aside),
+        // Somebody in the middle of a put may add to it once more.
+        Ok(()) => std::fs::remove_dir_all(&aside).or_else(|_| std::fs::remove_dir_all(&aside)),
+        Err(e) if e.kind() == IoKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
+}
