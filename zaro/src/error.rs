@@ -26,6 +26,8 @@ pub enum ErrorKind {
     Io,
     /// The store refused: credentials, permissions, or a guard of our own.
     NotPermitted,
+    /// Somebody else changed what was about to be replaced; nothing of theirs was lost, and nothing of ours written.
+    Conflict,
     /// The caller stopped the operation.
     Cancelled,
 }
@@ -41,6 +43,7 @@ impl ErrorKind {
             Self::Unsupported => "unsupported",
             Self::Io => "io",
             Self::NotPermitted => "not-permitted",
+            Self::Conflict => "conflict",
             Self::Cancelled => "cancelled",
         }
     }
@@ -53,7 +56,7 @@ impl ErrorKind {
             Self::NotFound => 3,
             Self::Invalid => 4,
             Self::Unsupported => 5,
-            Self::Io | Self::Cancelled => 6,
+            Self::Io | Self::Conflict | Self::Cancelled => 6,
             Self::NotPermitted => 7,
         }
     }
@@ -115,6 +118,11 @@ impl Error {
     /// [`ErrorKind::Io`].
     pub fn io(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Io, message)
+    }
+
+    /// [`ErrorKind::Conflict`].
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Conflict, message)
     }
 
     /// [`ErrorKind::NotPermitted`].

@@ -85,7 +85,9 @@ pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use array::{Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab};
+pub use array::{
+    Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab, Values, WriteOptions,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use group::{Node, OpenOptions, Zarr};
 pub use open::open;

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use rayon::prelude::*;
 
-use super::read::{Inside, Job, Joining, Reader, Run, is_partial, permuted};
+use super::plan::Job;
+use super::read::{Inside, Joining, Reader, Run, is_partial, permuted};
 use super::select::Sel;
 use crate::codec::chain::{Chain, Scratch, room};
 use crate::codec::shard::{Shard, ShardIndex};
@@ -97,18 +98,18 @@ impl Reader {
     pub(super) fn direct(&self) -> Result<()> {
         let store = self.array.store.clone();
         let Some(direct) = store.direct() else { return Err(Error::unsupported("the store is not at hand")) };
-        let jobs = self.jobs();
+        let jobs = self.plan.jobs();
         if jobs == 1 {
-            return self.chunk(direct, &self.job(0));
+            return self.chunk(direct, &self.plan.job(0));
         }
-        (0..jobs).into_par_iter().try_for_each(|i| self.chunk(direct, &self.job(i)))
+        (0..jobs).into_par_iter().try_for_each(|i| self.chunk(direct, &self.plan.job(i)))
     }
 
     fn chunk(&self, direct: &dyn Direct, job: &Job<'_>) -> Result<()> {
         self.check_cancel()?;
         let array = &self.array;
         let chain = array.chain_at(&job.index)?;
-        let (sels, strides) = permuted(&chain, &job.sels, &self.strides);
+        let (sels, strides) = permuted(&chain, &job.sels, &self.plan.strides);
         let leaf = chain.shard().is_none();
         let id = job.number.map(|n| (n, 0));
         if leaf && chain.plain().is_none() && self.remembered(&chain, &sels, &strides, id)? {
@@ -262,7 +263,7 @@ impl Reader {
 
     /// The index of a shard, from the cache if it is a whole object.
     fn index(&self, shard: &Shard, source: Source<'_>, number: Option<u64>) -> Result<Arc<ShardIndex>> {
-        let cell = number.and_then(|n| self.array.indexes.get(&n));
+        let cell = number.and_then(|n| self.array.indexes.get(&(self.generation, n)));
         if let Some(index) = cell.as_ref().and_then(|c| c.get()) {
             return Ok(index.clone());
         }
@@ -278,7 +279,7 @@ impl Reader {
         let index = Arc::new(shard.read_index(source.part(offset, size)?.read(&mut input)?)?);
         if let Some(n) = number {
             let cell = Arc::new(tokio::sync::OnceCell::new_with(Some(index.clone())));
-            self.array.indexes.put(n, cell, index.memory());
+            self.array.indexes.put((self.generation, n), cell, index.memory());
         }
         Ok(index)
     }

@@ -8,18 +8,21 @@
 mod cache;
 mod direct;
 mod place;
+mod plan;
 mod read;
 mod remote;
 pub mod select;
 mod slab;
+mod write;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use select::{Index, Selection};
 pub use slab::{Element, Order, Slab};
+pub use write::{Values, WriteOptions};
 
 use crate::codec::chain::Chain;
 use crate::codec::shard::ShardIndex;
@@ -98,10 +101,12 @@ struct Inner {
     chain: Arc<Chain>,
     /// Chains for other chunk shapes.
     chains: Mutex<HashMap<Vec<u64>, Arc<Chain>>>,
-    /// Indexes of shards, by the shard's number; a cell, so that many askers make one request.
-    indexes: Cache<u64, tokio::sync::OnceCell<Arc<ShardIndex>>>,
-    /// Decoded chunks of which a part was asked for, by chunk and inner chunk.
-    decoded: Cache<(u64, u64), Buffer>,
+    /// Counts the writes through this array and its clones, so that what was kept before one is not used after it.
+    generation: AtomicU64,
+    /// Indexes of shards, by generation and the shard's number; a cell, so that many askers make one request.
+    indexes: Cache<(u64, u64), tokio::sync::OnceCell<Arc<ShardIndex>>>,
+    /// Decoded chunks of which a part was asked for, by generation, chunk and inner chunk.
+    decoded: Cache<(u64, u64, u64), Buffer>,
     /// Chunks of which a sliver was asked for once; see [`Inner::worth_keeping`].
     touched: Mutex<HashSet<(u64, u64)>>,
     /// What is known of a V2 array's separator: see [`Inner::separator`].
@@ -135,6 +140,7 @@ impl Array {
                 strict,
                 memory,
                 chains: Mutex::default(),
+                generation: AtomicU64::new(0),
                 indexes: Cache::new(memory / 8),
                 // Files are read where they are decoded, so nothing is in flight and there is more to keep; and
                 // still more where no indexes are.

@@ -162,6 +162,16 @@ impl Nest {
         Ok(nest)
     }
 
+    /// The copy the other way: from the answer's side to the chunk's.
+    pub(crate) fn inverse(mut self) -> Self {
+        std::mem::swap(&mut self.src, &mut self.dst);
+        std::mem::swap(&mut self.src_range, &mut self.dst_range);
+        self.loops.iter_mut().for_each(|l| std::mem::swap(&mut l.src, &mut l.dst));
+        self.lists.iter_mut().flatten().for_each(|pair| *pair = (pair.1, pair.0));
+        self.tidy();
+        self
+    }
+
     fn add(&mut self, sel: &Sel, step: i128, stride: i128) -> Result<()> {
         let fit = |n: i128| isize::try_from(n).map_err(|_| Error::invalid("a chunk is too large"));
         let widen = |range: &mut (i128, i128), a: i128, b: i128| {

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::place::{Nest, Output};
-use super::select::{Part, Sel, Selection, split};
-use super::slab::{Order, Slab};
+use super::plan::{Job, Plan, inside};
+use super::select::{Part, Sel, Selection, combination, split};
+use super::slab::Slab;
 use super::{Array, Inner, Missing, Progress, ReadOptions};
 use crate::codec::chain::{Chain, Decoded, Scratch};
 use crate::codec::shard::Shard;
@@ -61,7 +62,7 @@ impl Array {
         reader.direct().map_err(|e| self.named(e))
     }
 
-    fn named(&self, e: Error) -> Error {
+    pub(super) fn named(&self, e: Error) -> Error {
         e.with_node(path::shown(&self.inner.path)).with_store(&self.inner.store)
     }
 }
@@ -74,31 +75,15 @@ fn wrong_length(answer: usize, buffer: usize) -> Error {
 pub(super) struct Reader {
     pub(super) array: Arc<Inner>,
     options: ReadOptions,
-    /// For each dimension, the selection cut at chunk borders.
-    parts: Vec<Vec<Part>>,
-    /// How many chunks there are along each dimension of the array.
-    grid: Vec<u64>,
-    /// Whether every chunk of the grid has a number of its own.
-    numbered: bool,
-    /// Bytes between neighbours in the answer, for each dimension.
-    pub(super) strides: Vec<usize>,
-    shape: Vec<u64>,
+    pub(super) plan: Plan,
+    /// The array's generation when the read began, for its caches.
+    pub(super) generation: u64,
     out: Output,
     heaps: Mutex<Vec<Vec<u8>>>,
     /// One element of fill, as it lies in the answer.
     fill: Vec<u8>,
     done: AtomicU64,
     total: u64,
-}
-
-/// One chunk of a read.
-pub(super) struct Job<'a> {
-    /// The chunk's index in the grid.
-    pub(super) index: Vec<u64>,
-    /// Its number, for caches; none in a grid of more than 2^64 chunks, whose numbers would repeat.
-    pub(super) number: Option<u64>,
-    /// What is wanted of it, for each dimension.
-    pub(super) sels: Vec<&'a Sel>,
 }
 
 /// A part of an object to be read in one go, and the inner chunks in it.
@@ -126,17 +111,7 @@ pub(super) struct Inside {
 impl Inside {
     /// What is wanted of the inner chunk `item`.
     pub(super) fn sels(&self, item: &Item) -> Vec<&Sel> {
-        let mut left = item.combination;
-        let mut sels: Vec<&Sel> = Vec::with_capacity(self.parts.len());
-        for parts in self.parts.iter().rev() {
-            let n = num::u64_of(parts.len()).max(1);
-            if let Some(p) = usize::try_from(left % n).ok().and_then(|i| parts.get(i)) {
-                sels.push(&p.sel);
-            }
-            left /= n;
-        }
-        sels.reverse();
-        sels
+        combination(&self.parts, item.combination)
     }
 }
 
@@ -166,37 +141,13 @@ impl Reader {
         buffer: Option<&mut [u8]>,
     ) -> Result<Self> {
         let meta = &array.inner.meta;
-        let wanted = selection.resolve(meta)?;
-        let size = meta.data_type.size();
-        let extents: Vec<u64> = wanted.dims.iter().map(Sel::count).collect();
-        let bytes = num::product_usize(&extents)?
-            .checked_mul(size)
-            .filter(|n| isize::try_from(*n).is_ok())
-            .ok_or_else(|| Error::usage("the answer is larger than any memory; read a part of it"))?;
-        let mut strides = vec![0; extents.len()];
-        let mut stride = size;
-        let forwards: Vec<usize> = (0..extents.len()).collect();
-        let dims: Box<dyn Iterator<Item = &usize>> = if options.order == Order::C {
-            Box::new(forwards.iter().rev())
-        } else {
-            Box::new(forwards.iter())
-        };
-        for d in dims {
-            if let (Some(slot), Some(n)) = (strides.get_mut(*d), extents.get(*d)) {
-                *slot = stride;
-                stride = stride.saturating_mul(usize::try_from(*n).unwrap_or(usize::MAX));
-            }
-        }
+        let plan = Plan::new(meta, selection, options.order)?;
+        let bytes = plan.bytes;
         let out = match buffer {
             Some(buffer) if buffer.len() != bytes => return Err(wrong_length(bytes, buffer.len())),
             // The caller drops the reader before it returns the buffer.
             Some(buffer) => Output::over(buffer),
             None => Output::zeroed(bytes)?,
-        };
-        let parts = if bytes == 0 && size > 0 {
-            Vec::new()
-        } else {
-            wanted.dims.iter().zip(meta.grid.axes()).map(|(s, a)| split(s, a)).collect::<Result<_>>()?
         };
         let mut heaps = Vec::new();
         let fill = if meta.data_type.is_variable() {
@@ -206,15 +157,11 @@ impl Reader {
         } else {
             meta.fill.0.to_vec()
         };
-        let grid = meta.grid.counts(&meta.shape);
         Ok(Self {
             array: array.inner.clone(),
             options: options.clone(),
-            parts,
-            numbered: num::product(&grid).is_ok(),
-            grid,
-            strides,
-            shape: wanted.shape,
+            plan,
+            generation: array.inner.generation.load(Ordering::Acquire),
             out,
             heaps: Mutex::new(heaps),
             fill,
@@ -226,50 +173,17 @@ impl Reader {
     fn finish(self) -> Result<Slab> {
         Ok(Slab {
             data_type: self.array.meta.data_type.clone(),
-            shape: self.shape,
+            shape: self.plan.shape,
             order: self.options.order,
             bytes: self.out.into_vec(),
             heaps: self.heaps.into_inner().unwrap_or_else(PoisonError::into_inner),
         })
     }
 
-    /// How many chunks the read touches.
-    pub(super) fn jobs(&self) -> usize {
-        if self.total == 0 {
-            return 0;
-        }
-        self.parts.iter().map(Vec::len).product()
-    }
-
-    /// Chunk `i` of the read.
-    pub(super) fn job(&self, i: usize) -> Job<'_> {
-        let rank = self.parts.len();
-        let mut job = Job { index: vec![0; rank], number: None, sels: Vec::with_capacity(rank) };
-        let mut left = i;
-        for (d, parts) in self.parts.iter().enumerate().rev() {
-            let n = parts.len().max(1);
-            if let (Some(p), Some(slot)) = (parts.get(left % n), job.index.get_mut(d)) {
-                *slot = p.chunk;
-                job.sels.push(&p.sel);
-            }
-            left /= n;
-        }
-        job.sels.reverse();
-        if self.numbered {
-            let number = |number: u64, (i, n): (&u64, &u64)| number.wrapping_mul(*n).wrapping_add(*i);
-            job.number = Some(job.index.iter().zip(&self.grid).fold(0, number));
-        }
-        job
-    }
-
-    /// Whether all of a chunk is wanted that lies inside the array. `sels` are in the array's order.
-    pub(super) fn wants_whole(&self, job: &Job<'_>, shape: &[u64]) -> bool {
-        let extents = &self.array.meta.shape;
-        job.sels.iter().zip(&job.index).zip(shape.iter().zip(extents)).all(|((sel, i), (n, extent))| {
-            // For a rectilinear grid this may say no where yes were right, which costs a request.
-            let inside = (*n).min(extent.saturating_sub(i.saturating_mul(*n)));
-            sel.is_all(*n) || (inside > 0 && sel.is_all(inside))
-        })
+    /// Whether all of a chunk is wanted that lies inside the array.
+    pub(super) fn wants_whole(&self, job: &Job<'_>) -> bool {
+        let inside = inside(&self.array.meta, job);
+        job.sels.iter().zip(&inside).all(|(sel, n)| sel.is_all(*n))
     }
 
     /// Fails if the caller wants to stop.
@@ -358,7 +272,7 @@ impl Reader {
             return;
         }
         let buffer = owned.unwrap_or_else(|| Buffer::fixed(scratch.exchange(size, Vec::new())));
-        if let Some(gone) = cache.put(id, Arc::new(buffer), size)
+        if let Some(gone) = cache.put((self.generation, id.0, id.1), Arc::new(buffer), size)
             && let Some(gone) = Arc::into_inner(gone)
         {
             scratch.exchange(0, gone.bytes);
@@ -374,7 +288,11 @@ impl Reader {
         id: Option<(u64, u64)>,
     ) -> Result<bool> {
         let repr = chain.viewed();
-        let Some(buffer) = id.and_then(|id| self.array.decoded.get(&id)) else { return Ok(false) };
+        let Some(buffer) =
+            id.and_then(|(chunk, inner)| self.array.decoded.get(&(self.generation, chunk, inner)))
+        else {
+            return Ok(false);
+        };
         Nest::new(&repr.shape, sels, strides, repr.data_type.size())?.copy(&buffer.bytes, &self.out)?;
         self.placed(sels);
         Ok(true)

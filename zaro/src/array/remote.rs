@@ -54,7 +54,7 @@ impl Budget {
 /// Fetches and places all chunks of `reader`.
 pub(super) async fn read(reader: &Arc<Reader>) -> Result<()> {
     let budget = Budget::new(reader.array.memory / 4);
-    let all = stream::iter(0..reader.jobs())
+    let all = stream::iter(0..reader.plan.jobs())
         .map(|i| chunk(reader, i, &budget))
         .buffer_unordered(IN_FLIGHT)
         .try_for_each(|()| async { Ok(()) });
@@ -92,7 +92,7 @@ async fn compute(reader: &Arc<Reader>, f: impl FnOnce(&Reader) -> Result<()> + S
 
 async fn chunk(reader: &Arc<Reader>, i: usize, budget: &Budget) -> Result<()> {
     reader.check_cancel()?;
-    let index = reader.job(i).index;
+    let index = reader.plan.job(i).index;
     let key = reader.array.chunk_key(&index);
     match fetch(reader, i, &key, budget).await.map_err(|e| e.with_key(&key))? {
         true => {
@@ -105,8 +105,8 @@ async fn chunk(reader: &Arc<Reader>, i: usize, budget: &Budget) -> Result<()> {
             {
                 return reader.array.found_under_other(&other);
             }
-            let job = reader.job(i);
-            reader.missing(&job.sels, &reader.strides).map_err(|e| e.with_key(&key))
+            let job = reader.plan.job(i);
+            reader.missing(&job.sels, &reader.plan.strides).map_err(|e| e.with_key(&key))
         }
     }
 }
@@ -114,14 +114,15 @@ async fn chunk(reader: &Arc<Reader>, i: usize, budget: &Budget) -> Result<()> {
 /// Fetches chunk `i` from `key` and places it; `false` if it is not there.
 async fn fetch(reader: &Arc<Reader>, i: usize, key: &str, budget: &Budget) -> Result<bool> {
     let array = &reader.array;
-    let job = reader.job(i);
+    let job = reader.plan.job(i);
     let chain = array.chain_at(&job.index)?;
-    let (sels, strides) = permuted(&chain, &job.sels, &reader.strides);
+    let (sels, strides) = permuted(&chain, &job.sels, &reader.plan.strides);
     let number = job.number;
     if let Some(shard) = chain.shard() {
         let size = chain.decoded().byte_size()?;
-        let whole = reader.wants_whole(&job, &chain.decoded().shape);
-        let known = number.and_then(|n| array.indexes.get(&n)).is_some_and(|c| c.initialized());
+        let whole = reader.wants_whole(&job);
+        let known =
+            number.and_then(|n| array.indexes.get(&(reader.generation, n))).is_some_and(|c| c.initialized());
         if !(whole && size <= WHOLE_SHARD.min(budget.bytes) && !known) {
             let Some(index) = index(reader, shard, key, number).await? else { return Ok(false) };
             let inside = reader.inside_shard(shard, &index, &sels, &strides, u64::MAX, budget.joining())?;
@@ -142,8 +143,8 @@ async fn fetch(reader: &Arc<Reader>, i: usize, key: &str, budget: &Budget) -> Re
     let _held = budget.take(chain.decoded().byte_size()?).await?;
     let Some(bytes) = array.store.get(key, None).await? else { return Ok(false) };
     compute(reader, move |reader| {
-        let job = reader.job(i);
-        let (sels, strides) = permuted(&chain, &job.sels, &reader.strides);
+        let job = reader.plan.job(i);
+        let (sels, strides) = permuted(&chain, &job.sels, &reader.plan.strides);
         in_memory(reader, &chain, &bytes, &sels, &strides, number.map(|n| (n, 0)))
     })
     .await?;
@@ -173,7 +174,7 @@ async fn index(
     number: Option<u64>,
 ) -> Result<Option<Arc<ShardIndex>>> {
     let cell = match number {
-        Some(n) => reader.array.indexes.get_or_put(n, shard.index_size(), OnceCell::new),
+        Some(n) => reader.array.indexes.get_or_put((reader.generation, n), shard.index_size(), OnceCell::new),
         None => Arc::new(OnceCell::new()),
     };
     let size = num::u64_of(shard.index_size());
@@ -244,8 +245,8 @@ fn place_run(
     bytes: &Bytes,
 ) -> Result<()> {
     let Some(run) = inside.runs.get(n) else { return Ok(()) };
-    let (_, strides) = permuted(chain, &[], &reader.strides);
-    let number = reader.job(i).number;
+    let (_, strides) = permuted(chain, &[], &reader.plan.strides);
+    let number = reader.plan.job(i).number;
     let mut scratch = Scratch::default();
     let scratch = std::cell::RefCell::new(&mut scratch);
     each_item(run, bytes, |item, bytes| {

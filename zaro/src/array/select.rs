@@ -265,6 +265,21 @@ pub(crate) struct Part {
     pub(crate) sel: Sel,
 }
 
+/// The selections of combination `i` of `parts`, counted in C order.
+pub(crate) fn combination(parts: &[Vec<Part>], i: u64) -> Vec<&Sel> {
+    let mut left = i;
+    let mut sels: Vec<&Sel> = Vec::with_capacity(parts.len());
+    for parts in parts.iter().rev() {
+        let n = num::u64_of(parts.len()).max(1);
+        if let Some(p) = usize::try_from(left % n).ok().and_then(|i| parts.get(i)) {
+            sels.push(&p.sel);
+        }
+        left /= n;
+    }
+    sels.reverse();
+    sels
+}
+
 /// The most chunks along one dimension that one read may touch: their list alone takes some two hundred megabytes.
 const MAX_PARTS: usize = 1 << 22;
 

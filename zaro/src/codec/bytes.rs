@@ -42,8 +42,13 @@ impl Bytes {
     /// Whether encoded bytes are the bytes in memory, so that nothing need be done.
     #[must_use]
     pub fn is_identity(&self, data_type: &DataType) -> bool {
+        narrow(data_type).is_none() && self.stores_as_is(data_type)
+    }
+
+    /// Whether memory bytes can be stored as they are.
+    #[must_use]
+    pub fn stores_as_is(&self, data_type: &DataType) -> bool {
         !data_type.is_variable()
-            && narrow(data_type).is_none()
             && self.mixed.iter().all(|big| !big)
             && (self.endian != Some(Endian::Big) || !data_type.has_byte_order())
     }

@@ -349,6 +349,31 @@ impl Chain {
                 self.decoded.data_type.size(),
             )?;
         }
+        self.encode_viewed(chunk)
+    }
+
+    /// Whether encoding is copying: nothing but the `bytes` codec, in the order of memory.
+    #[must_use]
+    pub fn stores_as_is(&self) -> bool {
+        self.plain().is_some_and(|codec| codec.stores_as_is(&self.viewed.data_type))
+    }
+
+    /// Encodes a whole chunk of fixed-size elements, given as [`Chain::viewed`] has it.
+    pub fn encode_fixed(&self, chunk: &[u8]) -> Result<Vec<u8>> {
+        match (self.simple(), self.bytes.split_first()) {
+            (Some(codec), Some(((first, _), rest))) if codec.stores_as_is(&self.viewed.data_type) => {
+                let mut bytes = first.encode(chunk).map_err(|e| e.within(first.name()))?;
+                for (codec, _) in rest {
+                    bytes = codec.encode(&bytes).map_err(|e| e.within(codec.name()))?;
+                }
+                Ok(bytes)
+            }
+            _ => self.encode_viewed(Buffer::fixed(chunk.to_vec())),
+        }
+    }
+
+    /// Encodes a whole chunk, given as [`Chain::viewed`] has it.
+    pub fn encode_viewed(&self, mut chunk: Buffer) -> Result<Vec<u8>> {
         let mut here = &self.viewed;
         for (array, encoded) in &self.arrays {
             chunk = array.encode(chunk, here, encoded).map_err(|e| e.within(array.name()))?;

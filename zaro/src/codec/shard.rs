@@ -173,6 +173,17 @@ impl Shard {
         }
     }
 
+    /// Encodes an index: for each inner chunk its offset and size, `None` for one that is not there.
+    pub fn write_index(&self, entries: &[Option<(u64, u64)>]) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(entries.len().saturating_mul(16));
+        for entry in entries {
+            let (offset, size) = entry.unwrap_or((u64::MAX, u64::MAX));
+            bytes.extend_from_slice(&offset.to_le_bytes());
+            bytes.extend_from_slice(&size.to_le_bytes());
+        }
+        self.index.encode(Buffer::fixed(bytes))
+    }
+
     /// The index of a shard that is wholly in memory.
     pub fn index_of(&self, shard: &[u8]) -> Result<ShardIndex> {
         let bytes = if self.at_end {
@@ -249,17 +260,16 @@ impl ArrayToBytes for Shard {
             let bytes = cut(&chunk.bytes, &decoded.shape, inner_shape, &at, size);
             let absent = !variable && bytes.chunks(size.max(1)).all(|e| *e == *decoded.fill.0);
             if absent {
-                entries.extend_from_slice(&[255; 16]);
+                entries.push(None);
             } else {
                 let heap = if variable { chunk.heap.clone() } else { Vec::new() };
                 let encoded = self.inner.encode(Buffer { bytes, heap })?;
-                entries.extend_from_slice(&num::u64_of(out.len()).to_le_bytes());
-                entries.extend_from_slice(&num::u64_of(encoded.len()).to_le_bytes());
+                entries.push(Some((num::u64_of(out.len()), num::u64_of(encoded.len()))));
                 out.extend_from_slice(&encoded);
             }
             advance(&mut at, &self.counts);
         }
-        let index = self.index.encode(Buffer::fixed(entries))?;
+        let index = self.write_index(&entries)?;
         if self.at_end {
             out.extend_from_slice(&index);
         } else if let Some(head) = out.get_mut(..index.len()) {

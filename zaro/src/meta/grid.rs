@@ -68,6 +68,18 @@ impl Axis {
         }
     }
 
+    /// The first position and the length of chunk `number`.
+    #[must_use]
+    pub fn place(&self, number: u64) -> Option<(u64, u64)> {
+        match self {
+            Self::Regular(n) => Some((number.saturating_mul(*n), *n)),
+            Self::Varying(runs) => {
+                let run = runs.get(runs.partition_point(|r| r.first + r.count <= number))?;
+                Some((run.start + number.checked_sub(run.first)? * run.length, run.length))
+            }
+        }
+    }
+
     /// How many chunks cover `extent` positions.
     #[must_use]
     pub fn count(&self, extent: u64) -> u64 {
