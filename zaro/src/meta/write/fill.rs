@@ -35,11 +35,12 @@ fn element(bytes: &[u8], t: &DataType, dialect: Dialect) -> Result<Json> {
             let (re, im) = bytes.split_at_checked(f.size()).unwrap_or_default();
             Json::Array(vec![number(*f, unsigned(re), dialect)?, number(*f, unsigned(im), dialect)?])
         }
-        DataType::Raw(_) if dialect == Dialect::V3 => Json::Array(bytes.iter().map(Json::int).collect()),
-        DataType::Raw(_) | DataType::Bytes => base64(bytes),
-        DataType::FixedBytes(_) => base64(trimmed(bytes, 1)),
+        // Padding and all: tensorstore wants every byte.
+        DataType::Raw(_) | DataType::FixedBytes(_) | DataType::Bytes => base64(bytes),
         DataType::FixedUtf32(_) => {
-            let units = trimmed(bytes, 4).as_chunks::<4>().0.iter();
+            let units = bytes.as_chunks::<4>().0;
+            let end = units.iter().rposition(|u| *u != [0; 4]).map_or(0, |last| last + 1);
+            let units = units.iter().take(end);
             let text: Option<String> = units.map(|u| char::from_u32(u32::from_le_bytes(*u))).collect();
             Json::String(text.ok_or_else(|| fault("the fill value is no text".into()))?)
         }
@@ -62,17 +63,6 @@ fn element(bytes: &[u8], t: &DataType, dialect: Dialect) -> Result<Json> {
             return Err(Error::unsupported(format!("a fill value of {t}")).with_field("fill_value"));
         }
     })
-}
-
-/// Without the zeros at the end, in steps of `unit` bytes.
-fn trimmed(mut bytes: &[u8], unit: usize) -> &[u8] {
-    while let Some((rest, last)) = bytes.split_at_checked(bytes.len().wrapping_sub(unit)) {
-        if last.iter().any(|b| *b != 0) {
-            break;
-        }
-        bytes = rest;
-    }
-    bytes
 }
 
 fn unsigned(bytes: &[u8]) -> u64 {

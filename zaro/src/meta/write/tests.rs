@@ -194,6 +194,17 @@ fn old_spellings_become_the_full_form_and_the_unknown_stays() {
 }
 
 #[test]
+fn raw_bytes_keep_the_name_they_had() {
+    let text = r#"{"zarr_format":3,"node_type":"array","shape":[],"data_type":"r16","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[]}},"chunk_key_encoding":{"name":"default","configuration":{"separator":"/"}},"fill_value":[1,2],"codecs":[{"name":"bytes"}],"attributes":{}}"#;
+    let meta = v3(text);
+    assert_eq!(array(&meta).unwrap()[0].1.to_string(), text);
+    let new = ArrayMeta { document: Arc::new(Json::object()), ..meta };
+    let document = array(&new).unwrap().remove(0).1.to_string();
+    let named = r#"{"name":"raw_bytes","configuration":{"length_bytes":2}}"#;
+    assert_eq!(document, text.replace("\"r16\"", named).replace("[1,2]", "\"AQI=\""));
+}
+
+#[test]
 fn a_v2_document_keeps_its_own_ways() {
     let text = r#"{"zarr_format":2,"shape":[3],"chunks":[3],"dtype":[["a",">i4"],["b","<i2"]],"compressor":{"id":"crc32"},"fill_value":"AAAAAQIA","order":"F","filters":[{"id":"zlib","level":1}],"dimension_separator":".","own":1}"#;
     let mut f = Findings::new(Mode::Strict, "/");
@@ -233,9 +244,8 @@ fn fill_values_are_written_as_people_write_them() {
     assert_eq!(f32(0xff80_0000, V3).unwrap(), "\"-Infinity\"");
     assert_eq!(of(DataType::UINT64, &[255; 8], V3).unwrap(), "18446744073709551615");
     assert_eq!(of(DataType::Int(64), &[0, 0, 0, 0, 0, 0, 0, 128], V3).unwrap(), "-9223372036854775808");
-    assert_eq!(of(DataType::Raw(2), &[1, 255], V3).unwrap(), "[1,255]");
-    assert_eq!(of(DataType::Raw(2), &[1, 255], V2).unwrap(), "\"Af8=\"");
-    assert_eq!(of(DataType::FixedBytes(4), b"ab\0\0", V2).unwrap(), "\"YWI=\"");
+    assert_eq!(of(DataType::Raw(2), &[1, 255], V3).unwrap(), "\"Af8=\"");
+    assert_eq!(of(DataType::FixedBytes(4), b"ab\0\0", V2).unwrap(), "\"YWIAAA==\"");
     assert_eq!(of(DataType::Complex(Float::F16), &[0, 0x3e, 0, 0x7c], V3).unwrap(), "[1.5,\"Infinity\"]");
     let t = DataType::structure([("a".to_owned(), DataType::INT8), ("b".to_owned(), DataType::Bool)]);
     assert_eq!(of(t, &[254, 1], V3).unwrap(), r#"{"a":-2,"b":true}"#);

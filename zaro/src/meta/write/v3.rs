@@ -17,14 +17,22 @@ fn extension(name: &str, configuration: Json) -> Json {
 pub(super) fn array(meta: &ArrayMeta) -> Result<Json> {
     let keys = object([("separator", Json::string(meta.keys.separator))]);
     let codecs = canonical(&meta.codecs, meta.shape.len())?;
+    let mut data_type = self::data_type(&meta.data_type)?;
+    let mut fill = super::fill::write(&meta.fill, &meta.data_type, Dialect::V3)?;
+    if let (DataType::Raw(_), Some(name)) = (&meta.data_type, old_name(&meta.document))
+        && name == meta.data_type.to_string()
+    {
+        data_type = Json::string(name);
+        fill = Json::Array(meta.fill.0.iter().map(Json::int).collect());
+    }
     let mut document = object([
         ("zarr_format", Json::int(3)),
         ("node_type", Json::string("array")),
         ("shape", integers(&meta.shape)),
-        ("data_type", data_type(&meta.data_type)?),
+        ("data_type", data_type),
         ("chunk_grid", grid(&meta.grid)),
         ("chunk_key_encoding", extension(meta.keys.name(), keys)),
-        ("fill_value", super::fill::write(&meta.fill, &meta.data_type, Dialect::V3)?),
+        ("fill_value", fill),
         ("codecs", self::codecs(&codecs)),
         ("attributes", lawful(&meta.attributes)),
     ]);
@@ -82,6 +90,12 @@ fn grid(grid: &Grid) -> Json {
     extension("rectilinear", object([("kind", Json::string("inline")), ("chunk_shapes", shapes)]))
 }
 
+/// The name of the data type in a document.
+fn old_name(document: &Json) -> Option<&str> {
+    let t = document.get("data_type")?;
+    t.as_str().or_else(|| t.get("name")?.as_str())
+}
+
 /// A data type: core types and others without a configuration by their name, the rest as objects.
 pub(super) fn data_type(t: &DataType) -> Result<Json> {
     let time = |name, unit: crate::meta::dtype::TimeUnit, scale: u32| {
@@ -90,6 +104,8 @@ pub(super) fn data_type(t: &DataType) -> Result<Json> {
     };
     let bytes = |name, n: usize| extension(name, object([("length_bytes", Json::int(n))]));
     Ok(match t {
+        // The text has `r<bits>`, which zarr-python and tensorstore do not read as it stands there; this they do.
+        DataType::Raw(n) => bytes("raw_bytes", *n),
         DataType::FixedBytes(n) => bytes("null_terminated_bytes", *n),
         DataType::FixedUtf32(n) => bytes("fixed_length_utf32", n.saturating_mul(4)),
         DataType::DateTime(unit, scale) => time("numpy.datetime64", *unit, *scale),
@@ -105,7 +121,7 @@ pub(super) fn data_type(t: &DataType) -> Result<Json> {
         DataType::SubArray(..) | DataType::Json | DataType::List(_) => {
             return Err(Error::unsupported(format!("V3 has no data type for {t}")).with_field("data_type"));
         }
-        // The rest are named as they are shown; raw bytes as the text has them, `r<bits>`.
+        // The rest are named as they are shown.
         plain => Json::string(plain.to_string()),
     })
 }
