@@ -91,6 +91,13 @@ impl Json {
         }
     }
 
+    /// Takes member `name` away, if it is there.
+    pub fn remove(&mut self, name: &str) {
+        if let Self::Object(members) = self {
+            members.retain(|(n, _)| n != name);
+        }
+    }
+
     /// The members of an object.
     #[must_use]
     pub fn members(&self) -> Option<&[(String, Json)]> {

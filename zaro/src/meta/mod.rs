@@ -1,12 +1,18 @@
-//! Layer 2: JSON to one model.
+//! Layer 2: JSON to one model, and back.
 //!
 //! [`v3`] and [`v2`] both read into [`ArrayMeta`] and [`GroupMeta`]; after them nothing asks which version it was,
-//! except when metadata are written back. Deviations from the text are [`Finding`]s; a strict reading stops at the
+//! except [`write`](mod@write), which makes documents again. [`create`] describes arrays to be made, [`convert`] takes
+//! one version to the other, [`edit`] changes a document in place, [`consolidate`] gathers many. Deviations from the text are [`Finding`]s; a strict reading stops at the
 //! first.
 
 use std::sync::Arc;
 
+pub mod chain;
+pub mod consolidate;
+pub mod convert;
+pub mod create;
 pub mod dtype;
+pub mod edit;
 pub mod fill;
 pub mod finding;
 pub mod float;
@@ -14,10 +20,14 @@ pub mod grid;
 pub mod json;
 pub mod keys;
 pub mod path;
+pub mod short;
 pub mod typestr;
 pub mod v2;
 pub mod v3;
+pub mod write;
 
+pub use convert::Converted;
+pub use create::NewArray;
 pub use dtype::DataType;
 pub use fill::Fill;
 pub use finding::{Finding, Findings, Level, Mode};
@@ -63,6 +73,12 @@ impl CodecMeta {
     #[must_use]
     pub fn new(name: impl Into<String>, configuration: Vec<(String, Json)>) -> Self {
         Self { name: name.into(), configuration, must_understand: true }
+    }
+
+    /// The member `name` of its configuration.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Json> {
+        self.configuration.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 }
 

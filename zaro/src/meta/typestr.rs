@@ -34,6 +34,19 @@ impl TypeStr {
         self.data_type.as_ref().ok_or_else(|| Error::invalid("objects are not allowed here"))
     }
 
+    /// Turns the stored bytes of one element into those in memory, or the other way.
+    pub fn swap(&self, element: &mut [u8]) {
+        let Some(data_type) = &self.data_type else { return };
+        let mut unit = 0;
+        data_type.each_unit(0, &mut |at, width, count| {
+            let big = self.mixed.get(unit).copied().unwrap_or(self.endian == Some(Endian::Big));
+            unit += 1;
+            if let Some(run) = element.get_mut(at..at + width * count).filter(|_| big) {
+                run.chunks_exact_mut(width.max(1)).for_each(<[u8]>::reverse);
+            }
+        });
+    }
+
     fn new(data_type: DataType, orders: &[Option<Endian>]) -> Self {
         let mut given = orders.iter().flatten();
         let endian = given.next().copied();
@@ -203,6 +216,45 @@ fn plain(text: &str, names: bool) -> Result<(DataType, Option<Endian>)> {
 /// The V2 form of a type whose numbers all have the order `endian`; `None` if V2 has no such type.
 #[must_use]
 pub fn write(data_type: &DataType, endian: Option<Endian>) -> Option<Json> {
+    write_units(data_type, &mut std::iter::repeat(endian))
+}
+
+/// The V2 form of a type, each of its numbers in the order that `order` says; `None` if V2 has no such type.
+#[must_use]
+pub fn write_as(data_type: &DataType, order: &TypeStr) -> Option<Json> {
+    if order.mixed.is_empty() {
+        return write(data_type, order.endian);
+    }
+    let mut orders = order.mixed.iter().map(|b| Some(if *b { Endian::Big } else { Endian::Little }));
+    write_units(data_type, &mut orders)
+}
+
+/// Takes from `orders` as many as the type has units.
+fn write_units(data_type: &DataType, orders: &mut dyn Iterator<Item = Option<Endian>>) -> Option<Json> {
+    if let DataType::Struct(fields) = data_type {
+        let mut out = Vec::with_capacity(fields.len());
+        for f in fields.iter() {
+            let mut parts = vec![Json::string(f.name.as_str())];
+            match &f.data_type {
+                DataType::SubArray(inner, shape) => {
+                    let mut units = 0;
+                    inner.each_unit(0, &mut |_, _, _| units += 1);
+                    parts.push(write_units(inner, orders)?);
+                    let count: usize = shape.iter().product();
+                    // All elements of a sub-array have the orders of its first.
+                    for _ in 0..units * count.saturating_sub(1) {
+                        orders.next()?;
+                    }
+                    parts.push(Json::Array(shape.iter().map(Json::int).collect()));
+                }
+                other => parts.push(write_units(other, orders)?),
+            }
+            out.push(Json::Array(parts));
+        }
+        return Some(Json::Array(out));
+    }
+    let mut endian = None;
+    data_type.each_unit(0, &mut |_, _, _| endian = orders.next().flatten());
     let order = match endian {
         _ if !data_type.has_byte_order() || data_type.size() == 1 => '|',
         Some(Endian::Big) => '>',
@@ -220,20 +272,6 @@ pub fn write(data_type: &DataType, endian: Option<Endian>) -> Option<Json> {
         DataType::FixedUtf32(n) => ('U', *n),
         DataType::DateTime(unit, scale) => return Some(write_time(order, 'M', *unit, *scale)),
         DataType::TimeDelta(unit, scale) => return Some(write_time(order, 'm', *unit, *scale)),
-        DataType::Struct(fields) => {
-            let field = |f: &super::dtype::Field| {
-                let mut parts = vec![Json::string(f.name.as_str())];
-                match &f.data_type {
-                    DataType::SubArray(inner, shape) => {
-                        parts.push(write(inner, endian)?);
-                        parts.push(Json::Array(shape.iter().map(Json::int).collect()));
-                    }
-                    other => parts.push(write(other, endian)?),
-                }
-                Some(Json::Array(parts))
-            };
-            return fields.iter().map(field).collect::<Option<Vec<_>>>().map(Json::Array);
-        }
         _ => return None,
     };
     Some(Json::string(format!("{order}{kind}{size}")))
@@ -427,6 +465,13 @@ mod tests {
             let t = read(text).unwrap();
             assert_eq!(write(t.fixed().unwrap(), t.endian).unwrap().to_string(), text);
         }
+        let mixed =
+            r#"[["a","|u1"],["b",">i2"],["in",[["x","<f4"],["y",">f4"]],[2]],["z",">c8",[2,2]],["e","<i8"]]"#;
+        let t = read(mixed).unwrap();
+        assert_eq!(write_as(t.fixed().unwrap(), &t).unwrap().to_string(), mixed);
+        let mut element: Vec<u8> = (0..t.fixed().unwrap().size()).map(|n| n as u8).collect();
+        t.swap(&mut element);
+        assert_eq!(element[..12], [0, 2, 1, 3, 4, 5, 6, 10, 9, 8, 7, 11]);
         assert_eq!(write(&DataType::Float(Float::BF16), Some(Endian::Little)), None);
         assert_eq!(write(&DataType::String, None), None);
         assert_eq!(write(&DataType::Int(16), None), None);

@@ -24,7 +24,7 @@ use super::{ArrayMeta, CodecMeta, Format, GroupMeta};
 use crate::error::{Error, Result};
 
 /// Codecs that turn values, not bytes, into bytes.
-const ARRAY_TO_BYTES: [&str; 10] = [
+pub(super) const ARRAY_TO_BYTES: [&str; 10] = [
     "vlen-utf8",
     "vlen-bytes",
     "vlen-array",
@@ -76,8 +76,14 @@ pub fn array(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Finding
     {
         f.deviation("v2/time-unit", "dtype", "a time needs a unit, such as [ns]")?;
     }
-    let (data_type, codecs) = lower(dtype, &steps, order, shape.len())?;
+    let (data_type, codecs) = lower(&dtype, &steps, order, shape.len())?;
     let fill = match document.get("fill_value") {
+        Some(v @ Json::String(_)) if matches!(data_type, DataType::Struct(_)) => {
+            // The bytes of an element as it is stored, each field in its own order.
+            let mut bytes = fill::read(v, &data_type, Dialect::V2, f)?.0.to_vec();
+            dtype.swap(&mut bytes);
+            fill::Fill(bytes.into())
+        }
         Some(v) => fill::read(v, &data_type, Dialect::V2, f)?,
         None => {
             f.deviation("v2/fill-value", "fill_value", "\"fill_value\" is missing; read as null")?;
@@ -186,7 +192,7 @@ fn id(step: &CodecMeta) -> &str {
 
 /// The data type and the whole codec chain.
 fn lower(
-    dtype: TypeStr,
+    dtype: &TypeStr,
     steps: &[CodecMeta],
     fortran: bool,
     rank: usize,
@@ -196,8 +202,8 @@ fn lower(
         let order = (0..rank).rev().map(Json::int).collect();
         codecs.push(CodecMeta::new("transpose", vec![("order".into(), Json::Array(order))]));
     }
-    let data_type = match dtype.data_type {
-        Some(t) => t,
+    let data_type = match &dtype.data_type {
+        Some(t) => t.clone(),
         None => object_type(steps)?,
     };
     // Typed filters may stand before the codec that turns values into bytes only as values; in V2 they are bytes.
@@ -244,7 +250,11 @@ fn object_type(steps: &[CodecMeta]) -> Result<DataType> {
 }
 
 /// Dimension names as xarray and netCDF write them.
-fn dimension_names(attributes: &Json, document: &Json, rank: usize) -> Option<Vec<Option<String>>> {
+pub(super) fn dimension_names(
+    attributes: &Json,
+    document: &Json,
+    rank: usize,
+) -> Option<Vec<Option<String>>> {
     let xarray = attributes.get("_ARRAY_DIMENSIONS");
     let netcdf = ["_nczarr_array", "_NCZARR_ARRAY"]
         .iter()

@@ -1,0 +1,121 @@
+//! From one version to the other.
+//!
+//! Where both versions have the codecs, only the documents change: the bytes of every chunk stay as they are, and if
+//! keys are kept too ([`Keys::Keep`]) the chunks stay where they are. Where a codec has no counterpart, the answer is
+//! the nearest metadata that can be written, and says why chunks must be decoded and encoded anew.
+//!
+//! | V2 | V3 |
+//! |---|---|
+//! | `dtype` with `<` or `>` | the data type, and `bytes` with `endian` |
+//! | `order` `F` | `transpose` that reverses the dimensions |
+//! | `zstd`, `gzip`, `blosc` | the same; blosc's shuffle and element size are worked out |
+//! | `zlib`, `lz4`, `bz2`, `lzma`, `shuffle`, checksums | `numcodecs.*`, as zarr-python names them |
+//! | `delta`, `fixedscaleoffset`, `quantize`, `astype`, `packbits`, `bitround` before all these | `numcodecs.*`, before `bytes` |
+//! | `pcodec`, `zfpy` | `numcodecs.*`, in the place of `bytes` |
+//! | `vlen-utf8`, `vlen-bytes` | the same |
+//! | `_ARRAY_DIMENSIONS` in `.zattrs` | `dimension_names` |
+//! | `fill_value` null | zero |
+//!
+//! Shards become V2 chunks of their inner shape, and rectilinear grids regular ones, both anew. Data types that the
+//! other version lacks are an error: no coding helps there.
+
+mod down;
+mod up;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use super::json::Json;
+use super::keys::ChunkKeys;
+use super::{ArrayMeta, CodecMeta, Format, GroupMeta, write};
+use crate::error::Result;
+
+/// The keys of a converted array's chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// Those it has, so that chunks can stay in place. V2 has no keys that begin with `c`; there the separator is kept.
+    Keep,
+    /// Those that are usual in the new version: `c/0/0` in V3, `0.0` in V2.
+    Usual,
+}
+
+/// An array's metadata in the other version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Converted {
+    /// The metadata, with the document to be stored. Chunks have to be moved if its `keys` differ from the old ones.
+    pub meta: ArrayMeta,
+    /// Why chunks must be decoded and encoded anew. If none, every chunk is the same bytes in both versions.
+    pub recode: Option<String>,
+}
+
+impl Converted {
+    /// Whether every chunk is the same bytes in both versions.
+    #[must_use]
+    pub fn chunks_identical(&self) -> bool {
+        self.recode.is_none()
+    }
+}
+
+/// The array in the version `to`. One that is in it already is written anew, in the form zaro gives its documents.
+pub fn array(meta: &ArrayMeta, to: Format, keys: Keys) -> Result<Converted> {
+    let usual = |old: ChunkKeys| match (to, keys) {
+        (Format::V3, Keys::Keep) => old,
+        (Format::V3, Keys::Usual) => ChunkKeys { prefixed: true, separator: '/' },
+        (Format::V2, Keys::Keep) => ChunkKeys { prefixed: false, ..old },
+        (Format::V2, Keys::Usual) => ChunkKeys { prefixed: false, separator: '.' },
+    };
+    let mut reasons = Reasons::default();
+    let mut draft = ArrayMeta { format: to, keys: usual(meta.keys), ..meta.clone() };
+    if meta.format != to {
+        draft.document = Arc::new(Json::object());
+        match to {
+            Format::V3 => up::array(meta, &mut draft, &mut reasons),
+            Format::V2 => down::array(meta, &mut draft, &mut reasons)?,
+        }
+    }
+    Ok(Converted { meta: write::settle(draft)?, recode: reasons.text() })
+}
+
+/// The group in the version `to`. Metadata of other nodes that it carries are left out: they are of the old version.
+#[must_use]
+pub fn group(meta: &GroupMeta, to: Format) -> GroupMeta {
+    write::new_group(to, &meta.attributes)
+}
+
+/// Why chunks must be coded anew.
+#[derive(Debug, Default)]
+struct Reasons(Vec<String>);
+
+impl Reasons {
+    fn add(&mut self, reason: impl Into<String>) {
+        let reason = reason.into();
+        if !self.0.contains(&reason) {
+            self.0.push(reason);
+        }
+    }
+
+    fn text(self) -> Option<String> {
+        (!self.0.is_empty()).then(|| self.0.join("; "))
+    }
+}
+
+/// The codecs between bytes that are the same under V2's id and under `numcodecs.<id>`, in zarr-python too.
+const SAME: [&str; 9] =
+    ["zlib", "lz4", "bz2", "lzma", "shuffle", "crc32", "adler32", "fletcher32", "jenkins_lookup3"];
+
+/// A configuration of these members, where they are given.
+fn configuration<const N: usize>(members: [(&str, Option<Json>); N]) -> Vec<(String, Json)> {
+    members.into_iter().filter_map(|(n, v)| Some((n.to_owned(), v?))).collect()
+}
+
+/// The same configuration with some members replaced.
+fn with<const N: usize>(codec: &CodecMeta, name: &str, members: [(&str, Json); N]) -> CodecMeta {
+    let mut configuration = Json::Object(codec.configuration.clone());
+    for (n, v) in members {
+        configuration.set(n, v);
+    }
+    let configuration = if let Json::Object(members) = configuration { members } else { Vec::new() };
+    CodecMeta::new(name, configuration)
+}

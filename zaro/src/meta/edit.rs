@@ -1,0 +1,124 @@
+//! Changes to documents that leave everything else as it is: attributes, and the shape.
+//!
+//! They work on the document as it is stored, not on the model, so that what zaro has no word for survives. The copy
+//! of the document that consolidated metadata hold, if any, is the caller's to renew.
+
+use std::sync::Arc;
+
+use super::finding::Findings;
+use super::json::Json;
+use super::write::{integers, lawful};
+use super::{Format, v2, v3};
+use crate::error::{Error, Result};
+
+/// What to do with a node's attributes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Attributes {
+    /// These instead of all.
+    Replace(Vec<(String, Json)>),
+    /// Some are set, in place or at the end; others are taken away. A name that is not there is no fault.
+    Patch {
+        /// Set these.
+        set: Vec<(String, Json)>,
+        /// Then take these away.
+        unset: Vec<String>,
+    },
+}
+
+/// The document with its attributes changed: `zarr.json` of V3, `.zattrs` of V2 (an empty object if there is none).
+pub fn attributes(format: Format, document: &Json, edit: &Attributes) -> Result<Json> {
+    let Json::Object(_) = document else {
+        return Err(Error::invalid(format!("must hold an object, not {}", document.kind())));
+    };
+    let old = match format {
+        Format::V2 => Some(document),
+        Format::V3 => document.get("attributes"),
+    };
+    let mut changed = old.map_or_else(Json::object, lawful);
+    match edit {
+        Attributes::Replace(all) => changed = lawful(&Json::Object(all.clone())),
+        Attributes::Patch { set, unset } => {
+            if !matches!(changed, Json::Object(_)) {
+                return Err(Error::invalid(format!("must be an object, not {}", changed.kind()))
+                    .with_field("attributes"));
+            }
+            for (name, value) in set {
+                changed.set(name, lawful(value));
+            }
+            for name in unset {
+                changed.remove(name);
+            }
+        }
+    }
+    if format == Format::V2 {
+        return Ok(changed);
+    }
+    let mut document = lawful(document);
+    document.set("attributes", changed);
+    Ok(document)
+}
+
+/// The array document with another shape: `zarr.json` of V3, `.zarray` of V2. Chunks stay as they are; a rectilinear
+/// grid must have enough of them.
+pub fn shape(format: Format, document: &Json, shape: &[u64]) -> Result<Json> {
+    let old = document.get("shape").and_then(Json::items).map(<[Json]>::len);
+    if old != Some(shape.len()) {
+        let old = old.map_or_else(|| "no shape".to_owned(), |n| format!("{n} dimensions"));
+        return Err(Error::usage(format!("{} extents are given, the array has {old}", shape.len())));
+    }
+    let mut changed = lawful(document);
+    changed.set("shape", integers(shape));
+    // Whatever the new shape breaks is found by reading the result, as tolerantly as the old one was read.
+    let read = Arc::new(changed.clone());
+    let mut f = Findings::default();
+    match format {
+        Format::V2 => v2::array(read, None, &mut f).map(drop)?,
+        Format::V3 => v3::shared(read, &mut f).map(drop)?,
+    }
+    Ok(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap().value
+    }
+
+    #[test]
+    fn attributes_change_and_nothing_else() {
+        let document = json(
+            r#"{"x": {"must_understand": false}, "attributes": {"a": 1, "b": NaN}, "node_type": "group",
+                "zarr_format": 3, "consolidated_metadata": {"kind": "inline", "metadata": {"c": {}}}}"#,
+        );
+        let edit = Attributes::Patch {
+            set: vec![("a".into(), Json::int(2)), ("c".into(), Json::Null)],
+            unset: vec!["b".into(), "none".into()],
+        };
+        let changed = attributes(Format::V3, &document, &edit).unwrap();
+        assert_eq!(
+            changed.to_string(),
+            r#"{"x":{"must_understand":false},"attributes":{"a":2,"c":null},"node_type":"group","zarr_format":3,"consolidated_metadata":{"kind":"inline","metadata":{"c":{}}}}"#
+        );
+        let all = Attributes::Replace(vec![("n".into(), Json::Number("NaN".into()))]);
+        assert_eq!(attributes(Format::V2, &json(r#"{"a": 1}"#), &all).unwrap(), json(r#"{"n": "NaN"}"#));
+        assert_eq!(
+            attributes(Format::V2, &json(r#"{"a": 1}"#), &edit).unwrap(),
+            json(r#"{"a": 2, "c": null}"#)
+        );
+        assert!(attributes(Format::V2, &json("[]"), &edit).is_err());
+    }
+
+    #[test]
+    fn a_shape_changes_and_nothing_else() {
+        let text = r#"{"zarr_format":2,"shape":[4,5],"chunks":[2,2],"dtype":"<u2","compressor":null,"fill_value":null,"order":"C","filters":null,"own":[1]}"#;
+        let changed = shape(Format::V2, &json(text), &[9, 0]).unwrap();
+        assert_eq!(changed.to_string(), text.replace("[4,5]", "[9,0]"));
+        assert!(shape(Format::V2, &json(text), &[9]).is_err());
+        let text = r#"{"zarr_format":3,"node_type":"array","shape":[4],"data_type":"int8","chunk_grid":{"name":"rectilinear","configuration":{"kind":"inline","chunk_shapes":[[3,3]]}},"chunk_key_encoding":"default","fill_value":0,"codecs":["bytes"]}"#;
+        let changed = shape(Format::V3, &json(text), &[6]).unwrap();
+        assert_eq!(changed.to_string(), text.replace("[4]", "[6]"));
+        assert!(shape(Format::V3, &json(text), &[7]).is_err());
+    }
+}

@@ -1,0 +1,140 @@
+//! The model to documents: the way back.
+//!
+//! A reader forgives, a writer does not: what is written is in the form that every reader knows. No short-hand names,
+//! members in one order, defaults spelled out, fill values exact to the bit. What zaro did not understand in the
+//! document a node was read from, but was allowed to ignore, is kept.
+//!
+//! Bare `NaN` and infinities, which Python lets into attributes and JSON's grammar forbids, are written as the strings
+//! `"NaN"`, `"Infinity"` and `"-Infinity"`, as V3 spells them in fill values: a document that half of all readers
+//! refuse would be worse than a value that has become text.
+
+mod fill;
+mod v2;
+mod v3;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use super::finding::{Findings, Mode};
+use super::json::Json;
+use super::{ArrayMeta, Format, GroupMeta, NodeMeta};
+use crate::error::{Error, Result};
+
+pub(crate) use v3::codecs as write_codecs;
+
+/// The documents of one node and the names they are stored by: `zarr.json`, or `.zarray` and `.zattrs`, or `.zgroup`
+/// and `.zattrs`.
+pub type Stored = Vec<(&'static str, Json)>;
+
+/// An array's documents, in the version its `format` says.
+///
+/// The codecs must be those of that version; [`convert`](super::convert) changes them.
+pub fn array(meta: &ArrayMeta) -> Result<Stored> {
+    match meta.format {
+        Format::V3 => Ok(vec![("zarr.json", v3::array(meta)?)]),
+        Format::V2 => v2::array(meta),
+    }
+}
+
+/// A group's documents. Those of the nodes below that a V3 group carries are written too.
+#[must_use]
+pub fn group(meta: &GroupMeta) -> Stored {
+    match meta.format {
+        Format::V3 => vec![("zarr.json", v3::group(meta))],
+        Format::V2 => v2::group(meta),
+    }
+}
+
+/// A node's documents.
+pub fn node(meta: &NodeMeta) -> Result<Stored> {
+    match meta {
+        NodeMeta::Array(a) => array(a),
+        NodeMeta::Group(g) => Ok(group(g)),
+    }
+}
+
+/// A new group without members.
+#[must_use]
+pub fn new_group(format: Format, attributes: &Json) -> GroupMeta {
+    let mut meta = GroupMeta {
+        format,
+        attributes: Arc::new(lawful(attributes)),
+        consolidated: None,
+        document: Arc::new(Json::object()),
+    };
+    if let Some((_, document)) = group(&meta).into_iter().next() {
+        meta.document = Arc::new(document);
+    }
+    meta
+}
+
+/// A draft of an array, checked by writing it and reading it back to the letter: what comes back must be what went in.
+///
+/// The answer carries its new document. Whether the codecs fit together only the codec layer can say.
+pub fn settle(mut draft: ArrayMeta) -> Result<ArrayMeta> {
+    if draft.format == Format::V3 {
+        draft.codecs = v3::canonical(&draft.codecs, draft.shape.len())?;
+    }
+    let mut f = Findings::new(Mode::Strict, "");
+    let mut documents = array(&draft)?.into_iter().map(|(_, d)| Arc::new(d));
+    let document = documents.next().unwrap_or_else(|| Arc::new(Json::object()));
+    let (read, attributes) = match draft.format {
+        Format::V3 => match super::v3::shared(document, &mut f)? {
+            NodeMeta::Array(a) => (a, Arc::new(lawful(&draft.attributes))),
+            NodeMeta::Group(_) => return Err(Error::invalid("an array was written as a group")),
+        },
+        Format::V2 => {
+            let attributes = documents.next().unwrap_or_else(|| Arc::new(Json::object()));
+            (super::v2::array(document, Some(attributes.clone()), &mut f)?, attributes)
+        }
+    };
+    let wanted = ArrayMeta { attributes, document: read.document.clone(), ..draft };
+    match difference(&wanted, &read) {
+        None => Ok(read),
+        Some(field) => Err(Error::unsupported(format!(
+            "what was asked for cannot be said in Zarr V{}",
+            wanted.format.number()
+        ))
+        .with_field(field)),
+    }
+}
+
+/// The first field in which two arrays differ.
+fn difference(a: &ArrayMeta, b: &ArrayMeta) -> Option<&'static str> {
+    [
+        ("shape", a.shape == b.shape),
+        ("data_type", a.data_type == b.data_type),
+        ("chunk_grid", a.grid == b.grid),
+        ("chunk_key_encoding", a.keys == b.keys),
+        ("fill_value", a.fill == b.fill),
+        ("codecs", a.codecs == b.codecs),
+        ("dimension_names", a.dimension_names == b.dimension_names),
+        ("attributes", a.attributes == b.attributes),
+    ]
+    .into_iter()
+    .find(|(_, same)| !same)
+    .map(|(field, _)| field)
+}
+
+/// A value with nothing in it that JSON's grammar forbids: bare `NaN` and infinities become strings.
+#[must_use]
+pub fn lawful(value: &Json) -> Json {
+    match value {
+        Json::Number(t) if matches!(&**t, "NaN" | "Infinity" | "-Infinity") => Json::string(&**t),
+        Json::Array(items) => Json::Array(items.iter().map(lawful).collect()),
+        Json::Object(members) => Json::Object(members.iter().map(|(n, v)| (n.clone(), lawful(v))).collect()),
+        other => other.clone(),
+    }
+}
+
+/// An object of these members.
+pub(crate) fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
+    Json::Object(members.into_iter().map(|(n, v)| (n.to_owned(), v)).collect())
+}
+
+/// A list of integers.
+pub(crate) fn integers(list: &[u64]) -> Json {
+    Json::Array(list.iter().map(Json::int).collect())
+}
