@@ -32,6 +32,8 @@ Examples:
       zaro read data.zarr temperature --start 0,10,20 --count 1,4,4 -o block.npy
   Every second row backwards, as JSON:
       zaro read data.zarr temperature --select '0,::-2,:' --format json
+  The last column of every row, however many dimensions there are:
+      zaro read data.zarr temperature --select '...,-1' --format csv
   Unpacked numbers and readable times:
       zaro read data.zarr time --cf --format csv
   From a public bucket:

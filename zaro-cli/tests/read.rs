@@ -25,6 +25,10 @@ fn selections_in_every_form() {
     assert_eq!(json(&["--select", "0,0,0"]), "0\n");
     assert_eq!(json(&["--select", "0:0,:,0"]), "[]\n");
     assert_eq!(json(&["--select", "0,:,2:2"]), "[[],[],[]]\n");
+    assert_eq!(json(&["--select", "1,...,3"]), "[15,19,23]\n");
+    assert_eq!(json(&["--select", "..., [0,2],-1"]), "[[3,11],\n[15,23]]\n");
+    assert_eq!(json(&["--select", "0,0,...,0"]), "0\n");
+    assert_eq!(json(&["--select", "1,2,..."]), "[20,21,22,23]\n");
 }
 
 #[test]
