@@ -3,7 +3,8 @@
 //! * `scale_factor` and `add_offset` turn packed numbers into `float64`.
 //! * `_FillValue` and `missing_value` become NaN, or `NaT` in times. xarray keeps the `_FillValue` of a V2 array as
 //!   its fill value, so that counts too where xarray was the writer.
-//! * `units` of the form `days since 1850-01-01` with a `calendar` turn numbers into ISO 8601 text.
+//! * `units` of the form `days since 1850-01-01` with a `calendar` turn numbers into ISO 8601 text. What is no moment in
+//!   a thousand million years either way becomes `NaT` as well, but is counted in [`Lost`]: it was not said to be missing.
 
 use base64::Engine as _;
 use zaro::meta::dtype::{DataType, Float};
@@ -40,6 +41,37 @@ struct TimeAxis {
 
 const MICROS_PER_SECOND: i128 = 1_000_000;
 const MICROS_PER_DAY: i128 = 86_400 * MICROS_PER_SECOND;
+
+/// A thousand million years. Years of ten digits and more are no dates but fill values that nobody declared.
+const FARTHEST: u128 = 1_000_000_000 * 366 * 86_400 * 1_000_000;
+
+/// Times that have no ISO 8601 text.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    count: u64,
+    /// The first of them as it is stored.
+    first: String,
+}
+
+impl Lost {
+    fn add(&mut self, first: impl FnOnce() -> String) {
+        if self.count == 0 {
+            self.first = first();
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// What to say of them; nothing if there are none.
+    pub(crate) fn message(&self) -> Option<String> {
+        let (times, became) = if self.count == 1 { ("time", "became") } else { ("times", "all became") };
+        (self.count > 0).then(|| {
+            format!(
+                "{} {times} out of range, no ISO 8601 dates, {became} NaT; the first is {}",
+                self.count, self.first
+            )
+        })
+    }
+}
 
 impl Cf {
     /// What the attributes of `meta` ask for; `None` if that is nothing. Says through `warn` what it cannot apply.
@@ -112,11 +144,11 @@ impl Cf {
             || !self.missing_exact.is_empty()
     }
 
-    /// Applies this to a piece of the answer.
-    pub(crate) fn apply(&self, block: Block) -> Block {
+    /// Applies this to a piece of the answer, and counts in `lost` the times that could not be written.
+    pub(crate) fn apply(&self, block: Block, lost: &mut Lost) -> Block {
         let shape = block.shape.clone();
         if let Some(time) = &self.time {
-            return Block::of_text(shape, block.items().map(|item| self.moment(time, item)).collect());
+            return Block::of_text(shape, block.items().map(|item| self.moment(time, item, lost)).collect());
         }
         let target = self.data_type();
         let mut out = Vec::with_capacity(block.len().saturating_mul(target.size()));
@@ -149,17 +181,23 @@ impl Cf {
         }
     }
 
-    fn moment(&self, time: &TimeAxis, item: &[u8]) -> String {
+    fn moment(&self, time: &TimeAxis, item: &[u8], lost: &mut Lost) -> String {
         let packed = self.scale.is_some() || self.offset.is_some();
         let exact = integer(&self.packed, item).filter(|_| !packed);
         let x = self.number(item);
-        match exact {
-            _ if !x.is_finite() => "NaT".into(),
-            // Integers of whole microseconds need no rounding.
-            Some(n) if time.unit.fract() == 0.0 => time.text(n * number::i128_of_f64(time.unit)),
-            _ if (x * time.unit).abs() > 1e30 => "NaT".into(),
-            _ => time.text(number::i128_of_f64(x * time.unit)),
+        // NaN is how floats say that there is none.
+        if x.is_nan() {
+            return "NaT".into();
         }
+        let micros = match exact {
+            // Integers of whole microseconds need no rounding.
+            Some(n) if time.unit.fract() == 0.0 => n.saturating_mul(number::i128_of_f64(time.unit)),
+            _ => number::i128_of_f64(x * time.unit),
+        };
+        time.text(micros).unwrap_or_else(|| {
+            lost.add(|| value::text_of(&self.packed, item, value::Style::TEXT));
+            "NaT".into()
+        })
     }
 
     /// Adds a missing value as attributes write it: a number, its text, or base64 of its bytes.
@@ -271,8 +309,10 @@ impl TimeAxis {
         Ok(Self { calendar, reference, unit })
     }
 
-    fn text(&self, micros: i128) -> String {
-        calendar::moment_text(self.calendar, self.reference + micros, 6, true)
+    /// The moment so long after the reference; `None` for one too far away to be a date.
+    fn text(&self, micros: i128) -> Option<String> {
+        let at = self.reference.saturating_add(micros);
+        (at.unsigned_abs() <= FARTHEST).then(|| calendar::moment_text(self.calendar, at, 6, true))
     }
 }
 
@@ -333,7 +373,7 @@ mod tests {
     fn text(value: f64, units: &str, calendar: &str) -> String {
         let (unit, reference) = units.split_once(" since ").unwrap();
         let axis = TimeAxis::parse(unit, reference, Calendar::named(calendar).unwrap()).unwrap();
-        axis.text(number::i128_of_f64(value * axis.unit))
+        axis.text(number::i128_of_f64(value * axis.unit)).unwrap_or_default()
     }
 
     #[test]
@@ -351,6 +391,13 @@ mod tests {
             "1969-12-31T22:30:00.25"
         );
         assert_eq!(text(-1.0, "days since 0001-01-01", "proleptic_gregorian"), "0000-12-31T00:00:00");
+        assert_eq!(
+            text(360.0 * 50_000_000.0, "days since 0000-01-01", "360_day"),
+            "+50000000-01-01T00:00:00"
+        );
+        for far in [1e15, -1e15, 9.969_209_968_386_869e36, f64::MAX, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(text(far, "days since 1850-01-01", "standard"), "", "{far}");
+        }
     }
 
     #[test]

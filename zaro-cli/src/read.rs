@@ -12,7 +12,7 @@ use zaro::{Array, Error, ErrorKind, ReadOptions, Result, num};
 
 use crate::args::{Common, Target};
 use crate::block::Block;
-use crate::cf::Cf;
+use crate::cf::{Cf, Lost};
 use crate::colormap::Colormap;
 use crate::format::{Format, Layout, Sink, csv, json, npy, png, raw, table};
 use crate::output::Output;
@@ -256,7 +256,7 @@ impl Job<'_> {
         read.saturating_add(made).max(1)
     }
 
-    async fn read(&self, view: &View, watch: &Watch) -> Result<Block> {
+    async fn read(&self, view: &View, watch: &Watch, lost: &mut Lost) -> Result<Block> {
         let options = ReadOptions {
             order: self.order,
             missing: if self.complete { Missing::Error } else { Missing::Fill },
@@ -267,13 +267,16 @@ impl Job<'_> {
         watch.window_done(num::u64_of(slab.bytes.len()));
         let block = Block::of_slab(slab);
         Ok(match self.cf {
-            Some(cf) => cf.apply(block),
+            Some(cf) => cf.apply(block, lost),
             None => block,
         })
     }
 
-    /// Says that chunks were found elsewhere than the metadata have them.
-    fn warn_of_separator(&self) {
+    /// Says what was noticed on the way: chunks elsewhere than the metadata have them, and times without a text.
+    fn warn_after(&self, lost: &Lost) {
+        if let Some(message) = lost.message() {
+            self.common.warn(&format!("{}: {message}", shown(self.array.path())));
+        }
         if self.array.separator_differs() {
             self.common.warn(&format!(
                 "{}: the chunks are stored with another separator than \"dimension_separator\" says [v2/separator]",
@@ -309,15 +312,17 @@ impl Job<'_> {
         };
         if measured {
             for window in windows()? {
-                let block = self.read(&window, &watch).await?;
+                // What is lost here is counted when the same window is written.
+                let block = self.read(&window, &watch, &mut Lost::default()).await?;
                 let longest = block.items().map(|item| String::from_utf8_lossy(item).chars().count()).max();
                 layout.width = layout.width.max(longest.unwrap_or(0));
             }
         }
         sink.begin(&layout, &mut out).map_err(|e| if is_usage(&e) { placed(e, self.array) } else { e })?;
+        let mut lost = Lost::default();
         for window in windows()? {
             self.common.note(&format!("reading {:?} of {:?}", window.shape(), layout.shape));
-            let block = self.read(&window, &watch).await?;
+            let block = self.read(&window, &watch, &mut lost).await?;
             sink.block(&block, &mut out)?;
             if watch.cancel.load(Ordering::Relaxed) {
                 return Err(Error::cancelled());
@@ -325,7 +330,7 @@ impl Job<'_> {
         }
         sink.end(&mut out)?;
         watch.finish();
-        self.warn_of_separator();
+        self.warn_after(&lost);
         out.finish()
     }
 
@@ -342,9 +347,10 @@ impl Job<'_> {
             )));
         }
         let watch = self.watch(1)?;
-        let block = self.read(&view, &watch).await?;
+        let mut lost = Lost::default();
+        let block = self.read(&view, &watch, &mut lost).await?;
         watch.finish();
-        self.warn_of_separator();
+        self.warn_after(&lost);
         let mut out = Output::open(path)?;
         if path.is_none() && std::io::stdout().is_terminal() {
             let names = self.view.names(self.array.meta());

@@ -67,6 +67,39 @@ fn times_are_iso_8601_in_their_calendar() {
 }
 
 #[test]
+fn times_that_are_no_dates_are_counted_once() {
+    let s = Store::new();
+    let attributes = r#","attributes":{"units":"days since 1850-01-01","_FillValue":-1.0}"#;
+    let times = [0.0, 9.969_209_968_386_869e36, f64::NEG_INFINITY, f64::NAN, -1.0, 1e300];
+    s.array("", &[6], "float64", "0", attributes, &f64s(&times));
+    // A numpy file is read twice, for the width of its text; small pieces are several reads.
+    for args in [&["--format", "json"][..], &["--format", "npy"], &["--format", "csv", "--memory", "8"], &[]]
+    {
+        let run = s.zaro(&[&["read", "@", "--cf"], args].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        assert_eq!(run.err.lines().count(), 1, "{args:?}: {}", run.err);
+        assert!(run.err.contains("/: 3 times out of range"), "{args:?}: {}", run.err);
+        assert!(run.err.contains("the first is 9.969209968386869e36"), "{args:?}: {}", run.err);
+    }
+    assert_eq!(cf(&s), "[\"1850-01-01T00:00:00\",\"NaT\",\"NaT\",\"NaT\",\"NaT\",\"NaT\"]\n");
+    s.array(
+        "",
+        &[2],
+        "int64",
+        "0",
+        r#","attributes":{"units":"days since 1850-01-01"}"#,
+        &i64s(&[i64::MIN, 1]),
+    );
+    let run = s.zaro(&["read", "@", "--cf", "--format", "json"]);
+    assert!(
+        run.err.contains("1 time out of range") && run.err.contains("-9223372036854775808"),
+        "{}",
+        run.err
+    );
+    assert_eq!(run.text(), "[\"NaT\",\"1850-01-02T00:00:00\"]\n");
+}
+
+#[test]
 fn what_cannot_be_decoded_is_left_alone_with_a_warning() {
     let s = Store::new();
     s.array("", &[1], "int64", "0", r#","attributes":{"units":"months since 2000-01-01"}"#, &i64s(&[3]));
