@@ -76,16 +76,25 @@ impl Lost {
 impl Cf {
     /// What the attributes of `meta` ask for; `None` if that is nothing. Says through `warn` what it cannot apply.
     pub(crate) fn new(meta: &ArrayMeta, warn: &mut dyn FnMut(&str)) -> Option<Self> {
+        let attribute = |name: &str| meta.attributes.get(name);
         if !matches!(meta.data_type, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_)) {
+            for name in ["scale_factor", "add_offset"].into_iter().filter(|n| attribute(n).is_some()) {
+                warn(&format!("{name} is not applied to elements of type {}", meta.data_type));
+            }
             return None;
         }
-        let attribute = |name: &str| meta.attributes.get(name);
         let packed = match (&meta.data_type, attribute("_Unsigned").and_then(Json::as_str)) {
             (DataType::Int(bits), Some("true")) => DataType::UInt(*bits),
             (DataType::UInt(bits), Some("false")) => DataType::Int(*bits),
             (t, _) => t.clone(),
         };
-        let number = |name: &str| attribute(name).and_then(first_number);
+        let mut number = |name: &str| {
+            let found = attribute(name).map(|value| (value, first_number(value)));
+            if let Some((value, None)) = found {
+                warn(&format!("{name} is not applied: {value} is not a number"));
+            }
+            found.and_then(|(_, number)| number)
+        };
         let mut out = Self {
             scale: number("scale_factor"),
             offset: number("add_offset"),
@@ -96,7 +105,10 @@ impl Cf {
         };
         for name in ["_FillValue", "missing_value"] {
             for one in attribute(name).map_or(&[][..], |v| v.items().unwrap_or(std::slice::from_ref(v))) {
-                out.add_missing(one);
+                // Null says that there is none.
+                if *one != Json::Null && !out.add_missing(one) {
+                    warn(&format!("{name} is not applied: {one} is no value of type {}", out.packed));
+                }
             }
         }
         if attribute("_FillValue").is_none() && from_xarray_v2(meta) {
@@ -200,13 +212,15 @@ impl Cf {
         })
     }
 
-    /// Adds a missing value as attributes write it: a number, its text, or base64 of its bytes.
-    fn add_missing(&mut self, value: &Json) {
+    /// Adds a missing value as attributes write it: a number, its text, or base64 of its bytes. Says whether it was one.
+    fn add_missing(&mut self, value: &Json) -> bool {
         if let Some(text) = value.as_str() {
             if let Some(x) = special(text) {
                 self.missing.push(x);
             } else if let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(text) {
-                self.add_missing_bytes(&bytes);
+                return self.add_missing_bytes(&bytes);
+            } else {
+                return false;
             }
         } else if let (Some(n), true) = (value.as_i128(), is_integer(&self.packed)) {
             // Writers disagree whether a signed or an unsigned number stands for the same bits.
@@ -222,13 +236,17 @@ impl Cf {
                 DataType::Float(Float::F32) => self.missing.push(number::f32_of_f64(x).into()),
                 DataType::Float(_) => self.missing.push(x),
                 _ if x.fract() == 0.0 => self.missing_exact.push(number::i128_of_f64(x)),
+                // No integer equals it.
                 _ => {}
             }
+        } else {
+            return false;
         }
+        true
     }
 
-    /// Adds a missing value from bytes: of the packed type, or a float64, as xarray writes them.
-    fn add_missing_bytes(&mut self, bytes: &[u8]) {
+    /// Adds a missing value from bytes: of the packed type, or a float64, as xarray writes them. Says whether it was one.
+    fn add_missing_bytes(&mut self, bytes: &[u8]) -> bool {
         if let (true, Some(n)) = (bytes.len() == self.packed.size(), integer(&self.packed, bytes)) {
             self.missing_exact.push(n);
         } else if bytes.len() == self.packed.size() {
@@ -240,7 +258,10 @@ impl Cf {
                 DataType::Float(_) => self.missing.push(x),
                 _ => self.missing_exact.push(number::i128_of_f64(x)),
             }
+        } else {
+            return false;
         }
+        true
     }
 }
 

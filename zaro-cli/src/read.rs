@@ -42,6 +42,9 @@ Examples:
 A picture of numbers leaves NaN, _FillValue, missing_value and a fill value other than
 zero transparent. Row 0 is at the top; turn it with --select '::-1,:'.";
 
+/// The pixels of a picture along a side, unless told otherwise.
+const MAX_SIZE: u16 = 2048;
+
 /// Read a part of an array
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -84,7 +87,7 @@ pub(crate) struct Read {
     #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = parse_range, help_heading = "Picture")]
     range: Option<(f64, f64)>,
     /// The most pixels along a side; larger arrays are averaged down
-    #[arg(long, value_name = "PIXELS", default_value = "2048", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Picture")]
+    #[arg(long, value_name = "PIXELS", default_value_t = MAX_SIZE, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Picture")]
     max_size: u16,
 }
 
@@ -141,6 +144,9 @@ impl Read {
         if format == Format::Png && self.output.is_none() && std::io::stdout().is_terminal() {
             return Err(Error::usage("a picture would garble the terminal; add -o FILE.png"));
         }
+        for message in self.idle_options(format, &meta.data_type) {
+            common.warn(&message);
+        }
         let order = match (format, self.order) {
             (Format::Raw | Format::Npy, OrderArg::F) => Order::F,
             _ => Order::C,
@@ -170,6 +176,38 @@ impl Read {
             Some(path) if e.store().is_none() && e.kind() == ErrorKind::Io => e.within(path.display()),
             _ => e,
         })
+    }
+
+    /// What to say of options that the format does not heed, where a reader of the output would believe they held.
+    fn idle_options(&self, format: Format, data_type: &DataType) -> Vec<String> {
+        let picture = format == Format::Png;
+        let idle = [
+            (
+                "--order F",
+                matches!(self.order, OrderArg::F) && !matches!(format, Format::Raw | Format::Npy),
+                "C order is kept",
+            ),
+            ("--long", self.long && format != Format::Csv, "it is for csv"),
+            ("--range", self.range.is_some() && !picture, "it is for pictures, and limits no numbers"),
+            ("--colormap", self.colormap != Colormap::default() && !picture, "it is for pictures"),
+            (
+                "--max-size",
+                self.max_size != MAX_SIZE && !picture,
+                "it is for pictures, and leaves nothing out",
+            ),
+            (
+                "--cf",
+                self.cf
+                    && format == Format::Raw
+                    && matches!(data_type, DataType::DateTime(..) | DataType::TimeDelta(..)),
+                "times stay integers in their unit",
+            ),
+        ];
+        let name = format.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default();
+        idle.iter()
+            .filter(|(_, is_idle, _)| *is_idle)
+            .map(|(option, _, why)| format!("{option} has no effect on {name}: {why}"))
+            .collect()
     }
 }
 
@@ -347,6 +385,10 @@ impl Job<'_> {
             )));
         }
         let watch = self.watch(1)?;
+        if self.complete && view != *self.view {
+            self.common
+                .warn("--complete looks only at chunks that are read, here those of the corners shown");
+        }
         let mut lost = Lost::default();
         let block = self.read(&view, &watch, &mut lost).await?;
         watch.finish();

@@ -106,4 +106,20 @@ fn what_cannot_be_decoded_is_left_alone_with_a_warning() {
     let run = s.zaro(&["read", "@", "--cf", "--format", "json"]);
     assert_eq!(run.out, b"[3]\n");
     assert!(run.err.contains("no fixed length"), "{}", run.err);
+    for (attributes, words) in [
+        (r#""scale_factor":"half""#, "scale_factor is not applied: \"half\" is not a number"),
+        (r#""add_offset":[1,2]"#, "add_offset is not applied: [1,2] is not a number"),
+        (r#""_FillValue":"none""#, "_FillValue is not applied: \"none\" is no value of type int64"),
+        (r#""missing_value":[3,{}]"#, "missing_value is not applied: {} is no value"),
+    ] {
+        s.array("", &[1], "int64", "0", &format!(r#","attributes":{{{attributes}}}"#), &i64s(&[4]));
+        let run = s.zaro(&["read", "@", "--cf", "--format", "csv"]);
+        assert!(run.err.lines().count() == 1 && run.err.contains(words), "{attributes}: {}", run.err);
+        assert!(run.text().starts_with('4'), "{attributes}");
+    }
+    s.array("", &[1], "int64", "0", r#","attributes":{"_FillValue":null}"#, &i64s(&[4]));
+    assert_eq!(s.zaro(&["read", "@", "--cf"]).err, "");
+    s.array("", &[1], "bool", "false", r#","attributes":{"scale_factor":2}"#, &[1]);
+    let run = s.zaro(&["read", "@", "--cf", "--format", "csv"]);
+    assert!(run.err.contains("scale_factor is not applied to elements of type bool"), "{}", run.err);
 }

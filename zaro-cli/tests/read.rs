@@ -55,6 +55,47 @@ fn raw_and_npy_in_both_orders() {
 }
 
 #[test]
+fn an_option_that_does_nothing_says_so() {
+    let s = cube();
+    let time = r#"{"name":"numpy.datetime64","configuration":{"unit":"s","scale_factor":1}}"#;
+    s.array("t", &[1], time, "0", "", &i64s(&[1]));
+    s.put("wide/zarr.json", v3_document(&[100, 100], &[10, 10], "uint8", "0", ""));
+    let warnings = |args: &[&str]| {
+        let run = s.zaro(&[&["read", "@"], args].concat());
+        assert_eq!(run.code, 0, "{args:?}: {}", run.err);
+        run.err.lines().map(|l| l.strip_prefix("zaro: warning: ").unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let idle = [
+        (&["--order", "F", "--format", "csv"][..], "--order F has no effect on csv"),
+        (&["--order", "f"], "--order F has no effect on table"),
+        (&["--long", "--format", "json"], "--long has no effect on json"),
+        (&["--range", "0,5", "--format", "npy"], "--range has no effect on npy"),
+        (&["--colormap", "magma"], "--colormap has no effect on table"),
+        (&["--max-size", "9", "--format", "raw"], "--max-size has no effect on raw"),
+        (&["t", "--cf", "--format", "raw"], "--cf has no effect on raw"),
+    ];
+    for (args, words) in idle {
+        let said = warnings(args);
+        assert!(said.len() == 1 && said[0].starts_with(words), "{args:?}: {said:?}");
+    }
+    for args in [
+        &["--order", "F", "--format", "npy"][..],
+        &["--order", "F", "--format", "raw"],
+        &["--order", "C", "--format", "csv"],
+        &["--long", "--format", "csv"],
+        &["--range", "0,5", "--colormap", "magma", "--max-size", "2", "--format", "png", "--select", "0"],
+        &["t", "--cf", "--format", "npy"],
+        &["--cf", "--format", "raw"],
+        &["--complete"],
+    ] {
+        assert_eq!(warnings(args), [] as [String; 0], "{args:?}");
+    }
+    // It fails, since no chunk is there; had the four corners been, it would not have.
+    let corners = s.zaro(&["read", "@", "wide", "--complete"]);
+    assert!(corners.err.contains("here those of the corners"), "{}", corners.err);
+}
+
+#[test]
 fn pieces_make_the_same_whole() {
     let s = Store::new();
     s.put("zarr.json", v3_document(&[7, 5, 6], &[2, 5, 6], "int16", "-1", ""));
