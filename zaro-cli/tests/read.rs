@@ -96,6 +96,27 @@ fn an_option_that_does_nothing_says_so() {
 }
 
 #[test]
+fn every_read_of_a_file_is_shown_when_asked_for() {
+    let s = Store::new();
+    s.put("zarr.json", v3_document(&[4, 2], &[2, 2], "uint8", "7", "")).put("c/0/0", [1, 2, 3, 4]);
+    let run = s.zaro(&["read", "@", "--format", "csv", "-v", "--threads", "1"]);
+    let here = s.path().display();
+    for line in [
+        format!("get {here}/zarr.json -> "),
+        format!("get {here}/c/0/0 -> 4 bytes, "),
+        format!("get {here}/c/1/0 -> missing, "),
+    ] {
+        assert_eq!(run.err.lines().filter(|l| l.starts_with(&line)).count(), 1, "{line}: {}", run.err);
+    }
+    assert_eq!(run.text(), "1,2\n3,4\n7,7\n7,7\n");
+    // Of a large uncompressed chunk only a part is read.
+    s.array("large", &[2, 100_000], "uint8", "0", "", &[5; 200_000]);
+    let run = s.zaro(&["read", "@", "large", "--select", "1,0:10", "-v"]);
+    assert!(run.err.contains("/large/c/0/0 bytes=100000+10 -> 10 bytes"), "{}", run.err);
+    assert!(!s.zaro(&["read", "@"]).err.contains("get "));
+}
+
+#[test]
 fn pieces_make_the_same_whole() {
     let s = Store::new();
     s.put("zarr.json", v3_document(&[7, 5, 6], &[2, 5, 6], "int16", "-1", ""));
