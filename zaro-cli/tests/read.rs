@@ -88,7 +88,7 @@ fn an_option_that_does_nothing_says_so() {
         &["--cf", "--format", "raw"],
         &["--complete"],
     ] {
-        assert_eq!(warnings(args), [] as [String; 0], "{args:?}");
+        assert_eq!(warnings(args), Vec::<String>::new(), "{args:?}");
     }
     // It fails, since no chunk is there; had the four corners been, it would not have.
     let corners = s.zaro(&["read", "@", "wide", "--complete"]);
