@@ -65,7 +65,7 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = number::parse_bytes, help_heading = "Reading options")]
     pub(crate) memory: usize,
 
-    /// Say what is being done, and every request to a remote store
+    /// Say what is being done, and every read of a file or request to a remote store
     #[arg(short, long, global = true, help_heading = "Output options")]
     pub(crate) verbose: bool,
     /// When to colour

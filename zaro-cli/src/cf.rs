@@ -3,7 +3,8 @@
 //! * `scale_factor` and `add_offset` turn packed numbers into `float64`.
 //! * `_FillValue` and `missing_value` become NaN, or `NaT` in times. xarray keeps the `_FillValue` of a V2 array as
 //!   its fill value, so that counts too where xarray was the writer.
-//! * `units` of the form `days since 1850-01-01` with a `calendar` turn numbers into ISO 8601 text.
+//! * `units` of the form `days since 1850-01-01` with a `calendar` turn numbers into ISO 8601 text. What is no moment in
+//!   a thousand million years either way becomes `NaT` as well, but is counted in [`Lost`]: it was not said to be missing.
 
 use base64::Engine as _;
 use zaro::meta::dtype::{DataType, Float};
@@ -41,19 +42,59 @@ struct TimeAxis {
 const MICROS_PER_SECOND: i128 = 1_000_000;
 const MICROS_PER_DAY: i128 = 86_400 * MICROS_PER_SECOND;
 
+/// A thousand million years. Years of ten digits and more are no dates but fill values that nobody declared.
+const FARTHEST: u128 = 1_000_000_000 * 366 * 86_400 * 1_000_000;
+
+/// Times that have no ISO 8601 text.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    count: u64,
+    /// The first of them as it is stored.
+    first: String,
+}
+
+impl Lost {
+    fn add(&mut self, first: impl FnOnce() -> String) {
+        if self.count == 0 {
+            self.first = first();
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// What to say of them; nothing if there are none.
+    pub(crate) fn message(&self) -> Option<String> {
+        let (times, became) = if self.count == 1 { ("time", "became") } else { ("times", "all became") };
+        (self.count > 0).then(|| {
+            format!(
+                "{} {times} out of range, no ISO 8601 dates, {became} NaT; the first is {}",
+                self.count, self.first
+            )
+        })
+    }
+}
+
 impl Cf {
     /// What the attributes of `meta` ask for; `None` if that is nothing. Says through `warn` what it cannot apply.
     pub(crate) fn new(meta: &ArrayMeta, warn: &mut dyn FnMut(&str)) -> Option<Self> {
+        let attribute = |name: &str| meta.attributes.get(name);
         if !matches!(meta.data_type, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_)) {
+            for name in ["scale_factor", "add_offset"].into_iter().filter(|n| attribute(n).is_some()) {
+                warn(&format!("{name} is not applied to elements of type {}", meta.data_type));
+            }
             return None;
         }
-        let attribute = |name: &str| meta.attributes.get(name);
         let packed = match (&meta.data_type, attribute("_Unsigned").and_then(Json::as_str)) {
             (DataType::Int(bits), Some("true")) => DataType::UInt(*bits),
             (DataType::UInt(bits), Some("false")) => DataType::Int(*bits),
             (t, _) => t.clone(),
         };
-        let number = |name: &str| attribute(name).and_then(first_number);
+        let mut number = |name: &str| {
+            let found = attribute(name).map(|value| (value, first_number(value)));
+            if let Some((value, None)) = found {
+                warn(&format!("{name} is not applied: {value} is not a number"));
+            }
+            found.and_then(|(_, number)| number)
+        };
         let mut out = Self {
             scale: number("scale_factor"),
             offset: number("add_offset"),
@@ -64,7 +105,10 @@ impl Cf {
         };
         for name in ["_FillValue", "missing_value"] {
             for one in attribute(name).map_or(&[][..], |v| v.items().unwrap_or(std::slice::from_ref(v))) {
-                out.add_missing(one);
+                // Null says that there is none.
+                if *one != Json::Null && !out.add_missing(one) {
+                    warn(&format!("{name} is not applied: {one} is no value of type {}", out.packed));
+                }
             }
         }
         if attribute("_FillValue").is_none() && from_xarray_v2(meta) {
@@ -112,11 +156,11 @@ impl Cf {
             || !self.missing_exact.is_empty()
     }
 
-    /// Applies this to a piece of the answer.
-    pub(crate) fn apply(&self, block: Block) -> Block {
+    /// Applies this to a piece of the answer, and counts in `lost` the times that could not be written.
+    pub(crate) fn apply(&self, block: Block, lost: &mut Lost) -> Block {
         let shape = block.shape.clone();
         if let Some(time) = &self.time {
-            return Block::of_text(shape, block.items().map(|item| self.moment(time, item)).collect());
+            return Block::of_text(shape, block.items().map(|item| self.moment(time, item, lost)).collect());
         }
         let target = self.data_type();
         let mut out = Vec::with_capacity(block.len().saturating_mul(target.size()));
@@ -149,26 +193,34 @@ impl Cf {
         }
     }
 
-    fn moment(&self, time: &TimeAxis, item: &[u8]) -> String {
+    fn moment(&self, time: &TimeAxis, item: &[u8], lost: &mut Lost) -> String {
         let packed = self.scale.is_some() || self.offset.is_some();
         let exact = integer(&self.packed, item).filter(|_| !packed);
         let x = self.number(item);
-        match exact {
-            _ if !x.is_finite() => "NaT".into(),
-            // Integers of whole microseconds need no rounding.
-            Some(n) if time.unit.fract() == 0.0 => time.text(n * number::i128_of_f64(time.unit)),
-            _ if (x * time.unit).abs() > 1e30 => "NaT".into(),
-            _ => time.text(number::i128_of_f64(x * time.unit)),
+        // NaN is how floats say that there is none.
+        if x.is_nan() {
+            return "NaT".into();
         }
+        let micros = match exact {
+            // Integers of whole microseconds need no rounding.
+            Some(n) if time.unit.fract() == 0.0 => n.saturating_mul(number::i128_of_f64(time.unit)),
+            _ => number::i128_of_f64(x * time.unit),
+        };
+        time.text(micros).unwrap_or_else(|| {
+            lost.add(|| value::text_of(&self.packed, item, value::Style::TEXT));
+            "NaT".into()
+        })
     }
 
-    /// Adds a missing value as attributes write it: a number, its text, or base64 of its bytes.
-    fn add_missing(&mut self, value: &Json) {
+    /// Adds a missing value as attributes write it: a number, its text, or base64 of its bytes. Says whether it was one.
+    fn add_missing(&mut self, value: &Json) -> bool {
         if let Some(text) = value.as_str() {
             if let Some(x) = special(text) {
                 self.missing.push(x);
             } else if let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(text) {
-                self.add_missing_bytes(&bytes);
+                return self.add_missing_bytes(&bytes);
+            } else {
+                return false;
             }
         } else if let (Some(n), true) = (value.as_i128(), is_integer(&self.packed)) {
             // Writers disagree whether a signed or an unsigned number stands for the same bits.
@@ -184,13 +236,17 @@ impl Cf {
                 DataType::Float(Float::F32) => self.missing.push(number::f32_of_f64(x).into()),
                 DataType::Float(_) => self.missing.push(x),
                 _ if x.fract() == 0.0 => self.missing_exact.push(number::i128_of_f64(x)),
+                // No integer equals it.
                 _ => {}
             }
+        } else {
+            return false;
         }
+        true
     }
 
-    /// Adds a missing value from bytes: of the packed type, or a float64, as xarray writes them.
-    fn add_missing_bytes(&mut self, bytes: &[u8]) {
+    /// Adds a missing value from bytes: of the packed type, or a float64, as xarray writes them. Says whether it was one.
+    fn add_missing_bytes(&mut self, bytes: &[u8]) -> bool {
         if let (true, Some(n)) = (bytes.len() == self.packed.size(), integer(&self.packed, bytes)) {
             self.missing_exact.push(n);
         } else if bytes.len() == self.packed.size() {
@@ -202,7 +258,10 @@ impl Cf {
                 DataType::Float(_) => self.missing.push(x),
                 _ => self.missing_exact.push(number::i128_of_f64(x)),
             }
+        } else {
+            return false;
         }
+        true
     }
 }
 
@@ -271,8 +330,10 @@ impl TimeAxis {
         Ok(Self { calendar, reference, unit })
     }
 
-    fn text(&self, micros: i128) -> String {
-        calendar::moment_text(self.calendar, self.reference + micros, 6, true)
+    /// The moment so long after the reference; `None` for one too far away to be a date.
+    fn text(&self, micros: i128) -> Option<String> {
+        let at = self.reference.saturating_add(micros);
+        (at.unsigned_abs() <= FARTHEST).then(|| calendar::moment_text(self.calendar, at, 6, true))
     }
 }
 
@@ -333,7 +394,7 @@ mod tests {
     fn text(value: f64, units: &str, calendar: &str) -> String {
         let (unit, reference) = units.split_once(" since ").unwrap();
         let axis = TimeAxis::parse(unit, reference, Calendar::named(calendar).unwrap()).unwrap();
-        axis.text(number::i128_of_f64(value * axis.unit))
+        axis.text(number::i128_of_f64(value * axis.unit)).unwrap_or_default()
     }
 
     #[test]
@@ -351,6 +412,13 @@ mod tests {
             "1969-12-31T22:30:00.25"
         );
         assert_eq!(text(-1.0, "days since 0001-01-01", "proleptic_gregorian"), "0000-12-31T00:00:00");
+        assert_eq!(
+            text(360.0 * 50_000_000.0, "days since 0000-01-01", "360_day"),
+            "+50000000-01-01T00:00:00"
+        );
+        for far in [1e15, -1e15, 9.969_209_968_386_869e36, f64::MAX, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(text(far, "days since 1850-01-01", "standard"), "", "{far}");
+        }
     }
 
     #[test]

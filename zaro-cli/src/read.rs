@@ -12,7 +12,7 @@ use zaro::{Array, Error, ErrorKind, ReadOptions, Result, num};
 
 use crate::args::{Common, Target};
 use crate::block::Block;
-use crate::cf::Cf;
+use crate::cf::{Cf, Lost};
 use crate::colormap::Colormap;
 use crate::format::{Format, Layout, Sink, csv, json, npy, png, raw, table};
 use crate::output::Output;
@@ -32,6 +32,8 @@ Examples:
       zaro read data.zarr temperature --start 0,10,20 --count 1,4,4 -o block.npy
   Every second row backwards, as JSON:
       zaro read data.zarr temperature --select '0,::-2,:' --format json
+  The last column of every row, however many dimensions there are:
+      zaro read data.zarr temperature --select '...,-1' --format csv
   Unpacked numbers and readable times:
       zaro read data.zarr time --cf --format csv
   From a public bucket:
@@ -39,6 +41,9 @@ Examples:
 
 A picture of numbers leaves NaN, _FillValue, missing_value and a fill value other than
 zero transparent. Row 0 is at the top; turn it with --select '::-1,:'.";
+
+/// The pixels of a picture along a side, unless told otherwise.
+const MAX_SIZE: u16 = 2048;
 
 /// Read a part of an array
 #[derive(Debug, Args)]
@@ -82,7 +87,7 @@ pub(crate) struct Read {
     #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = parse_range, help_heading = "Picture")]
     range: Option<(f64, f64)>,
     /// The most pixels along a side; larger arrays are averaged down
-    #[arg(long, value_name = "PIXELS", default_value = "2048", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Picture")]
+    #[arg(long, value_name = "PIXELS", default_value_t = MAX_SIZE, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Picture")]
     max_size: u16,
 }
 
@@ -139,6 +144,9 @@ impl Read {
         if format == Format::Png && self.output.is_none() && std::io::stdout().is_terminal() {
             return Err(Error::usage("a picture would garble the terminal; add -o FILE.png"));
         }
+        for message in self.idle_options(format, &meta.data_type) {
+            common.warn(&message);
+        }
         let order = match (format, self.order) {
             (Format::Raw | Format::Npy, OrderArg::F) => Order::F,
             _ => Order::C,
@@ -168,6 +176,38 @@ impl Read {
             Some(path) if e.store().is_none() && e.kind() == ErrorKind::Io => e.within(path.display()),
             _ => e,
         })
+    }
+
+    /// What to say of options that the format does not heed, where a reader of the output would believe they held.
+    fn idle_options(&self, format: Format, data_type: &DataType) -> Vec<String> {
+        let picture = format == Format::Png;
+        let idle = [
+            (
+                "--order F",
+                matches!(self.order, OrderArg::F) && !matches!(format, Format::Raw | Format::Npy),
+                "C order is kept",
+            ),
+            ("--long", self.long && format != Format::Csv, "it is for csv"),
+            ("--range", self.range.is_some() && !picture, "it is for pictures, and limits no numbers"),
+            ("--colormap", self.colormap != Colormap::default() && !picture, "it is for pictures"),
+            (
+                "--max-size",
+                self.max_size != MAX_SIZE && !picture,
+                "it is for pictures, and leaves nothing out",
+            ),
+            (
+                "--cf",
+                self.cf
+                    && format == Format::Raw
+                    && matches!(data_type, DataType::DateTime(..) | DataType::TimeDelta(..)),
+                "times stay integers in their unit",
+            ),
+        ];
+        let name = format.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default();
+        idle.iter()
+            .filter(|(_, is_idle, _)| *is_idle)
+            .map(|(option, _, why)| format!("{option} has no effect on {name}: {why}"))
+            .collect()
     }
 }
 
@@ -254,7 +294,7 @@ impl Job<'_> {
         read.saturating_add(made).max(1)
     }
 
-    async fn read(&self, view: &View, watch: &Watch) -> Result<Block> {
+    async fn read(&self, view: &View, watch: &Watch, lost: &mut Lost) -> Result<Block> {
         let options = ReadOptions {
             order: self.order,
             missing: if self.complete { Missing::Error } else { Missing::Fill },
@@ -265,13 +305,16 @@ impl Job<'_> {
         watch.window_done(num::u64_of(slab.bytes.len()));
         let block = Block::of_slab(slab);
         Ok(match self.cf {
-            Some(cf) => cf.apply(block),
+            Some(cf) => cf.apply(block, lost),
             None => block,
         })
     }
 
-    /// Says that chunks were found elsewhere than the metadata have them.
-    fn warn_of_separator(&self) {
+    /// Says what was noticed on the way: chunks elsewhere than the metadata have them, and times without a text.
+    fn warn_after(&self, lost: &Lost) {
+        if let Some(message) = lost.message() {
+            self.common.warn(&format!("{}: {message}", shown(self.array.path())));
+        }
         if self.array.separator_differs() {
             self.common.warn(&format!(
                 "{}: the chunks are stored with another separator than \"dimension_separator\" says [v2/separator]",
@@ -307,15 +350,17 @@ impl Job<'_> {
         };
         if measured {
             for window in windows()? {
-                let block = self.read(&window, &watch).await?;
+                // What is lost here is counted when the same window is written.
+                let block = self.read(&window, &watch, &mut Lost::default()).await?;
                 let longest = block.items().map(|item| String::from_utf8_lossy(item).chars().count()).max();
                 layout.width = layout.width.max(longest.unwrap_or(0));
             }
         }
         sink.begin(&layout, &mut out).map_err(|e| if is_usage(&e) { placed(e, self.array) } else { e })?;
+        let mut lost = Lost::default();
         for window in windows()? {
             self.common.note(&format!("reading {:?} of {:?}", window.shape(), layout.shape));
-            let block = self.read(&window, &watch).await?;
+            let block = self.read(&window, &watch, &mut lost).await?;
             sink.block(&block, &mut out)?;
             if watch.cancel.load(Ordering::Relaxed) {
                 return Err(Error::cancelled());
@@ -323,7 +368,7 @@ impl Job<'_> {
         }
         sink.end(&mut out)?;
         watch.finish();
-        self.warn_of_separator();
+        self.warn_after(&lost);
         out.finish()
     }
 
@@ -340,9 +385,14 @@ impl Job<'_> {
             )));
         }
         let watch = self.watch(1)?;
-        let block = self.read(&view, &watch).await?;
+        if self.complete && view != *self.view {
+            self.common
+                .warn("--complete looks only at chunks that are read, here those of the corners shown");
+        }
+        let mut lost = Lost::default();
+        let block = self.read(&view, &watch, &mut lost).await?;
         watch.finish();
-        self.warn_of_separator();
+        self.warn_after(&lost);
         let mut out = Output::open(path)?;
         if path.is_none() && std::io::stdout().is_terminal() {
             let names = self.view.names(self.array.meta());

@@ -1,8 +1,8 @@
 //! The options of `zaro read` that say which part is wanted.
 
 use clap::Args;
-use zaro::array::Index;
 use zaro::array::select::split_outside_brackets;
+use zaro::array::{Index, Selection};
 use zaro::meta::ArrayMeta;
 use zaro::{Error, Result};
 
@@ -12,12 +12,13 @@ use crate::view::View;
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Part {
     /// The first position in each dimension, such as 0,0,100
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "Selection")]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_start, help_heading = "Selection")]
     start: Option<Vec<u64>>,
     /// How many positions in each dimension [default: to the end]
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "Selection")]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count, help_heading = "Selection")]
     count: Option<Vec<u64>>,
-    /// Python-like indexes: '0:10:2,:,5' or '[1,4,2],::-1'; a single number drops the dimension
+    /// Python-like indexes: '0:10:2,:,5' or '[1,4,2],...,::-1'; a single number drops the dimension, ... stands for
+    /// as many : as are missing
     #[allow(rustdoc::broken_intra_doc_links, reason = "a help text with brackets")]
     #[arg(long, value_name = "INDEXES", allow_hyphen_values = true, conflicts_with_all = ["start", "count", "sel"], help_heading = "Selection")]
     select: Option<String>,
@@ -35,7 +36,7 @@ impl Part {
     /// What these options ask of an array with these metadata.
     pub(crate) fn view(&self, meta: &ArrayMeta) -> Result<View> {
         let indexes = if let Some(text) = &self.select {
-            split_outside_brackets(text).into_iter().map(Index::parse).collect::<Result<Vec<_>>>()?
+            Selection::parse(text)?.indexes(meta)?
         } else if !self.sel.is_empty() {
             named(&self.sel, meta)?
         } else if self.start.is_some() || self.count.is_some() {
@@ -45,6 +46,24 @@ impl Part {
         };
         View::new(&indexes, meta)
     }
+}
+
+/// A number of `--start`. Other array programs count a negative one from the end, so it says what does that here.
+fn parse_start(text: &str) -> std::result::Result<u64, String> {
+    parse_whole(text, "a start must not be negative; --select counts from the end, as in --select '-1'")
+}
+
+/// A number of `--count`.
+fn parse_count(text: &str) -> std::result::Result<u64, String> {
+    parse_whole(text, "a count must not be negative; --select leaves out the end, as in --select ':-1'")
+}
+
+fn parse_whole(text: &str, negative: &str) -> std::result::Result<u64, String> {
+    let text = text.trim();
+    text.parse().map_err(|_| match text.strip_prefix('-') {
+        Some(digits) if digits.parse::<u64>().is_ok() => negative.to_owned(),
+        _ => "write one whole number a dimension, such as 0,10,20".to_owned(),
+    })
 }
 
 /// `--start` and `--count`.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::meta::path::{join, name_fault, normal, shown};
+use zaro::meta::path::{join, name_fault, shown};
 use zaro::meta::{Format, Json, Level, NodeMeta};
 use zaro::{Error, ErrorKind, Node, Result, Zarr};
 
@@ -99,7 +99,7 @@ impl Validate {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let (nodes, faults) = match common.open_direct(&self.target.uri).await {
-            Ok(zarr) => check(&zarr, &normal(&self.target.path)?).await?,
+            Ok(zarr) => check(&zarr, &zarr.key_of(&self.target.path)?).await?,
             // A root that is there but broken is a finding; a root that cannot be reached is not.
             Err(e)
                 if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) && e.node().is_some() =>

@@ -67,10 +67,59 @@ fn times_are_iso_8601_in_their_calendar() {
 }
 
 #[test]
+fn times_that_are_no_dates_are_counted_once() {
+    let s = Store::new();
+    let attributes = r#","attributes":{"units":"days since 1850-01-01","_FillValue":-1.0}"#;
+    let times = [0.0, 9.969_209_968_386_869e36, f64::NEG_INFINITY, f64::NAN, -1.0, 1e300];
+    s.array("", &[6], "float64", "0", attributes, &f64s(&times));
+    // A numpy file is read twice, for the width of its text; small pieces are several reads.
+    for args in [&["--format", "json"][..], &["--format", "npy"], &["--format", "csv", "--memory", "8"], &[]]
+    {
+        let run = s.zaro(&[&["read", "@", "--cf"], args].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        assert_eq!(run.err.lines().count(), 1, "{args:?}: {}", run.err);
+        assert!(run.err.contains("/: 3 times out of range"), "{args:?}: {}", run.err);
+        assert!(run.err.contains("the first is 9.969209968386869e36"), "{args:?}: {}", run.err);
+    }
+    assert_eq!(cf(&s), "[\"1850-01-01T00:00:00\",\"NaT\",\"NaT\",\"NaT\",\"NaT\",\"NaT\"]\n");
+    s.array(
+        "",
+        &[2],
+        "int64",
+        "0",
+        r#","attributes":{"units":"days since 1850-01-01"}"#,
+        &i64s(&[i64::MIN, 1]),
+    );
+    let run = s.zaro(&["read", "@", "--cf", "--format", "json"]);
+    assert!(
+        run.err.contains("1 time out of range") && run.err.contains("-9223372036854775808"),
+        "{}",
+        run.err
+    );
+    assert_eq!(run.text(), "[\"NaT\",\"1850-01-02T00:00:00\"]\n");
+}
+
+#[test]
 fn what_cannot_be_decoded_is_left_alone_with_a_warning() {
     let s = Store::new();
     s.array("", &[1], "int64", "0", r#","attributes":{"units":"months since 2000-01-01"}"#, &i64s(&[3]));
     let run = s.zaro(&["read", "@", "--cf", "--format", "json"]);
     assert_eq!(run.out, b"[3]\n");
     assert!(run.err.contains("no fixed length"), "{}", run.err);
+    for (attributes, words) in [
+        (r#""scale_factor":"half""#, "scale_factor is not applied: \"half\" is not a number"),
+        (r#""add_offset":[1,2]"#, "add_offset is not applied: [1,2] is not a number"),
+        (r#""_FillValue":"none""#, "_FillValue is not applied: \"none\" is no value of type int64"),
+        (r#""missing_value":[3,{}]"#, "missing_value is not applied: {} is no value"),
+    ] {
+        s.array("", &[1], "int64", "0", &format!(r#","attributes":{{{attributes}}}"#), &i64s(&[4]));
+        let run = s.zaro(&["read", "@", "--cf", "--format", "csv"]);
+        assert!(run.err.lines().count() == 1 && run.err.contains(words), "{attributes}: {}", run.err);
+        assert!(run.text().starts_with('4'), "{attributes}");
+    }
+    s.array("", &[1], "int64", "0", r#","attributes":{"_FillValue":null}"#, &i64s(&[4]));
+    assert_eq!(s.zaro(&["read", "@", "--cf"]).err, "");
+    s.array("", &[1], "bool", "false", r#","attributes":{"scale_factor":2}"#, &[1]);
+    let run = s.zaro(&["read", "@", "--cf", "--format", "csv"]);
+    assert!(run.err.contains("scale_factor is not applied to elements of type bool"), "{}", run.err);
 }

@@ -19,6 +19,10 @@ fn usage_is_2() {
         &["read", "@", "a", "--select", "9"],
         &["read", "@", "a", "--select", "0,0,0"],
         &["read", "@", "a", "--select", "x"],
+        &["read", "@", "a", "--select", "...,0,..."],
+        &["read", "@", "a", "--select", "0,...,0,0"],
+        &["read", "@", "a", "--sel", "y=..."],
+        &["read", "@", "a", "--start", "--count", "1,1"],
         &["read", "@", "a", "--sel", "y=0"],
         &["read", "@", "a", "--sel", "0"],
         &["read", "@", "a", "--start", "1"],
@@ -36,6 +40,23 @@ fn usage_is_2() {
     assert_eq!(zaro(&[]).code, 2);
     assert_eq!(zaro(&["--help"]).code, 0);
     assert_eq!(zaro(&["--version"]).code, 0);
+}
+
+#[test]
+fn a_wrong_selection_is_told_what_would_be_right() {
+    let s = small();
+    for (args, words) in [
+        (["--select", "0,0,0"], "..."),
+        (["--select", "...,..."], "only one ..."),
+        (["--start", "-1,0"], "start must not be negative; --select counts from the end"),
+        (["--start", "0,-1"], "start must not be negative"),
+        (["--count", "-1,1"], "count must not be negative"),
+        (["--start", "a,0"], "whole number"),
+    ] {
+        let run = s.zaro(&[&["read", "@", "a"], &args[..]].concat());
+        assert_eq!(run.code, 2, "{args:?}: {}", run.err);
+        assert!(run.err.contains(words), "{args:?}: {}", run.err);
+    }
 }
 
 #[test]

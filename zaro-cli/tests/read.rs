@@ -25,6 +25,10 @@ fn selections_in_every_form() {
     assert_eq!(json(&["--select", "0,0,0"]), "0\n");
     assert_eq!(json(&["--select", "0:0,:,0"]), "[]\n");
     assert_eq!(json(&["--select", "0,:,2:2"]), "[[],[],[]]\n");
+    assert_eq!(json(&["--select", "1,...,3"]), "[15,19,23]\n");
+    assert_eq!(json(&["--select", "..., [0,2],-1"]), "[[3,11],\n[15,23]]\n");
+    assert_eq!(json(&["--select", "0,0,...,0"]), "0\n");
+    assert_eq!(json(&["--select", "1,2,..."]), "[20,21,22,23]\n");
 }
 
 #[test]
@@ -48,6 +52,68 @@ fn raw_and_npy_in_both_orders() {
     let header = String::from_utf8_lossy(&npy.out[10..128]);
     assert!(header.starts_with("{'descr': '<i2', 'fortran_order': True, 'shape': (2, 2), }"), "{header}");
     assert_eq!(npy.out[128..], i16s(&[0, 4, 1, 5]));
+}
+
+#[test]
+fn an_option_that_does_nothing_says_so() {
+    let s = cube();
+    let time = r#"{"name":"numpy.datetime64","configuration":{"unit":"s","scale_factor":1}}"#;
+    s.array("t", &[1], time, "0", "", &i64s(&[1]));
+    s.put("wide/zarr.json", v3_document(&[100, 100], &[10, 10], "uint8", "0", ""));
+    let warnings = |args: &[&str]| {
+        let run = s.zaro(&[&["read", "@"], args].concat());
+        assert_eq!(run.code, 0, "{args:?}: {}", run.err);
+        run.err.lines().map(|l| l.strip_prefix("zaro: warning: ").unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let idle = [
+        (&["--order", "F", "--format", "csv"][..], "--order F has no effect on csv"),
+        (&["--order", "f"], "--order F has no effect on table"),
+        (&["--long", "--format", "json"], "--long has no effect on json"),
+        (&["--range", "0,5", "--format", "npy"], "--range has no effect on npy"),
+        (&["--colormap", "magma"], "--colormap has no effect on table"),
+        (&["--max-size", "9", "--format", "raw"], "--max-size has no effect on raw"),
+        (&["t", "--cf", "--format", "raw"], "--cf has no effect on raw"),
+    ];
+    for (args, words) in idle {
+        let said = warnings(args);
+        assert!(said.len() == 1 && said[0].starts_with(words), "{args:?}: {said:?}");
+    }
+    for args in [
+        &["--order", "F", "--format", "npy"][..],
+        &["--order", "F", "--format", "raw"],
+        &["--order", "C", "--format", "csv"],
+        &["--long", "--format", "csv"],
+        &["--range", "0,5", "--colormap", "magma", "--max-size", "2", "--format", "png", "--select", "0"],
+        &["t", "--cf", "--format", "npy"],
+        &["--cf", "--format", "raw"],
+        &["--complete"],
+    ] {
+        assert_eq!(warnings(args), Vec::<String>::new(), "{args:?}");
+    }
+    // It fails, since no chunk is there; had the four corners been, it would not have.
+    let corners = s.zaro(&["read", "@", "wide", "--complete"]);
+    assert!(corners.err.contains("here those of the corners"), "{}", corners.err);
+}
+
+#[test]
+fn every_read_of_a_file_is_shown_when_asked_for() {
+    let s = Store::new();
+    s.put("zarr.json", v3_document(&[4, 2], &[2, 2], "uint8", "7", "")).put("c/0/0", [1, 2, 3, 4]);
+    let run = s.zaro(&["read", "@", "--format", "csv", "-v", "--threads", "1"]);
+    let here = s.path().display();
+    for line in [
+        format!("get {here}/zarr.json -> "),
+        format!("get {here}/c/0/0 -> 4 bytes, "),
+        format!("get {here}/c/1/0 -> missing, "),
+    ] {
+        assert_eq!(run.err.lines().filter(|l| l.starts_with(&line)).count(), 1, "{line}: {}", run.err);
+    }
+    assert_eq!(run.text(), "1,2\n3,4\n7,7\n7,7\n");
+    // Of a large uncompressed chunk only a part is read.
+    s.array("large", &[2, 100_000], "uint8", "0", "", &[5; 200_000]);
+    let run = s.zaro(&["read", "@", "large", "--select", "1,0:10", "-v"]);
+    assert!(run.err.contains("/large/c/0/0 bytes=100000+10 -> 10 bytes"), "{}", run.err);
+    assert!(!s.zaro(&["read", "@"]).err.contains("get "));
 }
 
 #[test]

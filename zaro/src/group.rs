@@ -59,6 +59,8 @@ pub struct Zarr {
     damaged: Mutex<Vec<Error>>,
     /// Documents of nodes below the root, by path, if the root carries them.
     consolidated: Option<BTreeMap<String, Documents>>,
+    /// The folder of an archive that was entered without being asked for: paths may begin with it.
+    folder: Option<String>,
 }
 
 /// A node: a group or an array, with where it is.
@@ -101,6 +103,7 @@ impl Zarr {
             consolidated: None,
             refuses: false,
             damaged: Mutex::default(),
+            folder: None,
         };
         let root = match zarr.options.format {
             Some(Format::V2) => Ok(None),
@@ -162,9 +165,26 @@ impl Zarr {
         self.consolidated.is_some()
     }
 
+    /// The same Zarr, whose paths may begin with `folder`, where that was entered without being asked for.
+    pub(crate) fn inside(self, folder: Option<String>) -> Self {
+        Self { folder, ..self }
+    }
+
+    /// The key form of a path in this Zarr: `/a/b/`, `a//b` and `a/b` are all `a/b`; the root is `""`. The name of the
+    /// archive's folder that was opened, if there is one, falls away in front.
+    pub fn key_of(&self, path: &str) -> Result<String> {
+        let path = normal(path)?;
+        let rest = self.folder.as_ref().and_then(|folder| path.strip_prefix(folder.as_str()));
+        match rest.map(|rest| (rest, rest.strip_prefix('/'))) {
+            Some(("", _)) => Ok(String::new()),
+            Some((_, Some(below))) => Ok(below.to_owned()),
+            _ => Ok(path),
+        }
+    }
+
     /// The node at `path`.
     pub async fn node(&self, path: &str) -> Result<Node> {
-        let path = normal(path)?;
+        let path = self.key_of(path)?;
         match self.find(&path).await? {
             Some(node) => Ok(node),
             None => Err(self.absent(&path).await),
@@ -196,7 +216,7 @@ impl Zarr {
     /// One damaged node does not hide the others: it is left out, and told by [`Zarr::take_damaged`]. A strict reading
     /// fails on it.
     pub async fn children(&self, path: &str) -> Result<Vec<Node>> {
-        let path = normal(path)?;
+        let path = self.key_of(path)?;
         if let Some(known) = &self.consolidated {
             let below: Vec<_> = known
                 .iter()
@@ -237,7 +257,7 @@ impl Zarr {
 
     /// The node at `path` and all below it, sorted by path. Chunk keys are never walked.
     pub async fn walk(&self, path: &str) -> Result<Vec<Node>> {
-        let path = normal(path)?;
+        let path = self.key_of(path)?;
         let top = self.node(&path).await?;
         if let Some(known) = &self.consolidated {
             let start = if path.is_empty() { String::new() } else { format!("{path}/") };

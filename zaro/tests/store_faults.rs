@@ -201,6 +201,42 @@ async fn a_server_that_lies_about_its_ranges_is_found_out() {
 }
 
 #[tokio::test]
+async fn a_coded_body_is_not_taken_for_the_object() {
+    let coded = |coding: &'static str| {
+        let header = ("Content-Encoding".to_owned(), coding.to_owned());
+        let server = TinyServer::start(move |_| TinyReply::Answer(200, vec![header.clone()], BODY.to_vec()));
+        let mut options = hasty();
+        options.add_header("Accept-Encoding: gzip").unwrap();
+        (server, options)
+    };
+    for coding in ["gzip", "br", "identity, zstd", "deflate"] {
+        let (server, options) = coded(coding);
+        let store = open_store(&format!("{}/data", server.url()), &options).await.unwrap();
+        let words =
+            format!("Content-Encoding: {}, which was not asked for", coding.rsplit(' ').next().unwrap());
+        for range in
+            [None, Some(ByteRange::span(0, 4)), Some(ByteRange::Suffix(4)), Some(ByteRange::span(0, 0))]
+        {
+            let error = store.get("k", range).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+            let text = error.to_string();
+            assert!(text.contains(&words) && text.contains("key k"), "{coding} {range:?}: {text}");
+        }
+        assert!(store.size("k").await.is_err(), "the size of a coded body is not the object's");
+        assert!(store.list("").await.unwrap_err().to_string().contains(&words));
+        let asked = server.seen();
+        assert!(asked.iter().all(|r| r.headers.get("accept-encoding").unwrap() == "identity"), "{asked:?}");
+    }
+    for coding in ["identity", "Identity", "", "aws-chunked", "UTF-8"] {
+        let (server, options) = coded(coding);
+        let store = open_store(&format!("{}/data", server.url()), &options).await.unwrap();
+        assert_eq!(store.get("k", None).await.unwrap().unwrap(), BODY, "{coding}");
+        assert_eq!(store.get("k", Some(ByteRange::span(2, 2))).await.unwrap().unwrap(), "23", "{coding}");
+        assert_eq!(store.size("k").await.unwrap(), Some(10), "{coding}");
+    }
+}
+
+#[tokio::test]
 async fn redirects_are_followed_without_our_headers() {
     let target = after(0, TinyReply::Drop);
     let to = format!("{}/elsewhere", target.url());

@@ -261,6 +261,36 @@ async fn the_log_counts_and_tells() {
 }
 
 #[tokio::test]
+async fn the_log_tells_of_direct_reads_too() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("k"), b"0123456789").unwrap();
+    std::fs::create_dir(dir.path().join("folder")).unwrap();
+    let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    let log = Arc::new(RequestLog::with_sink(move |r| sink.lock().unwrap().push(r.clone())));
+    let store = LogStore::new(Arc::new(LocalStore::new(dir.path())), Arc::clone(&log));
+    let direct = store.direct().unwrap();
+    let object = direct.open("k").unwrap().unwrap();
+    object.read_at(0, &mut [0; 10]).unwrap();
+    object.read_at(4, &mut [0; 3]).unwrap();
+    assert!(object.read_at(4, &mut [0; 30]).is_err());
+    assert!(direct.open("absent").unwrap().is_none());
+    assert!(direct.open("folder").is_err());
+    assert_eq!((log.requests(), log.bytes()), (5, 13));
+    let seen: Vec<_> =
+        lines.lock().unwrap().iter().map(|r| (r.key.clone(), r.range, r.bytes, r.outcome.clone())).collect();
+    assert_eq!(seen[0], ("k".to_owned(), None, 10, Outcome::Found));
+    assert_eq!(seen[1], ("k".to_owned(), Some(ByteRange::span(4, 3)), 3, Outcome::Found));
+    assert!(matches!(seen[2].3, Outcome::Failed(ErrorKind::Invalid, _)));
+    assert_eq!((seen[3].0.as_str(), &seen[3].3), ("absent", &Outcome::Missing));
+    assert!(matches!(seen[4].3, Outcome::Failed(ErrorKind::Invalid, _)));
+    // Memory is not read but is there.
+    let held = LogStore::new(memory(&[("k".to_owned(), b"0123".to_vec())]), Arc::clone(&log));
+    assert_eq!(held.direct().unwrap().open("k").unwrap().unwrap().as_bytes(), Some(&b"0123"[..]));
+    assert_eq!((log.requests(), log.bytes()), (6, 17));
+}
+
+#[tokio::test]
 async fn no_remote_fault_becomes_a_missing_key() {
     for fault in [Fault::Passing(None), Fault::Broken, Fault::Final, Fault::Refused] {
         let options = {

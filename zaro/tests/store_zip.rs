@@ -12,7 +12,6 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use zaro::ErrorKind;
 use zaro::open::open_store;
 use zaro::store::memory::MemoryStore;
 use zaro::store::options::StoreOptions;
@@ -20,6 +19,7 @@ use zaro::store::wrap::coalesce::CoalesceStore;
 use zaro::store::zip::ZipStore;
 use zaro::store::{ByteRange, SharedStore, Store};
 use zaro::testing::{FaultStore, ZipMaker, ZipMethod, sample_objects, store_suite};
+use zaro::{ErrorKind, OpenOptions};
 
 fn memory(bytes: Vec<u8>) -> SharedStore {
     let store = MemoryStore::new();
@@ -196,6 +196,65 @@ async fn archives_open_by_path_with_the_folder_they_were_made_of() {
         let error = open_store(&uri, &options).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{uri}: {error}");
     }
+}
+
+#[tokio::test]
+async fn the_folder_of_an_archive_may_be_named_or_not() {
+    let group = r#"{"zarr_format":3,"node_type":"group"}"#;
+    let with_members = r#"{"zarr_format":3,"node_type":"group","consolidated_metadata":{"kind":"inline",
+        "must_understand":false,"metadata":{"a":{"zarr_format":3,"node_type":"group"}}}}"#;
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, objects: &[(&str, &str)]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, ZipMaker::default().make(objects)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let options = OpenOptions::default();
+    for root in [group, with_members] {
+        let uri = write("archive.zip", &[("foo.zarr/zarr.json", root), ("foo.zarr/a/zarr.json", group)]);
+        for (uri, path) in [
+            (uri.clone(), ""),
+            (uri.clone(), "foo.zarr"),
+            (uri.clone(), "/foo.zarr/"),
+            (format!("{uri}/foo.zarr"), ""),
+        ] {
+            let zarr = zaro::open(&uri, &options).await.unwrap();
+            let children = zarr.children(path).await.unwrap();
+            assert_eq!(children.iter().map(|n| n.path.as_str()).collect::<Vec<_>>(), ["a"], "{uri} {path}");
+            assert_eq!(zarr.walk(path).await.unwrap().len(), 2, "{uri} {path}");
+        }
+        for (uri, path) in [
+            (uri.clone(), "a"),
+            (uri.clone(), "foo.zarr/a"),
+            (format!("{uri}/foo.zarr"), "a"),
+            (format!("{uri}/foo.zarr/a"), ""),
+        ] {
+            zaro::open(&uri, &options).await.unwrap().node(path).await.unwrap_or_else(|e| panic!("{e}"));
+        }
+        let zarr = zaro::open(&uri, &options).await.unwrap();
+        assert_eq!(zarr.node("foo.zarrs/a").await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    // A node called like the folder it is in.
+    let uri = write(
+        "x.zip",
+        &[
+            ("x/zarr.json", group),
+            ("x/x/zarr.json", group),
+            ("x/x/y/zarr.json", group),
+            ("x/z/zarr.json", group),
+        ],
+    );
+    let zarr = zaro::open(&uri, &options).await.unwrap();
+    assert_eq!(zarr.node("x").await.unwrap().path, "x");
+    assert_eq!(zarr.node("x/y").await.unwrap().path, "x/y");
+    assert_eq!(zarr.node("z").await.unwrap().path, "z");
+    // Any other folder has to be named, and the error says so.
+    let uri = write("data.zip", &[("foo/zarr.json", group), ("foo/a/zarr.json", group)]);
+    let zarr = zaro::open(&uri, &options).await.unwrap();
+    let error = zarr.node("").await.unwrap_err();
+    assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("foo/"), "{error}");
+    assert_eq!(zarr.node("foo/a").await.unwrap().path, "foo/a");
+    assert_eq!(zaro::open(&format!("{uri}/foo"), &options).await.unwrap().node("a").await.unwrap().path, "a");
 }
 
 #[tokio::test]

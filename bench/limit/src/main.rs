@@ -324,8 +324,8 @@ fn open(path: &str) -> u64 {
     nodes.values().filter_map(|n| n.get("shape")?.as_array()).flatten().filter_map(serde_json::Value::as_u64).fold(0, u64::wrapping_add)
 }
 
-/// User and system seconds of this process, and its peak memory in bytes.
-fn usage() -> (f64, u64) {
+/// User and system seconds of this process.
+fn cpu() -> f64 {
     // SAFETY: getrusage fills the zeroed struct it is given.
     let u = unsafe {
         let mut u: libc::rusage = std::mem::zeroed();
@@ -333,14 +333,22 @@ fn usage() -> (f64, u64) {
         u
     };
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
-    (seconds(u.ru_utime) + seconds(u.ru_stime), u.ru_maxrss as u64 * 1024)
+    seconds(u.ru_utime) + seconds(u.ru_stime)
+}
+
+/// Peak memory of this program in bytes: `VmHWM`, which begins anew with it. `ru_maxrss` does not: it begins with the peak of
+/// the process that started this one.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("VmHWM");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, workload, path] = arguments.as_slice() else { panic!("usage: limit WORKLOAD PATH") };
-    let (started, before) = (Instant::now(), usage().0);
-    let stop = || (started.elapsed().as_secs_f64(), usage().0 - before);
+    let (started, before) = (Instant::now(), cpu());
+    let stop = || (started.elapsed().as_secs_f64(), cpu() - before);
     let ((wall, cpu), check) = match workload.as_str() {
         "open" => {
             let check = open(path);
@@ -364,5 +372,5 @@ fn main() {
             (stop(), check)
         }
     };
-    println!("{{\"wall\": {wall}, \"cpu\": {cpu}, \"rss\": {}, \"check\": {check}}}", usage().1);
+    println!("{{\"wall\": {wall}, \"cpu\": {cpu}, \"rss\": {}, \"check\": {check}}}", peak());
 }

@@ -100,21 +100,22 @@ impl Clock {
     }
 }
 
-fn usage() -> libc::rusage {
+/// User and system seconds of this process.
+fn cpu() -> f64 {
     // SAFETY: the struct is plain data and the call fills it.
-    unsafe {
-        let mut u = std::mem::zeroed();
+    let u = unsafe {
+        let mut u: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut u);
         u
-    }
-}
-
-fn cpu() -> f64 {
-    let u = usage();
+    };
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
     seconds(u.ru_utime) + seconds(u.ru_stime)
 }
 
-fn peak() -> i64 {
-    usage().ru_maxrss * 1024
+/// Peak memory of this program in bytes: `VmHWM`, which begins anew with it. `ru_maxrss` does not: it begins with the peak of
+/// the process that started this one.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("VmHWM");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }

@@ -26,8 +26,8 @@ fn sum(bytes: &ArrayBytes<'_>, item: usize) -> Result<u64> {
     })
 }
 
-/// User and system seconds of this process, and its peak memory in bytes.
-fn usage() -> (f64, u64) {
+/// User and system seconds of this process.
+fn cpu() -> f64 {
     // SAFETY: getrusage fills the zeroed struct it is given.
     let u = unsafe {
         let mut u: libc::rusage = std::mem::zeroed();
@@ -35,18 +35,26 @@ fn usage() -> (f64, u64) {
         u
     };
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
-    (seconds(u.ru_utime) + seconds(u.ru_stime), u.ru_maxrss as u64 * 1024)
+    seconds(u.ru_utime) + seconds(u.ru_stime)
+}
+
+/// Peak memory of this program in bytes: `VmHWM`, which begins anew with it. `ru_maxrss` does not: it begins with the peak of
+/// the process that started this one.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("VmHWM");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
 struct Clock(Instant, f64);
 
 impl Clock {
     fn start() -> Self {
-        Clock(Instant::now(), usage().0)
+        Clock(Instant::now(), cpu())
     }
 
     fn stop(&self) -> (f64, f64) {
-        (self.0.elapsed().as_secs_f64(), usage().0 - self.1)
+        (self.0.elapsed().as_secs_f64(), cpu() - self.1)
     }
 }
 
@@ -138,6 +146,6 @@ fn main() -> Result<()> {
         let array = Array::open(store, "/")?;
         read(workload, &array, &clock)?
     };
-    println!("{{\"wall\": {wall}, \"cpu\": {cpu}, \"rss\": {}, \"check\": {check}}}", usage().1);
+    println!("{{\"wall\": {wall}, \"cpu\": {cpu}, \"rss\": {}, \"check\": {check}}}", peak());
     Ok(())
 }

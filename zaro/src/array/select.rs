@@ -27,8 +27,8 @@ pub struct Selection(Kind);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     All,
-    /// One a dimension; missing ones at the end are [`Index::All`].
-    ByPosition(Vec<Index>),
+    /// For the first dimensions, and for the last; those between are [`Index::All`].
+    ByPosition(Vec<Index>, Vec<Index>),
     /// For named dimensions; the others are [`Index::All`].
     ByName(Vec<(String, Index)>),
 }
@@ -46,22 +46,28 @@ impl Selection {
         // A missing number on either side becomes an error when the rank is known.
         let n = start.len().max(count.len());
         let get = |v: &[u64], i: usize| v.get(i).copied().unwrap_or(u64::MAX);
-        Self(Kind::ByPosition((0..n).map(|i| Index::Span(get(start, i), get(count, i))).collect()))
+        Self::new((0..n).map(|i| Index::Span(get(start, i), get(count, i))).collect())
     }
 
     /// One index a dimension; dimensions left out at the end are taken whole.
     #[must_use]
     pub fn new(indexes: Vec<Index>) -> Self {
-        Self(Kind::ByPosition(indexes))
+        Self(Kind::ByPosition(indexes, Vec::new()))
     }
 
-    /// From text such as `0:10:2, :, 5, [1,4,2], ::-1`.
+    /// From text such as `0:10:2, :, 5, [1,4,2], ::-1`. As in numpy, one `...` stands for as many `:` as are missing;
+    /// without it they are missing at the end.
     pub fn parse(text: &str) -> Result<Self> {
-        let mut indexes = Vec::new();
-        for part in split_outside_brackets(text) {
-            indexes.push(Index::parse(part)?);
+        let parts = split_outside_brackets(text);
+        let is_ellipsis = |part: &&str| part.trim() == "...";
+        let indexes =
+            |parts: &[&str]| parts.iter().map(|part| Index::parse(part)).collect::<Result<Vec<_>>>();
+        let mut sides = parts.split(is_ellipsis);
+        let (before, after) = (sides.next().unwrap_or_default(), sides.next().unwrap_or_default());
+        if sides.next().is_some() {
+            return Err(Error::usage(format!("{text:?}: only one ... can stand for the missing dimensions")));
         }
-        Ok(Self(Kind::ByPosition(indexes)))
+        Ok(Self(Kind::ByPosition(indexes(before)?, indexes(after)?)))
     }
 
     /// For named dimensions, each with text as in [`Selection::parse`].
@@ -70,24 +76,31 @@ impl Selection {
         Ok(Self(Kind::ByName(items)))
     }
 
+    /// What this asks of each dimension of an array with these metadata: exactly one index a dimension.
+    pub fn indexes(&self, meta: &ArrayMeta) -> Result<Vec<Index>> {
+        let rank = meta.shape.len();
+        match &self.0 {
+            Kind::All => Ok(vec![Index::All; rank]),
+            Kind::ByPosition(before, after) => {
+                let given = before.len().saturating_add(after.len());
+                let Some(missing) = rank.checked_sub(given) else {
+                    return Err(Error::usage(format!(
+                        "the selection has {given} dimensions, the array {rank}; ... stands for all that are not named"
+                    )));
+                };
+                let between = std::iter::repeat_n(&Index::All, missing);
+                Ok(before.iter().chain(between).chain(after).cloned().collect())
+            }
+            Kind::ByName(items) => by_name(items, meta),
+        }
+    }
+
     /// The positions meant in an array with these metadata.
     pub fn resolve(&self, meta: &ArrayMeta) -> Result<Resolved> {
         let rank = meta.shape.len();
-        let indexes = match &self.0 {
-            Kind::All => Vec::new(),
-            Kind::ByPosition(indexes) if indexes.len() > rank => {
-                return Err(Error::usage(format!(
-                    "the selection has {} dimensions, the array {rank}",
-                    indexes.len()
-                )));
-            }
-            Kind::ByPosition(indexes) => indexes.clone(),
-            Kind::ByName(items) => by_name(items, meta)?,
-        };
         let mut dims = Vec::with_capacity(rank);
         let mut shape = Vec::with_capacity(rank);
-        for (d, extent) in meta.shape.iter().enumerate() {
-            let index = indexes.get(d).unwrap_or(&Index::All);
+        for (d, (index, extent)) in self.indexes(meta)?.iter().zip(&meta.shape).enumerate() {
             let wanted = index.resolve(*extent).map_err(|e| e.within(format_args!("dimension {d}")))?;
             if !matches!(index, Index::At(_)) {
                 shape.push(wanted.count());
@@ -356,6 +369,23 @@ mod tests {
         assert_eq!(positions("3:1", 7), [] as [u64; 0]);
         assert_eq!(positions("[4,-1,4]", 7), [4, 6, 4]);
         assert_eq!(positions("::-1", 0), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn an_ellipsis_stands_for_what_is_missing() {
+        let kind = |before: &str, after: &str| {
+            let side = |text: &str| {
+                let parts = split_outside_brackets(text);
+                parts.into_iter().map(|t| Index::parse(t).unwrap()).collect::<Vec<_>>()
+            };
+            Kind::ByPosition(side(before), side(after))
+        };
+        assert_eq!(Selection::parse("0:2, ... ,5").unwrap().0, kind("0:2", "5"));
+        assert_eq!(Selection::parse("...").unwrap().0, kind("", ""));
+        assert_eq!(Selection::parse("1,...,").unwrap().0, kind("1", ""));
+        for text in ["...,...", "0,...,1,...", "....", "..", "[...]"] {
+            assert!(Selection::parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

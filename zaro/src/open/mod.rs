@@ -14,14 +14,18 @@ use crate::group::{OpenOptions, Zarr};
 use crate::store::local::LocalStore;
 use crate::store::memory::MemoryStore;
 use crate::store::options::StoreOptions;
+use crate::store::wrap::log::LogStore;
 use crate::store::wrap::prefix::PrefixStore;
 use crate::store::zip::ZipStore;
-use crate::store::{SharedStore, Store};
+use crate::store::{Listing, SharedStore, Store};
 
 /// Opens the Zarr that `uri` names; see [`open_store`] for what that can be.
+///
+/// Where that is the only folder of an archive, which [`open_store`] enters by itself, paths of nodes may begin with the
+/// folder's name: it is what people see when they list the archive.
 pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
-    let store = open_store(uri, &options.store).await?;
-    Zarr::from_store(store, options.clone()).await
+    let Opened { store, entered } = locate(uri, &options.store).await?;
+    Ok(Zarr::from_store(store, options.clone()).await?.inside(entered))
 }
 
 /// Opens the store that `uri` names, rooted where it points to.
@@ -33,28 +37,49 @@ pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
 /// document at the end, and the prefixes and suffixes of viewers (`zarr://…`, `…|zarr3:`) are cut off.
 ///
 /// Nothing is asked of a remote store, except for an archive. A remote store comes with repetition of failed
-/// requests, a limit per host, a cache and joined ranges, as the options say.
+/// requests, a limit per host, a cache and joined ranges, as the options say. Files come with the log only, if there is
+/// one.
 ///
 /// # Errors
 /// `Usage` for what is no address; `Unsupported` for kinds of store that are not known; `NotFound` for an archive
 /// that does not exist.
 pub async fn open_store(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
+    locate(uri, options).await.map(|opened| opened.store)
+}
+
+/// A store as it was found.
+struct Opened {
+    store: SharedStore,
+    /// The folder of an archive that was entered without being asked for.
+    entered: Option<String>,
+}
+
+async fn locate(uri: &str, options: &StoreOptions) -> Result<Opened> {
     let address = Address::parse(uri)?;
     let options = options.for_uri(uri.trim())?;
-    let store = match &address.place {
-        Place::Local(path) => return open_local(path, &address).await,
-        Place::Memory => Arc::new(MemoryStore::new()),
-        remote => return open_remote(remote, &address, &options).await,
-    };
-    within(store, &address.inner)
+    match &address.place {
+        Place::Local(path) => open_local(path, &address, &options).await,
+        Place::Memory => within(Arc::new(MemoryStore::new()), &address.inner),
+        remote => open_remote(remote, &address, &options).await,
+    }
 }
 
 /// `store`, or what lies below `prefix` in it.
-fn within(store: SharedStore, prefix: &str) -> Result<SharedStore> {
-    Ok(if prefix.is_empty() { store } else { Arc::new(PrefixStore::new(store, prefix)?) })
+fn within(store: SharedStore, prefix: &str) -> Result<Opened> {
+    let store = if prefix.is_empty() { store } else { Arc::new(PrefixStore::new(store, prefix)?) };
+    Ok(Opened { store, entered: None })
 }
 
-async fn open_local(path: &Path, address: &Address) -> Result<SharedStore> {
+/// A folder, with every access noted if the options have a log.
+fn folder(path: impl Into<PathBuf>, options: &StoreOptions) -> SharedStore {
+    let store = Arc::new(LocalStore::new(path));
+    match &options.log {
+        Some(log) => Arc::new(LogStore::new(store, Arc::clone(log))),
+        None => store,
+    }
+}
+
+async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> Result<Opened> {
     // The longest part of the path that is a file: an archive, with the rest of the path inside.
     let mut outside = path.to_owned();
     let mut inside: Vec<String> = Vec::new();
@@ -68,7 +93,7 @@ async fn open_local(path: &Path, address: &Address) -> Result<SharedStore> {
         if address.zip {
             return Err(Error::not_found(format!("there is no archive {}", path.display())));
         }
-        return within(Arc::new(LocalStore::new(path)), &address.inner);
+        return within(folder(path, options), &address.inner);
     }
     if !address.zip && !is_archive(&outside)? {
         return Err(Error::unsupported(format!(
@@ -80,11 +105,11 @@ async fn open_local(path: &Path, address: &Address) -> Result<SharedStore> {
     let Some(name) = name.map(str::to_owned) else {
         return Err(Error::usage(format!("{} has no name that can be a key", outside.display())));
     };
-    let folder =
+    let parent =
         outside.parent().filter(|p| !p.as_os_str().is_empty()).map_or(PathBuf::from("."), Path::to_owned);
     inside.extend(address.inner.split('/').filter(|p| !p.is_empty()).map(str::to_owned));
-    match open_zip(Arc::new(LocalStore::new(folder)), &name, &inside.join("/")).await? {
-        Some(store) => Ok(store),
+    match open_zip(folder(parent, options), &name, &inside.join("/")).await? {
+        Some(opened) => Ok(opened),
         None => Err(Error::not_found(format!("there is no archive {}", outside.display()))),
     }
 }
@@ -100,13 +125,14 @@ fn is_archive(path: &Path) -> Result<bool> {
 }
 
 /// Opens the archive behind `key`, rooted at `inside` or, without that, at the folder the archive was made of.
-async fn open_zip(store: SharedStore, key: &str, inside: &str) -> Result<Option<SharedStore>> {
+async fn open_zip(store: SharedStore, key: &str, inside: &str) -> Result<Option<Opened>> {
     let Some(zip) = ZipStore::open(store, key).await? else { return Ok(None) };
-    let folder = match inside {
-        "" => zip.common_folder().filter(|f| is_made_of(key, f)).unwrap_or_default().to_owned(),
-        inside => inside.to_owned(),
-    };
-    within(Arc::new(zip), &folder).map(Some)
+    let folder = zip.common_folder().filter(|f| inside.is_empty() && is_made_of(key, f)).map(str::to_owned);
+    let Some(folder) = folder else { return within(Arc::new(zip), inside).map(Some) };
+    // A node of the folder's own name is meant when that name is given.
+    let below = zip.list(&format!("{folder}/{folder}")).await?;
+    let Opened { store, .. } = within(Arc::new(zip), &folder)?;
+    Ok(Some(Opened { store, entered: (below == Listing::default()).then_some(folder) }))
 }
 
 /// Whether the only folder in an archive is the Zarr that was packed, and not a node of it: it is called like the
@@ -117,13 +143,13 @@ fn is_made_of(archive: &str, folder: &str) -> bool {
 }
 
 #[cfg(feature = "cloud")]
-async fn open_remote(place: &Place, address: &Address, options: &StoreOptions) -> Result<SharedStore> {
+async fn open_remote(place: &Place, address: &Address, options: &StoreOptions) -> Result<Opened> {
     // Where an archive may lie on the way: `a/b.zip/c` is the entries below `c` of `b.zip` in `a`.
     if let Some((folder, name, inside)) = place.archive(address.zip) {
         let folder = connect(&folder, options)?;
         let inside = [inside.as_str(), address.inner.as_str()].into_iter().filter(|p| !p.is_empty());
         match open_zip(folder, &name, &inside.collect::<Vec<_>>().join("/")).await {
-            Ok(Some(store)) => return Ok(store),
+            Ok(Some(opened)) => return Ok(opened),
             Ok(None) if address.zip => return Err(Error::not_found(format!("there is no archive {name}"))),
             // A folder may be called like an archive.
             Ok(None) => {}
@@ -159,16 +185,16 @@ fn connect(place: &Place, options: &StoreOptions) -> Result<SharedStore> {
 }
 
 #[cfg(not(feature = "cloud"))]
-async fn open_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<SharedStore> {
+async fn open_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<Opened> {
     Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
 }
 
 /// A remote store as users get it: `cache(coalesce(retry(limit(log(store)))))`.
 pub fn wrapped(store: Arc<dyn Store>, host: &str, options: &StoreOptions) -> SharedStore {
-    use crate::store::wrap::{cache, coalesce, limit, log, retry};
+    use crate::store::wrap::{cache, coalesce, limit, retry};
     let mut store = store;
     if let Some(log) = &options.log {
-        store = Arc::new(log::LogStore::new(store, Arc::clone(log)));
+        store = Arc::new(LogStore::new(store, Arc::clone(log)));
     }
     store = Arc::new(limit::LimitStore::new(store, host, options.concurrency));
     store = Arc::new(retry::RetryStore::new(store, options.retry.clone()));

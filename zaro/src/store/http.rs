@@ -153,6 +153,25 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
+/// Refuses a body in another coding than the object's own bytes. We ask for none, but a server may have a file only
+/// that way, or an uploader may have said so of an object. A range of such a body is no range of the object, so even
+/// decoding would help only with whole ones.
+fn refuse_coded(headers: &HeaderMap) -> Result<()> {
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        // The last two code nothing: how an upload was cut up, and a mistake for a character set, both kept by buckets.
+        let coded = text.split(',').map(str::trim).find(|coding| {
+            !["", "identity", "aws-chunked", "utf-8"].iter().any(|plain| coding.eq_ignore_ascii_case(plain))
+        });
+        if let Some(coding) = coded {
+            return Err(Error::io(format!(
+                "the server sent the object with Content-Encoding: {coding}, which was not asked for"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The `Range` header for `range`, which is not empty.
 fn range_header(range: ByteRange) -> Option<String> {
     match range {
@@ -250,15 +269,17 @@ impl HttpStore {
         let mut at = url;
         for _ in 0..=MAX_REDIRECTS {
             let mut request = self.client.request(method.clone(), at.clone());
-            if at.origin() == origin {
-                request = request.headers(self.headers.clone());
-            }
-            request = request.header(header::ACCEPT_ENCODING, "identity");
+            let mut headers = if at.origin() == origin { self.headers.clone() } else { HeaderMap::new() };
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            request = request.headers(headers);
             for (name, value) in extra {
                 request = request.header(name, *value);
             }
             let response = request.send().await.map_err(network)?;
             if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED {
+                if response.status().is_success() {
+                    refuse_coded(response.headers())?;
+                }
                 return Ok(Some(response));
             }
             let target = response.headers().get(header::LOCATION).and_then(|l| l.to_str().ok());

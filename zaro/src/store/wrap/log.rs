@@ -11,7 +11,7 @@ use futures::future::try_join_all;
 
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
-use crate::store::{ByteRange, Direct, Listing, SharedStore, Store};
+use crate::store::{ByteRange, Direct, DirectObject, Listing, SharedStore, Store};
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -218,10 +218,52 @@ impl Store for LogStore {
     }
 
     fn direct(&self) -> Option<&dyn Direct> {
-        self.inner.direct()
+        match self.inner.direct() {
+            Some(_) => Some(self),
+            None => None,
+        }
     }
 
     fn is_remote(&self) -> bool {
         self.inner.is_remote()
+    }
+}
+
+impl Direct for LogStore {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
+        let Some(direct) = self.inner.direct() else { return Ok(None) };
+        let start = Instant::now();
+        match direct.open(key) {
+            // What is in memory is never read: it is there.
+            Ok(Some(object)) if object.as_bytes().is_none() => {
+                Ok(Some(Box::new(LogObject { object, key: key.to_owned(), store: self.clone() })))
+            }
+            answer => {
+                self.note(Method::Get, key, None, start, &answer, |object| object.size());
+                answer
+            }
+        }
+    }
+}
+
+/// Notes every read of an open object.
+struct LogObject {
+    object: Box<dyn DirectObject>,
+    key: String,
+    store: LogStore,
+}
+
+impl DirectObject for LogObject {
+    fn size(&self) -> u64 {
+        self.object.size()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let start = Instant::now();
+        let length = u64_of(buf.len());
+        let range = (length != self.size()).then(|| ByteRange::span(offset, length));
+        let answer = self.object.read_at(offset, buf).map(Some);
+        self.store.note(Method::Get, &self.key, range, start, &answer, |()| length);
+        answer.map(|_| ())
     }
 }
