@@ -469,7 +469,7 @@ mod tests {
             r#"[["a","|u1"],["b",">i2"],["in",[["x","<f4"],["y",">f4"]],[2]],["z",">c8",[2,2]],["e","<i8"]]"#;
         let t = read(mixed).unwrap();
         assert_eq!(write_as(t.fixed().unwrap(), &t).unwrap().to_string(), mixed);
-        let mut element: Vec<u8> = (0..t.fixed().unwrap().size()).map(|n| n as u8).collect();
+        let mut element: Vec<u8> = (0..=255).take(t.fixed().unwrap().size()).collect();
         t.swap(&mut element);
         assert_eq!(element[..12], [0, 2, 1, 3, 4, 5, 6, 10, 9, 8, 7, 11]);
         assert_eq!(write(&DataType::Float(Float::BF16), Some(Endian::Little)), None);

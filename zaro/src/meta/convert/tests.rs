@@ -59,7 +59,7 @@ fn v2_codecs_have_v3_names() {
         (
             r#"{"filters":[{"id":"fixedscaleoffset","scale":10,"offset":1,"dtype":"<f8","astype":">i2"},{"id":"delta","dtype":">i2"}],
                 "compressor":{"id":"blosc","shuffle":2}}"#,
-            r#"[{"numcodecs.fixedscaleoffset",{"scale":10,"offset":1,"dtype":"<f8","astype":"<i2"}},{"numcodecs.delta",{"dtype":"<i2","astype":"<i2"}},{"bytes",{"endian":"big"}},{"blosc",{"typesize":2,"cname":"lz4","clevel":5,"shuffle":"bitshuffle","blocksize":0}}]"#,
+            r#"[{"numcodecs.fixedscaleoffset",{"scale":10,"offset":1,"dtype":"<f8","astype":">i2"}},{"numcodecs.delta",{"dtype":">i2","astype":">i2"}},{"bytes",{"endian":"big"}},{"blosc",{"typesize":2,"cname":"lz4","clevel":5,"shuffle":"bitshuffle","blocksize":0}}]"#,
         ),
         (
             r#"{"dtype":"|b1","fill_value":true,"filters":[{"id":"packbits"}],"compressor":{"id":"crc32c"}}"#,

@@ -132,7 +132,7 @@ impl Chain {
         Ok(())
     }
 
-    /// A filter over numbers. In V2 it names types with their byte order; in V3 it sees values, and `bytes` orders.
+    /// A filter over numbers, whose types must be those of the values it meets.
     fn filter(&mut self, id: &str, codec: &CodecMeta) -> Result<(), String> {
         let odd = |what: &str| format!("the types of {id} are not those of V3: {what}");
         let parse =
@@ -170,11 +170,15 @@ impl Chain {
         if id == "quantize" && encoded != decoded {
             return Err(odd("it changes the type"));
         }
-        let little = |t: &TypeStr| {
-            let written = t.data_type.as_ref().and_then(|t| typestr::write(t, Some(Endian::Little)));
+        // zarr-python hands the first filter values in this machine's order, and takes from the last what `bytes` says.
+        let first = self.values.iter().all(|c| c.name == "transpose");
+        let write = |t: &TypeStr, endian: Option<Endian>| {
+            let written = t.data_type.as_ref().and_then(|t| typestr::write(t, endian));
             written.ok_or_else(|| odd("one has no name"))
         };
-        self.values.push(with(codec, &name, [(from, little(&decoded)?), (to, little(&encoded)?)]));
+        let decoded = write(&decoded, if first { Some(Endian::Little) } else { decoded.endian })?;
+        let written = write(&encoded, encoded.endian)?;
+        self.values.push(with(codec, &name, [(from, decoded), (to, written)]));
         self.endian = encoded.endian.unwrap_or(Endian::Little);
         self.data_type = encoded.data_type.unwrap_or(DataType::UINT8);
         Ok(())
