@@ -1,4 +1,4 @@
-//! For callers without an async runtime.
+//! Between async and blocking code: for callers without a runtime, and for work that would hold one up.
 
 use std::future::Future;
 use std::sync::OnceLock;
@@ -29,4 +29,17 @@ pub fn wait<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T
             .join()
             .unwrap_or_else(|_| Err(Error::io("the waiting thread was lost")))
     })
+}
+
+/// Runs `work`, which blocks, on a thread of its own, so that whatever runtime the caller is on goes on meanwhile.
+pub async fn off<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let (done, answer) = futures::channel::oneshot::channel();
+    std::thread::Builder::new()
+        .name("zaro-work".into())
+        .spawn(move || {
+            // Nobody waits any more if it is not taken.
+            let _ = done.send(work());
+        })
+        .map_err(|e| Error::io(format!("no thread: {e}")))?;
+    answer.await.unwrap_or_else(|_| Err(Error::io("the working thread was lost")))
 }

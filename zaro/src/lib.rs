@@ -78,6 +78,7 @@ pub mod blocking;
 pub mod codec;
 pub mod error;
 pub mod group;
+pub mod hierarchy;
 pub mod meta;
 pub mod num;
 pub mod open;

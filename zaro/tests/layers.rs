@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Each module of the library and the modules it may use besides itself. Everything may use the error and the checked
 /// numbers, which use nothing.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("error", &[]),
     ("num", &["error"]),
     // Waiting for a future knows nothing of what it waits for.
@@ -23,14 +23,25 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("codec", &["error", "num", "meta"]),
     ("array", &["error", "num", "blocking", "store", "meta", "codec"]),
     ("group", &["error", "num", "store", "meta", "codec", "array"]),
-    ("copy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
+    ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
+    ("copy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy"]),
     ("image", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
     ("manifest", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
     (
         "open",
         &[
-            "error", "num", "blocking", "store", "meta", "codec", "array", "group", "image", "manifest",
+            "error",
+            "num",
+            "blocking",
+            "store",
+            "meta",
+            "codec",
+            "array",
+            "group",
+            "image",
+            "manifest",
             "copy",
+            "hierarchy",
         ],
     ),
     // The kit for tests of stores.

@@ -1,8 +1,9 @@
 //! What a read gives: elements of one type, in a shape.
 
-use crate::codec::split_view;
+use crate::codec::{Buffer, split_view, view};
 use crate::error::{Error, Result};
-use crate::meta::DataType;
+use crate::meta::{DataType, Fill};
+use crate::num;
 
 /// The order of elements in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,6 +31,57 @@ pub struct Slab {
 }
 
 impl Slab {
+    /// A slab of fixed-size elements, little-endian, in `order`.
+    pub fn new(data_type: &DataType, shape: &[u64], order: Order, bytes: Vec<u8>) -> Result<Self> {
+        if data_type.is_variable() {
+            return Err(Error::usage(format!("{data_type} has no fixed size")));
+        }
+        Self::checked(data_type, shape, order, bytes, Vec::new())
+    }
+
+    /// A slab of variable-length elements, in `order`.
+    pub fn variable<'a>(
+        data_type: &DataType,
+        shape: &[u64],
+        order: Order,
+        items: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Self> {
+        if !data_type.is_variable() {
+            return Err(Error::usage(format!("{data_type} has a fixed size")));
+        }
+        let Buffer { bytes, heap } = Buffer::variable(items)?;
+        Self::checked(data_type, shape, order, bytes, vec![heap])
+    }
+
+    /// A slab that is one value over and over.
+    pub fn filled(data_type: &DataType, fill: &Fill, shape: &[u64]) -> Result<Self> {
+        let count = num::product_usize(shape)?;
+        let (element, heaps) = if data_type.is_variable() {
+            let length = u32::try_from(fill.0.len()).map_err(|_| Error::usage("a huge fill value"))?;
+            (view(0, length, 0).to_vec(), vec![fill.0.to_vec()])
+        } else {
+            (fill.0.to_vec(), Vec::new())
+        };
+        Self::checked(data_type, shape, Order::C, element.repeat(count), heaps)
+    }
+
+    fn checked(
+        data_type: &DataType,
+        shape: &[u64],
+        order: Order,
+        bytes: Vec<u8>,
+        heaps: Vec<Vec<u8>>,
+    ) -> Result<Self> {
+        let wanted = num::product_usize(shape)?.checked_mul(data_type.size());
+        if wanted != Some(bytes.len()) {
+            return Err(Error::usage(format!(
+                "{} bytes are not the elements of a slab of shape {shape:?} of {data_type}",
+                bytes.len()
+            )));
+        }
+        Ok(Self { data_type: data_type.clone(), shape: shape.to_vec(), order, bytes, heaps })
+    }
+
     /// How many elements there are.
     #[must_use]
     pub fn len(&self) -> usize {

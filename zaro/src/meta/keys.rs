@@ -41,6 +41,20 @@ impl ChunkKeys {
         out
     }
 
+    /// The index of the chunk whose key below its node is `key`, if it is the key of one.
+    #[must_use]
+    pub fn index(&self, key: &str, rank: usize) -> Option<Vec<u64>> {
+        let numbers = match (self.prefixed, rank) {
+            (true, 0) => return (key == "c").then(Vec::new),
+            (false, 0) => return (key == "0").then(Vec::new),
+            (true, _) => key.strip_prefix('c')?.strip_prefix(self.separator)?,
+            (false, _) => key,
+        };
+        let index: Vec<u64> = numbers.split(self.separator).map(|n| n.parse().ok()).collect::<Option<_>>()?;
+        // `01` and `+1` are numbers, but no keys.
+        (index.len() == rank && self.key("", &index) == key).then_some(index)
+    }
+
     /// The same encoding with the other separator.
     #[must_use]
     pub fn other_separator(self) -> Self {
@@ -66,5 +80,13 @@ mod tests {
         assert_eq!(default.key("a/b", &[]), "a/b/c");
         assert_eq!(v2.key("a", &[1, 2]), "a/1.2");
         assert_eq!(v2.key("", &[]), "0");
+        assert_eq!(default.index("c/1/2", 2), Some(vec![1, 2]));
+        assert_eq!(default.index("c", 0), Some(vec![]));
+        assert_eq!(v2.index("1.2", 2), Some(vec![1, 2]));
+        for (keys, key, rank) in
+            [(default, "c/1", 2), (default, "c/01/2", 2), (v2, "1.+2", 2), (v2, ".zarray", 1), (v2, "1", 0)]
+        {
+            assert_eq!(keys.index(key, rank), None, "{key}");
+        }
     }
 }

@@ -28,6 +28,16 @@ pub fn join(node: &str, key: &str) -> String {
     }
 }
 
+/// The nodes that the node `node` lies in, from the root on; none for the root.
+#[must_use]
+pub fn ancestors(node: &str) -> Vec<&str> {
+    if node.is_empty() {
+        return Vec::new();
+    }
+    let below = node.match_indices('/').map(|(at, _)| node.get(..at).unwrap_or_default());
+    std::iter::once("").chain(below).collect()
+}
+
 /// A node's path as people write it: with a slash in front.
 #[must_use]
 pub fn shown(node: &str) -> String {
