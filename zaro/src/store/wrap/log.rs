@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::try_join_all;
+use futures::stream::{BoxStream, StreamExt};
 
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
-use crate::store::{ByteRange, Direct, Listing, SharedStore, Store};
+use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Put, SharedStore, Store, Tag, join};
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,16 +23,22 @@ pub enum Method {
     Size,
     /// A listing.
     List,
+    /// Bytes put.
+    Put,
+    /// An object, or all below a prefix, deleted.
+    Delete,
 }
 
 impl Method {
-    /// The word for it: `get`, `size`, `list`.
+    /// The word for it: `get`, `size`, `list`, `put`, `delete`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
             Self::Size => "size",
             Self::List => "list",
+            Self::Put => "put",
+            Self::Delete => "delete",
         }
     }
 }
@@ -43,6 +50,8 @@ pub enum Outcome {
     Found,
     /// The key does not exist.
     Missing,
+    /// The condition of a put did not hold.
+    Refused,
     /// With an error of this kind and message.
     Failed(ErrorKind, String),
 }
@@ -59,7 +68,7 @@ pub struct Request {
     pub key: String,
     /// The range, unless all of the object was asked for.
     pub range: Option<ByteRange>,
-    /// How many bytes came (for a listing, how many names).
+    /// How many bytes came, or went (for a listing, how many names).
     pub bytes: u64,
     /// How long it took.
     pub elapsed: Duration,
@@ -81,6 +90,9 @@ impl fmt::Display for Request {
             (Outcome::Found, Method::List) => write!(f, " -> {} names", self.bytes)?,
             (Outcome::Found, Method::Size) => write!(f, " -> found")?,
             (Outcome::Found, Method::Get) => write!(f, " -> {} bytes", self.bytes)?,
+            (Outcome::Found, Method::Put) => write!(f, " <- {} bytes", self.bytes)?,
+            (Outcome::Found, Method::Delete) => write!(f, " -> done")?,
+            (Outcome::Refused, _) => write!(f, " -> refused, not as it was")?,
             (Outcome::Missing, _) => write!(f, " -> missing")?,
             (Outcome::Failed(kind, message), _) => write!(f, " -> {kind}: {message}")?,
         }
@@ -162,20 +174,16 @@ impl LogStore {
         if method == Method::Get {
             self.log.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
+        let outcome = match answer {
+            Ok(Some(_)) => Outcome::Found,
+            // Only the condition of a put can keep it from an answer.
+            Ok(None) if method == Method::Put => Outcome::Refused,
+            Ok(None) => Outcome::Missing,
+            Err(e) => Outcome::Failed(e.kind(), e.message().to_owned()),
+        };
         let Some(sink) = &self.log.sink else { return };
-        sink(&Request {
-            store: self.inner.to_string(),
-            method,
-            key: key.to_owned(),
-            range,
-            bytes,
-            elapsed: start.elapsed(),
-            outcome: match answer {
-                Ok(Some(_)) => Outcome::Found,
-                Ok(None) => Outcome::Missing,
-                Err(e) => Outcome::Failed(e.kind(), e.message().to_owned()),
-            },
-        });
+        let (store, elapsed) = (self.inner.to_string(), start.elapsed());
+        sink(&Request { store, method, key: key.to_owned(), range, bytes, elapsed, outcome });
     }
 }
 
@@ -215,6 +223,58 @@ impl Store for LogStore {
             u64_of(l.objects.len().saturating_add(l.prefixes.len()))
         });
         answer.map(Option::unwrap_or_default)
+    }
+
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let (start, prefix) = (Instant::now(), prefix.to_owned());
+        let state = (self.inner.keys(&prefix), 0u64, prefix);
+        let keys = futures::stream::unfold(state, move |(mut keys, count, prefix)| async move {
+            let answer = match keys.next().await {
+                Some(Ok(entry)) => return Some((Ok(entry), (keys, count.saturating_add(1), prefix))),
+                Some(Err(e)) => Err(e),
+                None => Ok(Some(())),
+            };
+            // However many requests it took: one line when it ends.
+            self.note(Method::List, &prefix, None, start, &answer, |()| count);
+            answer.err().map(|e| (Err(e), (futures::stream::empty().boxed(), count, prefix)))
+        });
+        keys.boxed()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        let (start, length) = (Instant::now(), u64_of(value.len()));
+        let answer = self.inner.put(key, value, when).await.map(|put| put.is_done().then_some(()));
+        self.note(Method::Put, key, None, start, &answer, |()| length);
+        answer.map(|done| if done.is_some() { Put::Done } else { Put::Refused })
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        let start = Instant::now();
+        let answer = self.inner.get_tagged(key).await;
+        self.note(Method::Get, key, None, start, &answer, |(b, _)| u64_of(b.len()));
+        answer
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        let start = Instant::now();
+        let answer = self.inner.delete(key).await.map(Some);
+        self.note(Method::Delete, key, None, start, &answer, |()| 0);
+        answer.map(|_| ())
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        let start = Instant::now();
+        let answer = self.inner.delete_prefix(prefix).await.map(Some);
+        self.note(Method::Delete, &join(prefix, ""), None, start, &answer, |()| 0);
+        answer.map(|_| ())
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.inner.finish().await
     }
 
     fn direct(&self) -> Option<&dyn Direct> {
