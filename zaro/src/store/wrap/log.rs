@@ -226,17 +226,18 @@ impl Store for LogStore {
     }
 
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let (start, prefix) = (Instant::now(), prefix.to_owned());
-        let state = (self.inner.keys(&prefix), 0u64, prefix);
-        let keys = futures::stream::unfold(state, move |(mut keys, count, prefix)| async move {
+        let start = Instant::now();
+        let walk = (self.inner.keys(prefix), 0u64, prefix.to_owned());
+        let keys = futures::stream::unfold(Some(walk), move |walk| async move {
+            let (mut keys, count, prefix) = walk?;
             let answer = match keys.next().await {
-                Some(Ok(entry)) => return Some((Ok(entry), (keys, count.saturating_add(1), prefix))),
+                Some(Ok(entry)) => return Some((Ok(entry), Some((keys, count.saturating_add(1), prefix)))),
                 Some(Err(e)) => Err(e),
                 None => Ok(Some(())),
             };
             // However many requests it took: one line when it ends.
             self.note(Method::List, &prefix, None, start, &answer, |()| count);
-            answer.err().map(|e| (Err(e), (futures::stream::empty().boxed(), count, prefix)))
+            answer.err().map(|e| (Err(e), None))
         });
         keys.boxed()
     }
