@@ -21,8 +21,11 @@ use zaro::store::object::CloudStore;
 use zaro::store::options::StoreOptions;
 use zaro::store::wrap::limit::LimitStore;
 use zaro::store::wrap::log::RequestLog;
-use zaro::store::{ByteRange, Store};
-use zaro::testing::{Lists, ZipMaker, sample_objects, store_suite, store_suite_listing};
+use zaro::store::{ByteRange, Condition, SharedStore, Store};
+use zaro::testing::{
+    Lists, ZipMaker, count_of, count_up, sample_objects, store_suite, store_suite_listing,
+    write_suite_listing,
+};
 
 /// The value of a variable that `scripts/servers.sh` sets; says so if it is not set.
 fn server(variable: &str) -> Option<String> {
@@ -261,4 +264,91 @@ async fn azure() {
     assert_eq!(zip.get("zarr.json", Some(ByteRange::Suffix(1))).await.unwrap().unwrap(), "n");
     let store = open_store("az://nothing/x", &options).await.unwrap();
     assert!(store.get("zarr.json", None).await.is_err_and(|e| e.is_not_found()));
+}
+
+/// Eight tasks, each with a store of its own, count in one object.
+async fn eight_tasks(make: impl Fn() -> SharedStore) {
+    let tasks: Vec<_> = (0..8)
+        .map(|worker: u32| {
+            let store = make();
+            tokio::spawn(async move { count_up(&*store, "deep/count", &worker.to_string(), 25).await })
+        })
+        .collect();
+    let mut refused = 0;
+    for task in tasks {
+        refused += task.await.unwrap();
+    }
+    let store = make();
+    let last = store.get("deep/count", None).await.unwrap().unwrap();
+    println!("{store}: {refused} puts were refused");
+    assert_eq!(count_of(&last), 200, "{store}: an increment was lost");
+}
+
+async fn opened(uri: &str, options: &StoreOptions) -> SharedStore {
+    open_store(uri, options).await.unwrap()
+}
+
+async fn written_to(bare: &dyn Store, uri: &str, options: &StoreOptions, lists: Lists) {
+    write_suite_listing(bare, true, lists).await;
+    write_suite_listing(&*opened(uri, options).await, true, lists).await;
+    // Parts.
+    let large = bytes::Bytes::from((0..70u32 << 18).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+    assert!(bare.put("large", large.clone(), Condition::Always).await.unwrap().is_done());
+    assert!(bare.get("large", None).await.unwrap().unwrap() == large);
+    bare.delete("large").await.unwrap();
+    let store = opened(uri, options).await;
+    eight_tasks(|| Arc::clone(&store)).await;
+    // More than one bulk request deletes.
+    for batch in (0..1100u32).collect::<Vec<_>>().chunks(50) {
+        let puts = batch.iter().map(|i| async move {
+            bare.put(&format!("many/{i}"), bytes::Bytes::from_static(b"x"), Condition::Always).await.unwrap()
+        });
+        assert!(futures::future::join_all(puts).await.iter().all(|put| put.is_done()));
+    }
+    let keys: Vec<_> = futures::TryStreamExt::try_collect(store.keys("many")).await.unwrap();
+    assert_eq!(keys.len(), 1100);
+    store.delete_prefix("many").await.unwrap();
+    let keys: Vec<_> = futures::TryStreamExt::try_collect(store.keys("")).await.unwrap();
+    assert!(keys.len() == 1 && keys[0].key == "deep/count", "{keys:?}");
+    store.delete_prefix("").await.unwrap();
+    let keys: Vec<_> = futures::TryStreamExt::try_collect(store.keys("")).await.unwrap();
+    assert!(keys.is_empty(), "{keys:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn s3_can_be_written_to() {
+    let Some(_) = server("ZARO_TEST_S3") else { return };
+    let profile = options(&[("profile", "zaro-test")]);
+    let prefix = fresh();
+    let bare = CloudStore::s3("private", &prefix, &profile).unwrap();
+    written_to(&bare, &format!("s3://private/{prefix}"), &profile, Lists::AllAndEmpty).await;
+    let refused = opened("s3://public/x", &options(&[("profile", "zaro-test"), ("anonymous", "true")])).await;
+    let value = || bytes::Bytes::from_static(b"x");
+    for error in [
+        refused.put("k", value(), Condition::Always).await.unwrap_err(),
+        refused.put("k", value(), Condition::Absent).await.unwrap_err(),
+        refused.delete("k").await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::NotPermitted, "{error}");
+    }
+    let nowhere = opened("s3://no-such-bucket/x", &profile).await;
+    assert!(nowhere.put("k", value(), Condition::Always).await.is_err_and(|e| e.is_not_found()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn azure_can_be_written_to() {
+    let Some(endpoint) = server("ZARO_TEST_AZURE") else { return };
+    let prefix = fresh();
+    let options = options(&[("endpoint", &endpoint)]);
+    let bare = CloudStore::azure(None, "zaro", &prefix, None, &options).unwrap();
+    written_to(&bare, &format!("az://zaro/{prefix}"), &options, Lists::All).await;
+}
+
+#[tokio::test]
+async fn web_servers_cannot_be_written_to() {
+    let Some(host) = server("ZARO_TEST_NGINX_HTML") else { return };
+    let store = open_store(&host, &StoreOptions::default()).await.unwrap();
+    assert!(!store.is_writable());
+    let put = store.put("k", bytes::Bytes::new(), Condition::Always).await.unwrap_err();
+    assert_eq!(put.kind(), ErrorKind::Unsupported, "{put}");
 }

@@ -138,7 +138,7 @@ impl Store for MemoryStore {
         Ok(out)
     }
 
-    fn keys<'a>(&'a self, prefix: &'a str) -> BoxStream<'a, Result<KeyEntry>> {
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         let mut found = Vec::new();
         let seen = self.visit(prefix, |rest, held| {
             found.push(Ok(KeyEntry { key: join(prefix, rest), size: u64_of(held.bytes.len()) }));

@@ -116,7 +116,7 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// itself is not below it. What changes meanwhile may or may not be seen.
     ///
     /// The default walks with [`Store::list`] and asks for each size.
-    fn keys<'a>(&'a self, prefix: &'a str) -> BoxStream<'a, Result<KeyEntry>> {
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         let folders = futures::stream::try_unfold(vec![prefix.to_owned()], move |mut open| async move {
             let Some(folder) = open.pop() else { return Ok::<_, Error>(None) };
             let found = self.list(&folder).await?;
@@ -187,7 +187,7 @@ pub type SharedStore = Arc<dyn Store>;
 /// How many sizes [`Store::keys`] asks for at once.
 const SIZES_AT_ONCE: usize = 32;
 
-fn unwritable(store: &(impl Display + ?Sized), key: &str) -> Error {
+pub(crate) fn unwritable(store: &(impl Display + ?Sized), key: &str) -> Error {
     Error::unsupported("this kind of store cannot be written to").with_key(key).with_store(store)
 }
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
 
 use crate::error::{Error, Result};
 use crate::store::fault::{transient, transient_because};
-use crate::store::{ByteRange, Listing, SharedStore, Store};
+use crate::store::{ByteRange, Condition, KeyEntry, Listing, Put, SharedStore, Store, Tag};
 
 /// What goes wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,10 @@ pub enum Fault {
     Delay(Duration),
     /// No answer ever comes.
     Hang,
+    /// A put or delete takes place, but a broken connection is all that is seen of it.
+    Lost,
+    /// A put is told that its condition does not hold, and does not take place.
+    Conflict,
 }
 
 /// Whom a fault meets.
@@ -124,7 +129,7 @@ impl FaultStore {
                 Fault::Final => Error::io("the disk is gone"),
                 Fault::Refused => Error::not_permitted("the server refused (status 403)"),
                 Fault::Missing => return Ok(false),
-                Fault::Truncate(_) | Fault::Flip => continue,
+                Fault::Truncate(_) | Fault::Flip | Fault::Lost | Fault::Conflict => continue,
                 Fault::Delay(time) => {
                     tokio::time::sleep(*time).await;
                     continue;
@@ -134,6 +139,14 @@ impl FaultStore {
             return Err(error.with_key(key).with_store(self));
         }
         Ok(true)
+    }
+
+    /// What is seen of a change that took place.
+    fn answer<T>(&self, key: &str, faults: &[Fault], answer: T) -> Result<T> {
+        match faults.contains(&Fault::Lost) {
+            true => Err(transient("the connection broke").with_key(key).with_store(self)),
+            false => Ok(answer),
+        }
     }
 
     fn enter(&self) -> Inside<'_> {
@@ -195,6 +208,61 @@ impl Store for FaultStore {
         let _inside = self.enter();
         let faults = self.faults(prefix);
         if self.pass(prefix, &faults).await? { self.inner.list(prefix).await } else { Ok(Listing::default()) }
+    }
+
+    /// Each key is a request of its own, so that a listing can break off anywhere.
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let keys = self.inner.keys(prefix).then(move |entry| async move {
+            let entry = entry?;
+            let faults = self.faults(&entry.key);
+            self.pass(&entry.key, &faults).await?;
+            Ok(entry)
+        });
+        keys.boxed()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        let _inside = self.enter();
+        let faults = self.faults(key);
+        self.pass(key, &faults).await?;
+        if faults.contains(&Fault::Conflict) {
+            return Ok(Put::Refused);
+        }
+        let put = self.inner.put(key, value, when).await?;
+        self.answer(key, &faults, put)
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        let _inside = self.enter();
+        let faults = self.faults(key);
+        if !self.pass(key, &faults).await? {
+            return Ok(None);
+        }
+        Ok(self.inner.get_tagged(key).await?.map(|(bytes, tag)| (spoil(bytes, &faults), tag)))
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        let _inside = self.enter();
+        let faults = self.faults(key);
+        self.pass(key, &faults).await?;
+        self.inner.delete(key).await?;
+        self.answer(key, &faults, ())
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        let _inside = self.enter();
+        let faults = self.faults(prefix);
+        self.pass(prefix, &faults).await?;
+        self.inner.delete_prefix(prefix).await?;
+        self.answer(prefix, &faults, ())
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.inner.finish().await
     }
 
     fn is_remote(&self) -> bool {

@@ -6,9 +6,11 @@
 mod fault;
 mod server;
 mod suite;
+mod writes;
 mod zip;
 
 pub use fault::{Fault, FaultStore};
 pub use server::{TinyReply, TinyRequest, TinyServer};
 pub use suite::{Lists, sample_objects, store_suite, store_suite_listing};
+pub use writes::{count_of, count_up, write_suite, write_suite_listing};
 pub use zip::{ZipMaker, ZipMethod};

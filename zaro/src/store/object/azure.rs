@@ -62,6 +62,7 @@ pub(super) fn connect(
         .with_retry(no_retry())
         .with_http_connector(Connector::new(options)?);
     let endpoint = options.endpoint.clone().or_else(|| env("AZURE_STORAGE_ENDPOINT"));
+    let own = endpoint.is_none();
     let host = match endpoint {
         Some(endpoint) => {
             let host = host_of(&endpoint);
@@ -78,5 +79,6 @@ pub(super) fn connect(
         relocate: None,
         suffix_ranges: false,
         signed,
+        own,
     })
 }

@@ -56,5 +56,6 @@ pub(super) fn connect(bucket: &str, options: &StoreOptions, env: Env<'_>) -> Res
         relocate: None,
         suffix_ranges: true,
         signed,
+        own: endpoint.is_none(),
     })
 }

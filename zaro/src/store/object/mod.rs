@@ -11,6 +11,7 @@ mod gcs;
 mod profile;
 mod s3;
 mod transport;
+mod write;
 
 use std::fmt;
 use std::future::Future;
@@ -18,15 +19,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures::TryStreamExt;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, UpdateVersion};
 
 use self::transport::{network_fault, reply_of};
+use self::write::Proven;
 use super::fault::{transient, transient_because};
 use super::http::{refusal, untrusted};
 use super::options::StoreOptions;
-use super::{ByteRange, Listing, Store, check_key, check_prefix};
+use super::{ByteRange, Condition, KeyEntry, Listing, Put, Store, Tag, check_key, check_prefix};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 
@@ -45,6 +47,7 @@ pub struct CloudStore {
     suffix_ranges: bool,
     missing_403: bool,
     signed: bool,
+    proven: Proven,
 }
 
 type Relocate = Box<dyn Fn(&str) -> Result<Arc<dyn ObjectStore>> + Send + Sync>;
@@ -64,6 +67,8 @@ struct Parts {
     relocate: Option<Relocate>,
     suffix_ranges: bool,
     signed: bool,
+    /// Whether it is the provider's own server, whose conditional puts are known to work.
+    own: bool,
 }
 
 impl CloudStore {
@@ -114,6 +119,7 @@ impl CloudStore {
             suffix_ranges: parts.suffix_ranges,
             missing_403: options.missing_403,
             signed: parts.signed,
+            proven: Proven::new(parts.own),
         })
     }
 
@@ -157,6 +163,9 @@ impl CloudStore {
     /// What an error means: `None` for a key that is not there.
     fn sort<T>(&self, error: &object_store::Error) -> Result<Option<T>> {
         let Some(reply) = reply_of(error) else {
+            if matches!(error, object_store::Error::NotFound { .. }) {
+                return Ok(None);
+            }
             return Err(match (network_fault(error), error) {
                 (Some(_), e) if untrusted(e) => {
                     Error::io("the server's certificate is not trusted").with_source(deepest(e))
@@ -189,18 +198,28 @@ impl CloudStore {
     }
 
     async fn fetch(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        Ok(self.fetch_tagged(key, range).await?.map(|(bytes, _)| bytes))
+    }
+
+    /// The bytes, and which state of the object they are of where the server said it.
+    async fn fetch_tagged(
+        &self,
+        key: &str,
+        range: Option<ByteRange>,
+    ) -> Result<Option<(Bytes, UpdateVersion)>> {
+        let unknown = |bytes| (bytes, UpdateVersion { e_tag: None, version: None });
         check_key(key)?;
         let path = self.path(key)?;
         let range = match range {
             Some(r @ (ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0))) => {
                 // HTTP has no empty ranges: only whether it fits is asked.
                 let Some(size) = self.measure(key).await? else { return Ok(None) };
-                return r.resolve(size).map(|_| Some(Bytes::new()));
+                return r.resolve(size).map(|_| Some(unknown(Bytes::new())));
             }
             Some(r @ ByteRange::Suffix(_)) if !self.suffix_ranges => {
                 let Some(size) = self.measure(key).await? else { return Ok(None) };
                 match r.resolve(size)? {
-                    (_, 0) => return Ok(Some(Bytes::new())),
+                    (_, 0) => return Ok(Some(unknown(Bytes::new()))),
                     (offset, length) => Some(ByteRange::span(offset, length)),
                 }
             }
@@ -226,14 +245,19 @@ impl CloudStore {
             .await;
         let got = match got {
             Ok(got) => got,
-            Err(e) if reply_of(&e).is_some_and(|r| r.status == 416) => {
-                let (Some(size), Some(range)) = (self.measure(key).await?, range) else { return Ok(None) };
+            Err(e) => {
+                // The server refuses the range, or the client does so by itself.
+                let refused = match reply_of(&e) {
+                    Some(reply) => reply.status == 416,
+                    None => network_fault(&e).is_none(),
+                };
+                let Some(range) = range.filter(|_| refused) else { return self.sort(&e) };
+                let Some(size) = self.measure(key).await? else { return Ok(None) };
                 return match range.resolve(size)? {
-                    (_, 0) => Ok(Some(Bytes::new())),
+                    (_, 0) => Ok(Some(unknown(Bytes::new()))),
                     _ => Err(transient("the server refused a range that lies within the object")),
                 };
             }
-            Err(e) => return self.sort(&e),
         };
         let span = got.range.clone();
         if let Some(range) = range {
@@ -246,6 +270,7 @@ impl CloudStore {
             }
         }
         let length = span.end.saturating_sub(span.start);
+        let state = UpdateVersion { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
         let mut stream = got.into_stream();
         let mut first: Option<Bytes> = None;
         let mut rest: Option<BytesMut> = None;
@@ -268,7 +293,7 @@ impl CloudStore {
         if u64_of(bytes.len()) != length {
             return Err(transient(format!("the answer ended after {} of {length} bytes", bytes.len())));
         }
-        Ok(Some(bytes))
+        Ok(Some((bytes, state)))
     }
 
     async fn measure(&self, key: &str) -> Result<Option<u64>> {
@@ -361,6 +386,34 @@ impl Store for CloudStore {
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
         self.names(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
+    }
+
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let place = prefix.to_owned();
+        self.all_below(prefix).map_err(move |e| e.with_key(&place).with_store(self)).boxed()
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        self.write(key, value, when).await.map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        match self.fetch_tagged(key, None).await {
+            Ok(found) => Ok(found.map(|(bytes, state)| (bytes, Tag::new(state)))),
+            Err(e) => Err(e.with_key(key).with_store(self)),
+        }
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        self.remove(key).await.map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        self.remove_below(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
     }
 }
 

@@ -72,6 +72,7 @@ pub(super) fn connect(
             None => builder,
         }),
     };
+    let own = endpoint.is_none();
     let host = match &endpoint {
         Some(endpoint) => {
             let address = bucket_endpoint(endpoint, bucket, path_style)?;
@@ -96,6 +97,7 @@ pub(super) fn connect(
         relocate: Some(Box::new(make)),
         suffix_ranges: true,
         signed,
+        own,
     })
 }
 

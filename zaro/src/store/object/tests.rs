@@ -85,3 +85,93 @@ fn addresses_of_aws_are_not_sent_to_another_endpoint() {
     let there = at(Some(s3::AtAws { region: Some("eu-west-1") }));
     assert_eq!((there.host.as_str(), there.region.as_str()), ("b.s3.amazonaws.com:443", "eu-west-1"));
 }
+
+/// A store whose server is a piece of memory.
+fn in_memory(client: Arc<dyn ObjectStore>, prefix: &str, own: bool) -> CloudStore {
+    let parts = Parts {
+        name: "s3://memory".to_owned(),
+        host: String::new(),
+        region: String::new(),
+        client,
+        relocate: None,
+        suffix_ranges: true,
+        signed: true,
+        own,
+    };
+    CloudStore::new(parts, prefix, &StoreOptions::default()).unwrap()
+}
+
+#[tokio::test]
+async fn buckets_can_be_written_to() {
+    for (prefix, own) in [("", true), ("p/q", true), ("p", false)] {
+        let client: Arc<dyn ObjectStore> = Arc::new(object_store::memory::InMemory::new());
+        let beside = Path::parse("pp/beside").unwrap();
+        if !prefix.is_empty() {
+            client.put(&beside, "x".into()).await.unwrap();
+        }
+        let store = in_memory(Arc::clone(&client), prefix, own);
+        crate::testing::write_suite(&store, true).await;
+        assert_eq!(client.get(&beside).await.is_ok(), !prefix.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn large_objects_go_in_parts() {
+    let store = in_memory(Arc::new(object_store::memory::InMemory::new()), "", true);
+    let large = Bytes::from((0..70u32 << 18).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+    assert!(store.put("k", large.clone(), Condition::Always).await.unwrap().is_done());
+    assert!(store.get("k", None).await.unwrap().unwrap() == large);
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_conditions_is_found_out() {
+    // Takes every put, and has a new ETag for each.
+    let server = TinyServer::start(|request| {
+        TinyReply::Answer(200, vec![("ETag".into(), format!("\"{}\"", request.number))], b"x".to_vec())
+    });
+    let store = signed(&server);
+    let put = store.put("k", Bytes::from_static(b"x"), Condition::Absent).await.unwrap_err();
+    assert_eq!(put.kind(), crate::ErrorKind::Unsupported, "{put}");
+    let tag = Tag::new(UpdateVersion { e_tag: Some("\"old\"".to_owned()), version: None });
+    let put = store.put("k", Bytes::from_static(b"x"), Condition::Unchanged(tag)).await.unwrap_err();
+    assert_eq!(put.kind(), crate::ErrorKind::Unsupported, "{put}");
+    assert_eq!(server.seen()[0].headers["if-none-match"], "*");
+    assert_eq!(server.seen()[2].headers["if-match"], "\"old\"");
+    assert!(store.put("k", Bytes::from_static(b"x"), Condition::Always).await.unwrap().is_done());
+    assert_eq!(server.requests(), 5);
+}
+
+#[tokio::test]
+async fn what_servers_say_to_puts() {
+    let answer = |status: u16| {
+        let server = TinyServer::start(move |_| TinyReply::status(status));
+        let store = signed(&server);
+        (server, store)
+    };
+    let value = || Bytes::from_static(b"x");
+    let unchanged =
+        || Condition::Unchanged(Tag::new(UpdateVersion { e_tag: Some("e".to_owned()), version: None }));
+    for (status, when, wanted) in [
+        (412, Condition::Absent, Ok(Put::Refused)),
+        (409, Condition::Absent, Ok(Put::Refused)),
+        (412, unchanged(), Ok(Put::Refused)),
+        (404, unchanged(), Ok(Put::Refused)),
+        (409, unchanged(), Err(crate::ErrorKind::Io)),
+        (501, unchanged(), Err(crate::ErrorKind::Unsupported)),
+        (403, unchanged(), Err(crate::ErrorKind::NotPermitted)),
+        (403, Condition::Always, Err(crate::ErrorKind::NotPermitted)),
+        (404, Condition::Always, Err(crate::ErrorKind::NotFound)),
+        (412, Condition::Always, Err(crate::ErrorKind::Io)),
+        (503, Condition::Always, Err(crate::ErrorKind::Io)),
+    ] {
+        let (_server, store) = answer(status);
+        let what = format!("{status} {when:?}");
+        let got = store.put("k", value(), when).await;
+        assert_eq!(got.as_ref().map_err(Error::kind).copied(), wanted, "{what}: {got:?}");
+        let passes = got.as_ref().is_err_and(|e| crate::store::fault::as_transient(e).is_some());
+        assert_eq!(passes, status == 503 || (status == 409 && got.is_err()), "{what}: {got:?}");
+    }
+    assert!(answer(404).1.delete("k").await.is_ok());
+    assert_eq!(answer(403).1.delete("k").await.unwrap_err().kind(), crate::ErrorKind::NotPermitted);
+    assert_eq!(answer(403).1.delete_prefix("").await.unwrap_err().kind(), crate::ErrorKind::NotPermitted);
+}

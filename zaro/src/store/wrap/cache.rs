@@ -6,19 +6,23 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
-use crate::store::{ByteRange, Direct, Listing, SharedStore, Store};
+use crate::store::{
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, SharedStore, Store, Tag, join,
+};
 
 /// Holds the answers of [`Store::get`], up to a number of bytes, the least recently used leaving first.
 ///
 /// Callers who ask for the same range of the same key at the same time make one request together. Failures are
-/// handed to those who waited but not held; neither is the knowledge that a key is missing. What is held stays: a
-/// store that changes while it is read needs a new cache.
+/// handed to those who waited but not held; neither is the knowledge that a key is missing. What is held stays until
+/// it is put or deleted through this store: one that others change while it is read needs a new cache.
+/// [`Store::get_tagged`] always asks.
 #[derive(Debug)]
 pub struct CacheStore {
     inner: SharedStore,
@@ -104,9 +108,19 @@ struct Ours {
     _over: watch::Sender<()>,
 }
 
+impl Ours {
+    /// Whether the table still has it: a put since it set out has taken it off, since it may bring what was before.
+    fn is_current(&self, state: &State) -> bool {
+        state.flights.get(&self.place).is_some_and(|f| Arc::ptr_eq(f, &self.flight))
+    }
+}
+
 impl Drop for Ours {
     fn drop(&mut self) {
-        lock(&self.state).flights.remove(&self.place);
+        let mut state = lock(&self.state);
+        if self.is_current(&state) {
+            state.flights.remove(&self.place);
+        }
     }
 }
 
@@ -149,11 +163,29 @@ impl CacheStore {
         Ok(Part::Fetch(Ours { place, flight, state: Arc::clone(&self.state), _over: sender }))
     }
 
+    /// Forgets what is held of the keys that were changed, and what is on its way: it may have set out before.
+    fn forget(&self, changed: impl Fn(&str) -> bool) {
+        let mut state = lock(&self.state);
+        state.flights.retain(|(key, _), _| !changed(key));
+        let state = &mut *state;
+        state.held.retain(|place, held| {
+            let stays = !changed(&place.0);
+            if !stays {
+                state.order.remove(&held.used);
+                state.bytes = state.bytes.saturating_sub(cost(place, held.bytes.len()));
+            }
+            stays
+        });
+    }
+
     /// Holds the answer and hands it to those who wait.
     fn land(&self, ours: Ours, answer: &Result<Option<Bytes>>) {
         let copy = match answer {
             Ok(Some(bytes)) => {
-                lock(&self.state).keep(ours.place.clone(), bytes, self.capacity);
+                let mut state = lock(&self.state);
+                if ours.is_current(&state) {
+                    state.keep(ours.place.clone(), bytes, self.capacity);
+                }
                 Ok(Some(bytes.clone()))
             }
             Ok(None) => Ok(None),
@@ -267,11 +299,77 @@ impl Store for CacheStore {
         self.inner.list(prefix).await
     }
 
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        self.inner.keys(prefix)
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        let put = self.inner.put(key, value, when).await;
+        // Whatever the answer: a put that failed may have taken place, and one that was refused says that what is
+        // held is old.
+        self.forget(|k| k == key);
+        put
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        self.inner.get_tagged(key).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        let deleted = self.inner.delete(key).await;
+        self.forget(|k| k == key);
+        deleted
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        let deleted = self.inner.delete_prefix(prefix).await;
+        let start = join(prefix, "");
+        self.forget(|k| k.starts_with(&start));
+        deleted
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.inner.finish().await
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
-        self.inner.direct()
+        match self.inner.direct() {
+            Some(_) => Some(self),
+            None => None,
+        }
     }
 
     fn is_remote(&self) -> bool {
         self.inner.is_remote()
+    }
+}
+
+impl CacheStore {
+    fn inside(&self) -> Result<&dyn Direct> {
+        self.inner.direct().ok_or_else(|| Error::io("the store is no longer at hand").with_store(&self.inner))
+    }
+}
+
+/// Past the cache, but not past its duty to forget.
+#[deny(clippy::missing_trait_methods)]
+impl Direct for CacheStore {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
+        self.inside()?.open(key)
+    }
+
+    fn put(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
+        let put = self.inside()?.put(key, parts, when);
+        self.forget(|k| k == key);
+        put
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        let deleted = self.inside()?.delete(key);
+        self.forget(|k| k == key);
+        deleted
     }
 }

@@ -5,10 +5,11 @@ use std::fmt;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::try_join_all;
+use futures::stream::BoxStream;
 
 use crate::error::{Error, Result};
 use crate::store::memory::slice;
-use crate::store::{ByteRange, Direct, Listing, SharedStore, Store};
+use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Put, SharedStore, Store, Tag};
 
 /// The largest hole, in bytes, that is read along rather than left out: 1 MiB, about what a round trip of 30 ms
 /// costs at 35 MB/s.
@@ -126,6 +127,34 @@ impl Store for CoalesceStore {
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
         self.inner.list(prefix).await
+    }
+
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        self.inner.keys(prefix)
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        self.inner.put(key, value, when).await
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        self.inner.get_tagged(key).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        self.inner.delete(key).await
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        self.inner.delete_prefix(prefix).await
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.inner.finish().await
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

@@ -7,10 +7,11 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::try_join_all;
+use futures::stream::BoxStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::{Error, Result};
-use crate::store::{ByteRange, Direct, Listing, SharedStore, Store};
+use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Put, SharedStore, Store, Tag};
 
 /// The places at each host, shared by every store of this process that names the same host and the same limit.
 static HOSTS: LazyLock<Mutex<Hosts>> = LazyLock::new(Mutex::default);
@@ -68,6 +69,39 @@ impl Store for LimitStore {
     async fn list(&self, prefix: &str) -> Result<Listing> {
         let _place = self.place().await?;
         self.inner.list(prefix).await
+    }
+
+    /// Takes no place: who reads the stream may need one for what it does with each key.
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        self.inner.keys(prefix)
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        let _place = self.place().await?;
+        self.inner.put(key, value, when).await
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        let _place = self.place().await?;
+        self.inner.get_tagged(key).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        let _place = self.place().await?;
+        self.inner.delete(key).await
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        let _place = self.place().await?;
+        self.inner.delete_prefix(prefix).await
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.inner.finish().await
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

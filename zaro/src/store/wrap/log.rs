@@ -8,10 +8,14 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::try_join_all;
+use futures::stream::{BoxStream, StreamExt};
 
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
-use crate::store::{ByteRange, Direct, DirectObject, Listing, SharedStore, Store};
+use crate::store::{
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, SharedStore, Store, Tag, join,
+    unwritable,
+};
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,16 +26,22 @@ pub enum Method {
     Size,
     /// A listing.
     List,
+    /// Bytes put.
+    Put,
+    /// An object, or all below a prefix, deleted.
+    Delete,
 }
 
 impl Method {
-    /// The word for it: `get`, `size`, `list`.
+    /// The word for it: `get`, `size`, `list`, `put`, `delete`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
             Self::Size => "size",
             Self::List => "list",
+            Self::Put => "put",
+            Self::Delete => "delete",
         }
     }
 }
@@ -43,6 +53,8 @@ pub enum Outcome {
     Found,
     /// The key does not exist.
     Missing,
+    /// The condition of a put did not hold.
+    Refused,
     /// With an error of this kind and message.
     Failed(ErrorKind, String),
 }
@@ -59,7 +71,7 @@ pub struct Request {
     pub key: String,
     /// The range, unless all of the object was asked for.
     pub range: Option<ByteRange>,
-    /// How many bytes came (for a listing, how many names).
+    /// How many bytes came, or went (for a listing, how many names).
     pub bytes: u64,
     /// How long it took.
     pub elapsed: Duration,
@@ -81,6 +93,9 @@ impl fmt::Display for Request {
             (Outcome::Found, Method::List) => write!(f, " -> {} names", self.bytes)?,
             (Outcome::Found, Method::Size) => write!(f, " -> found")?,
             (Outcome::Found, Method::Get) => write!(f, " -> {} bytes", self.bytes)?,
+            (Outcome::Found, Method::Put) => write!(f, " <- {} bytes", self.bytes)?,
+            (Outcome::Found, Method::Delete) => write!(f, " -> done")?,
+            (Outcome::Refused, _) => write!(f, " -> refused, not as it was")?,
             (Outcome::Missing, _) => write!(f, " -> missing")?,
             (Outcome::Failed(kind, message), _) => write!(f, " -> {kind}: {message}")?,
         }
@@ -162,20 +177,16 @@ impl LogStore {
         if method == Method::Get {
             self.log.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
+        let outcome = match answer {
+            Ok(Some(_)) => Outcome::Found,
+            // Only the condition of a put can keep it from an answer.
+            Ok(None) if method == Method::Put => Outcome::Refused,
+            Ok(None) => Outcome::Missing,
+            Err(e) => Outcome::Failed(e.kind(), e.message().to_owned()),
+        };
         let Some(sink) = &self.log.sink else { return };
-        sink(&Request {
-            store: self.inner.to_string(),
-            method,
-            key: key.to_owned(),
-            range,
-            bytes,
-            elapsed: start.elapsed(),
-            outcome: match answer {
-                Ok(Some(_)) => Outcome::Found,
-                Ok(None) => Outcome::Missing,
-                Err(e) => Outcome::Failed(e.kind(), e.message().to_owned()),
-            },
-        });
+        let (store, elapsed) = (self.inner.to_string(), start.elapsed());
+        sink(&Request { store, method, key: key.to_owned(), range, bytes, elapsed, outcome });
     }
 }
 
@@ -217,6 +228,59 @@ impl Store for LogStore {
         answer.map(Option::unwrap_or_default)
     }
 
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let start = Instant::now();
+        let walk = (self.inner.keys(prefix), 0u64, prefix.to_owned());
+        let keys = futures::stream::unfold(Some(walk), move |walk| async move {
+            let (mut keys, count, prefix) = walk?;
+            let answer = match keys.next().await {
+                Some(Ok(entry)) => return Some((Ok(entry), Some((keys, count.saturating_add(1), prefix)))),
+                Some(Err(e)) => Err(e),
+                None => Ok(Some(())),
+            };
+            // However many requests it took: one line when it ends.
+            self.note(Method::List, &prefix, None, start, &answer, |()| count);
+            answer.err().map(|e| (Err(e), None))
+        });
+        keys.boxed()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        let (start, length) = (Instant::now(), u64_of(value.len()));
+        let answer = self.inner.put(key, value, when).await.map(|put| put.is_done().then_some(()));
+        self.note(Method::Put, key, None, start, &answer, |()| length);
+        answer.map(|done| if done.is_some() { Put::Done } else { Put::Refused })
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        let start = Instant::now();
+        let answer = self.inner.get_tagged(key).await;
+        self.note(Method::Get, key, None, start, &answer, |(b, _)| u64_of(b.len()));
+        answer
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        let start = Instant::now();
+        let answer = self.inner.delete(key).await.map(Some);
+        self.note(Method::Delete, key, None, start, &answer, |()| 0);
+        answer.map(|_| ())
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        let start = Instant::now();
+        let answer = self.inner.delete_prefix(prefix).await.map(Some);
+        self.note(Method::Delete, &join(prefix, ""), None, start, &answer, |()| 0);
+        answer.map(|_| ())
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.inner.finish().await
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         match self.inner.direct() {
             Some(_) => Some(self),
@@ -244,6 +308,22 @@ impl Direct for LogStore {
             }
         }
     }
+
+    fn put(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
+        let Some(direct) = self.inner.direct() else { return Err(unwritable(self, key)) };
+        let start = Instant::now();
+        let answer = direct.put(key, parts, when).map(|put| put.is_done().then_some(()));
+        self.note(Method::Put, key, None, start, &answer, |()| parts.iter().map(|p| u64_of(p.len())).sum());
+        answer.map(|done| if done.is_some() { Put::Done } else { Put::Refused })
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        let Some(direct) = self.inner.direct() else { return Err(unwritable(self, key)) };
+        let start = Instant::now();
+        let answer = direct.delete(key).map(Some);
+        self.note(Method::Delete, key, None, start, &answer, |()| 0);
+        answer.map(|_| ())
+    }
 }
 
 /// Notes every read of an open object.
@@ -265,5 +345,9 @@ impl DirectObject for LogObject {
         let answer = self.object.read_at(offset, buf).map(Some);
         self.store.note(Method::Get, &self.key, range, start, &answer, |()| length);
         answer.map(|_| ())
+    }
+
+    fn tag(&self) -> Result<Tag> {
+        self.object.tag()
     }
 }

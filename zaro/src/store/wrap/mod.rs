@@ -10,4 +10,5 @@ pub mod coalesce;
 pub mod limit;
 pub mod log;
 pub mod prefix;
+pub mod read_only;
 pub mod retry;

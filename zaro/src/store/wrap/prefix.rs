@@ -4,9 +4,13 @@ use std::fmt;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
-use crate::error::Result;
-use crate::store::{ByteRange, Direct, DirectObject, Listing, SharedStore, Store, check_key, check_prefix};
+use crate::error::{Error, Result};
+use crate::store::{
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, SharedStore, Store, Tag, check_key,
+    check_prefix, join,
+};
 
 /// The part of a store below a prefix, as a store.
 #[derive(Debug, Clone)]
@@ -24,7 +28,12 @@ impl PrefixStore {
 
     fn full(&self, key: &str) -> Result<String> {
         check_key(key)?;
-        Ok(if self.prefix.is_empty() { key.to_owned() } else { format!("{}/{key}", self.prefix) })
+        Ok(join(&self.prefix, key))
+    }
+
+    /// The same for what is `""` or a valid key.
+    fn full_prefix(&self, prefix: &str) -> Result<String> {
+        if prefix.is_empty() { Ok(self.prefix.clone()) } else { self.full(prefix) }
     }
 }
 
@@ -50,11 +59,47 @@ impl Store for PrefixStore {
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
-        if prefix.is_empty() {
-            self.inner.list(&self.prefix).await
-        } else {
-            self.inner.list(&self.full(prefix)?).await
-        }
+        self.inner.list(&self.full_prefix(prefix)?).await
+    }
+
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let full = match self.full_prefix(prefix) {
+            Ok(full) => full,
+            Err(e) => return futures::stream::iter([Err(e)]).boxed(),
+        };
+        let skip = join(&self.prefix, "").len();
+        let keys = self.inner.keys(&full).and_then(move |mut entry| async move {
+            entry.key = match entry.key.get(skip..) {
+                Some(rest) => rest.to_owned(),
+                None => return Err(Error::io("a listing went astray").with_key(entry.key)),
+            };
+            Ok(entry)
+        });
+        keys.boxed()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        self.inner.put(&self.full(key)?, value, when).await
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        self.inner.get_tagged(&self.full(key)?).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        self.inner.delete(&self.full(key)?).await
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        self.inner.delete_prefix(&self.full_prefix(prefix)?).await
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.inner.finish().await
     }
 
     fn direct(&self) -> Option<&dyn Direct> {
@@ -69,11 +114,24 @@ impl Store for PrefixStore {
     }
 }
 
+impl PrefixStore {
+    /// The way past the async seam of what is inside, which was there when ours was asked for.
+    fn inside(&self) -> Result<&dyn Direct> {
+        self.inner.direct().ok_or_else(|| Error::io("the store is no longer at hand").with_store(&self.inner))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
 impl Direct for PrefixStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
-        match self.inner.direct() {
-            Some(direct) => direct.open(&self.full(key)?),
-            None => Ok(None),
-        }
+        self.inside()?.open(&self.full(key)?)
+    }
+
+    fn put(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
+        self.inside()?.put(&self.full(key)?, parts, when)
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        self.inside()?.delete(&self.full(key)?)
     }
 }

@@ -3,16 +3,18 @@
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::try_join_all;
+use futures::stream::{BoxStream, StreamExt};
 use tokio::time::{Instant, sleep};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::fault::as_transient;
-use crate::store::{ByteRange, Direct, Listing, SharedStore, Store};
+use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Put, SharedStore, Store, Tag};
 
 /// How often and how long to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +65,12 @@ fn chance() -> u8 {
 
 /// Repeats requests that met a [`Transient`](crate::store::fault::Transient) fault. Missing keys, refusals and
 /// damaged data are never asked for again.
+///
+/// Puts and deletes are repeated too, since doing them twice is the same as doing them once. With one exception: a
+/// conditional put whose answer was lost may have taken place, and then its repetition is refused by what it put
+/// itself. So a repetition that is refused looks whether the object is what was put, and if it is, says `Done`.
+/// Should another writer have put the very same bytes meanwhile, that is `Done` as well: fine for chunks and documents,
+/// whose bytes say all there is to say, but not for a counter, which needs the writer's name beside the number.
 #[derive(Debug, Clone)]
 pub struct RetryStore {
     inner: SharedStore,
@@ -87,17 +95,60 @@ impl RetryStore {
                 Ok(answer) => return Ok(answer),
                 Err(e) => e,
             };
-            let Some(mark) = as_transient(&error) else { return Err(error) };
-            let asked = mark.after().unwrap_or_default();
-            let pause = self.policy.pause(tries, chance()).max(asked);
-            if tries >= self.policy.attempts || start.elapsed().saturating_add(pause) > self.policy.total {
+            let Some(pause) = self.pause_after(&error, tries, start) else {
                 return Err(match tries {
                     1 => error,
                     n => error.within(format!("{n} attempts in {:.1} s", start.elapsed().as_secs_f64())),
                 });
-            }
+            };
             sleep(pause).await;
             tries += 1;
+        }
+    }
+
+    /// How long to wait before another try; `None` if there should be none.
+    fn pause_after(&self, error: &Error, tries: u32, start: Instant) -> Option<Duration> {
+        let asked = as_transient(error)?.after().unwrap_or_default();
+        let pause = self.policy.pause(tries, chance()).max(asked);
+        let late = start.elapsed().saturating_add(pause) > self.policy.total;
+        (tries < self.policy.attempts && !late).then_some(pause)
+    }
+}
+
+/// A listing of keys under way.
+struct Walk<'a> {
+    keys: BoxStream<'a, Result<KeyEntry>>,
+    /// The last key handed on.
+    last: Option<String>,
+    /// Whether each key came after the one before it.
+    in_order: bool,
+    /// Whether `keys` begins from the start again.
+    again: bool,
+    /// Since the last key that was handed on.
+    tries: u32,
+    start: Instant,
+}
+
+impl<'a> Walk<'a> {
+    fn new(keys: BoxStream<'a, Result<KeyEntry>>) -> Self {
+        Self { keys, last: None, in_order: true, again: false, tries: 1, start: Instant::now() }
+    }
+
+    /// The next entry that was not handed on yet.
+    async fn next(&mut self) -> Option<Result<KeyEntry>> {
+        loop {
+            let entry = match self.keys.next().await? {
+                Ok(entry) => entry,
+                Err(e) => return Some(Err(e)),
+            };
+            let ascends = self.last.as_ref().is_none_or(|last| *last < entry.key);
+            if self.again && !ascends {
+                continue;
+            }
+            self.in_order &= ascends;
+            self.last = Some(entry.key.clone());
+            (self.tries, self.start) = (1, Instant::now());
+            return Some(Ok(entry));
         }
     }
 }
@@ -127,6 +178,64 @@ impl Store for RetryStore {
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
         self.persist(|| self.inner.list(prefix)).await
+    }
+
+    /// Begins anew where a listing broke off, as long as it came in order; else the fault is passed on.
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let (walk, prefix) = (Walk::new(self.inner.keys(prefix)), prefix.to_owned());
+        let keys = futures::stream::unfold((walk, prefix), move |(mut walk, prefix)| async move {
+            loop {
+                let error = match walk.next().await? {
+                    Ok(entry) => return Some((Ok(entry), (walk, prefix))),
+                    Err(e) => e,
+                };
+                let pause = self.pause_after(&error, walk.tries, walk.start).filter(|_| walk.in_order);
+                let Some(pause) = pause else {
+                    walk.keys = futures::stream::empty().boxed();
+                    return Some((Err(error), (walk, prefix)));
+                };
+                sleep(pause).await;
+                walk.keys = self.inner.keys(&prefix);
+                walk.again = true;
+                walk.tries += 1;
+            }
+        });
+        keys.boxed()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        let tries = AtomicU32::new(0);
+        let put = self.persist(|| {
+            tries.fetch_add(1, Ordering::Relaxed);
+            self.inner.put(key, value.clone(), when.clone())
+        });
+        match put.await? {
+            Put::Refused if tries.load(Ordering::Relaxed) > 1 => match self.get(key, None).await? {
+                Some(now) if now == value => Ok(Put::Done),
+                _ => Ok(Put::Refused),
+            },
+            put => Ok(put),
+        }
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        self.persist(|| self.inner.get_tagged(key)).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        self.persist(|| self.inner.delete(key)).await
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        self.persist(|| self.inner.delete_prefix(prefix)).await
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.inner.finish().await
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

@@ -1,0 +1,234 @@
+//! Puts and deletes in buckets.
+//!
+//! A condition goes along with the put and is judged by the server: `If-None-Match: *` for an object that must be
+//! absent, `If-Match` with its `ETag` (GCS: its generation) for one that must be unchanged. A server that does not know these
+//! headers may ignore them without a word, and then writers overwrite each other. So at servers other than the
+//! providers' own, the first conditional put that succeeds is made a second time: it must be refused now.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, Stream, StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    Error as CloudError, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    UpdateVersion, WriteMultipart,
+};
+
+use super::transport::reply_of;
+use super::{CloudStore, refusal};
+use crate::error::{Error, Result};
+use crate::num::u64_of;
+use crate::store::fault::transient;
+use crate::store::{Condition, KeyEntry, Put, check_key, check_prefix, join};
+
+/// Objects larger than this are sent in parts, unless there is a condition, which parts cannot have: 64 MiB.
+const MAX_WHOLE: u64 = 64 << 20;
+
+/// The size of a part, 16 MiB, and how many are under way at once.
+const PART: usize = 16 << 20;
+const PARTS_AT_ONCE: usize = 8;
+
+/// Which conditions a server was seen to honour.
+#[derive(Debug)]
+pub(super) struct Proven {
+    absent: AtomicBool,
+    unchanged: AtomicBool,
+}
+
+impl Proven {
+    pub(super) fn new(own: bool) -> Self {
+        Self { absent: AtomicBool::new(own), unchanged: AtomicBool::new(own) }
+    }
+}
+
+impl CloudStore {
+    pub(super) async fn write(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        check_key(key)?;
+        let path = self.path(key)?;
+        let (mode, proven) = match &when {
+            Condition::Always if u64_of(value.len()) > MAX_WHOLE => {
+                return self.write_parts(&path, value).await;
+            }
+            Condition::Always => (PutMode::Overwrite, None),
+            Condition::Absent => (PutMode::Create, Some(&self.proven.absent)),
+            Condition::Unchanged(tag) => {
+                let state = tag.state::<UpdateVersion>()?;
+                if state.e_tag.is_none() && state.version.is_none() {
+                    return Err(unconditional("gives no ETag"));
+                }
+                (PutMode::Update(state.clone()), Some(&self.proven.unchanged))
+            }
+        };
+        let before = match &mode {
+            PutMode::Update(state) => state.e_tag.clone(),
+            _ => None,
+        };
+        let (put, after) = self.write_whole(&path, value.clone(), mode.clone()).await?;
+        let Some(proven) = proven.filter(|p| put.is_done() && !p.load(Ordering::Relaxed)) else {
+            return Ok(put);
+        };
+        // The same bytes may have the same ETag, so that the condition still holds.
+        if before.is_some() && before == after {
+            return Ok(put);
+        }
+        let (again, _) = self.write_whole(&path, value, mode).await?;
+        if again.is_done() {
+            return Err(unconditional("ignores the conditions of puts (If-Match, If-None-Match)"));
+        }
+        proven.store(true, Ordering::Relaxed);
+        Ok(put)
+    }
+
+    /// One request. Says which `ETag` the object has now.
+    async fn write_whole(&self, path: &Path, value: Bytes, mode: PutMode) -> Result<(Put, Option<String>)> {
+        let conditional = !matches!(mode, PutMode::Overwrite);
+        let update = matches!(mode, PutMode::Update(_));
+        let put = self.ask(|client| {
+            let (path, payload) = (path.clone(), PutPayload::from(value.clone()));
+            let options = PutOptions { mode: mode.clone(), ..Default::default() };
+            async move { client.put_opts(&path, payload, options).await }
+        });
+        let error = match put.await {
+            Ok(done) => return Ok((Put::Done, done.e_tag)),
+            Err(e) => e,
+        };
+        match (&error, reply_of(&error).map(|r| r.status)) {
+            (CloudError::Precondition { .. } | CloudError::NotModified { .. }, _) if conditional => {
+                Ok((Put::Refused, None))
+            }
+            // 409, which S3 gives while another conditional put is under way: the next try tells who won.
+            (CloudError::AlreadyExists { .. }, _) if update => {
+                Err(transient("the server answered 409, another put is under way"))
+            }
+            (CloudError::AlreadyExists { .. }, _) if conditional => Ok((Put::Refused, None)),
+            // What should be unchanged is gone.
+            (_, Some(404)) if update => match self.sort::<()>(&error) {
+                Ok(_) => Ok((Put::Refused, None)),
+                Err(e) => Err(e),
+            },
+            (_, Some(status @ (400 | 501))) if conditional => {
+                Err(unconditional(&format!("answered {status} to a put under condition")))
+            }
+            _ => Err(self.failed(&error)),
+        }
+    }
+
+    async fn write_parts(&self, path: &Path, value: Bytes) -> Result<Put> {
+        let sent = self.ask(|client| {
+            let (path, value) = (path.clone(), value.clone());
+            async move {
+                let upload = client.put_multipart(&path).await?;
+                let mut upload = WriteMultipart::new_with_chunk_size(upload, PART);
+                let mut rest = value;
+                while !rest.is_empty() {
+                    let part = rest.split_to(PART.min(rest.len()));
+                    if let Err(e) = upload.wait_for_capacity(PARTS_AT_ONCE).await {
+                        // What was sent costs until it is taken back; the first fault is the one to tell.
+                        let _ = upload.abort().await;
+                        return Err(e);
+                    }
+                    upload.put(part);
+                }
+                upload.finish().await
+            }
+        });
+        match sent.await {
+            Ok(_) => Ok(Put::Done),
+            Err(e) => Err(self.failed(&e)),
+        }
+    }
+
+    /// What an error of a change means: here nothing can be missing but the bucket.
+    fn failed(&self, error: &CloudError) -> Error {
+        match self.sort::<()>(error) {
+            Err(e) => e,
+            Ok(_) if reply_of(error).is_some_and(|r| r.status == 403) => refusal(403, self.signed),
+            Ok(_) => Error::not_found("the bucket or container does not exist"),
+        }
+    }
+
+    pub(super) async fn remove(&self, key: &str) -> Result<()> {
+        check_key(key)?;
+        let path = self.path(key)?;
+        let removed = self.ask(|client| {
+            let path = path.clone();
+            async move { client.delete(&path).await }
+        });
+        match removed.await {
+            Err(e) if !self.is_gone(&e) => Err(self.failed(&e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an error of a delete says that there was nothing to delete.
+    fn is_gone(&self, error: &CloudError) -> bool {
+        let status = reply_of(error).map_or(404, |r| r.status);
+        status == 404 && self.sort::<()>(error).is_ok()
+    }
+
+    /// Begins to list all objects below `path`, and says who lists: the first page finds out where the bucket is.
+    async fn begin(&self, path: &Path) -> Result<(Arc<dyn ObjectStore>, BoxStream<'static, Found>)> {
+        let begun = self.ask(|client| {
+            let path = path.clone();
+            async move {
+                let mut found = client.list(Some(&path)).fuse();
+                let first = found.try_next().await?;
+                Ok((client, futures::stream::iter(first.map(Ok)).chain(found)))
+            }
+        });
+        let (client, found) = begun.await.map_err(|e| self.failed(&e))?;
+        let path = path.clone();
+        let below = found.try_filter(move |o| std::future::ready(relative(&path, &o.location).is_some()));
+        Ok((client, below.boxed()))
+    }
+
+    /// Lists and deletes at the same time, up to a thousand objects with one request where the provider can.
+    pub(super) async fn remove_below(&self, prefix: &str) -> Result<()> {
+        check_prefix(prefix)?;
+        let (client, found) = self.begin(&self.path(prefix)?).await?;
+        let mut removed = client.delete_stream(found.map_ok(|object| object.location).boxed());
+        while let Some(answer) = removed.next().await {
+            match answer {
+                Err(e) if !self.is_gone(&e) => return Err(self.failed(&e)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn all_below(&self, prefix: &str) -> impl Stream<Item = Result<KeyEntry>> + Send + '_ {
+        let prefix = prefix.to_owned();
+        let begun = async move {
+            check_prefix(&prefix)?;
+            let path = self.path(&prefix)?;
+            let (_, found) = self.begin(&path).await?;
+            let keys = found.map_err(|e| self.failed(&e)).map_ok(move |object| {
+                let rest = relative(&path, &object.location).unwrap_or_default();
+                KeyEntry { key: join(&prefix, rest), size: object.size }
+            });
+            Ok::<_, Error>(keys)
+        };
+        futures::stream::once(begun).try_flatten()
+    }
+}
+
+type Found = Result<ObjectMeta, CloudError>;
+
+/// The part of `path` below `prefix`; `None` for the prefix itself, which is also how the markers appear that some
+/// tools put where a folder would be.
+fn relative<'a>(prefix: &Path, path: &'a Path) -> Option<&'a str> {
+    let path = path.as_ref();
+    match prefix.as_ref() {
+        "" => Some(path),
+        prefix => path.strip_prefix(prefix)?.strip_prefix('/'),
+    }
+    .filter(|rest| !rest.is_empty())
+}
+
+fn unconditional(what: &str) -> Error {
+    Error::unsupported(format!(
+        "this server {what}, so that a part of a chunk cannot be changed safely while others may write; write whole chunks"
+    ))
+}
