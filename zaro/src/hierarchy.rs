@@ -101,6 +101,19 @@ pub async fn create_from(
     Ok(array)
 }
 
+/// Makes a node of just these documents, with what zaro has no word for, and the groups it lies in.
+pub async fn create_as_is(store: &SharedStore, path: &str, meta: &NodeMeta) -> Result<()> {
+    let path = normal(path)?;
+    make_room(store, &path, meta.format(), Existing::Refuse).await?;
+    make(store, &path, as_stored(meta)).await
+}
+
+/// The array at `path`, as its own documents have it, with `memory` for its caches.
+pub async fn open_array(store: &SharedStore, path: &str, memory: usize) -> Result<Array> {
+    let options = OpenOptions { use_consolidated: false, memory, ..OpenOptions::default() };
+    Zarr::from_store(store.clone(), options).await?.array(path).await
+}
+
 /// Sees to it that a node can be made at `path`: nothing there, and groups above.
 async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Existing) -> Result<()> {
     let placed = |e: Error, at: &str| e.with_node(shown(at)).with_store(store);

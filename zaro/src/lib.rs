@@ -76,6 +76,7 @@ mod readme {}
 pub mod array;
 pub mod blocking;
 pub mod codec;
+pub mod copy;
 pub mod error;
 pub mod group;
 pub mod hierarchy;

@@ -1,0 +1,281 @@
+//! Copying: any node that can be read to any store that can be written to, changed on the way as asked.
+//!
+//! An array whose chunks stay as they are, byte for byte, is copied object by object ([`verbatim`]), also from V2 to V3
+//! where the codecs allow. Any other is decoded and encoded anew ([`recode`]), in blocks that fit into the memory given
+//! ([`blocks`]).
+//!
+//! A copy that was killed goes on where it was when it is begun again with the same words ([`journal`]).
+
+mod blocks;
+mod journal;
+mod recode;
+mod target;
+mod verbatim;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::array::{Array, OnProgress, Progress, Selection};
+use crate::blocking::wait;
+use crate::error::{Error, Result};
+use crate::group::{Node, Zarr};
+use crate::hierarchy::{self, Existing};
+use crate::meta::create::Layout;
+use crate::meta::path::{join, normal, shown};
+use crate::meta::{ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, NodeMeta, convert};
+use crate::num;
+use crate::store::SharedStore;
+use journal::Journal;
+use target::Target;
+
+/// Lengths of chunks or shards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sizes {
+    /// One for each dimension.
+    List(Vec<u64>),
+    /// Some, by the dimension's name; the others stay. Arrays without such a dimension are not concerned.
+    Named(Vec<(String, u64)>),
+}
+
+impl Sizes {
+    /// The lengths for one array, of which `old` stay where nothing else is said.
+    fn resolve(&self, meta: &ArrayMeta, old: &[u64]) -> Result<Vec<u64>> {
+        match self {
+            Self::List(list) if list.len() == meta.shape.len() => Ok(list.clone()),
+            Self::List(list) => Err(Error::usage(format!(
+                "{} lengths are given, the array has {} dimensions (say NAME=LENGTH for some of many arrays)",
+                list.len(),
+                meta.shape.len()
+            ))),
+            Self::Named(named) => {
+                let names = meta.dimension_names.as_deref().unwrap_or_default();
+                let length = |(d, old): (usize, &u64)| {
+                    let name = names.get(d).and_then(Option::as_ref);
+                    named.iter().find(|(n, _)| Some(n) == name).map_or(*old, |(_, length)| *length)
+                };
+                Ok(old.iter().enumerate().map(length).collect())
+            }
+        }
+    }
+}
+
+/// How to copy. What is left out stays as it is in the source.
+#[derive(Clone, Default)]
+pub struct CopyOptions {
+    /// The version of Zarr.
+    pub format: Option<Format>,
+    /// The shape of chunks; of inner ones, if there are shards.
+    pub chunks: Option<Sizes>,
+    /// The shape of shards; `Some(None)` for none.
+    pub shards: Option<Option<Sizes>>,
+    /// The codecs, in encoding order; see [`short`](crate::meta::short) for their text form.
+    pub codecs: Option<Vec<CodecMeta>>,
+    /// The order of elements in a chunk.
+    pub layout: Option<Layout>,
+    /// How keys of chunks are made.
+    pub keys: Option<ChunkKeys>,
+    /// The type of elements, for numbers. One that does not fit is an error.
+    pub data_type: Option<DataType>,
+    /// Numbers beyond the range of the new type become its greatest or least.
+    pub clamp: bool,
+    /// A part of an array.
+    pub region: Option<Selection>,
+    /// What to do with what is there already.
+    pub existing: Existing,
+    /// Write consolidated metadata at the end, or not; as in the source, if nothing is said.
+    pub consolidate: Option<bool>,
+    /// Read source and copy once more and compare them.
+    pub verify: bool,
+    /// Memory to use; 0 for the default.
+    pub memory: usize,
+    /// Where pieces in between go, if chunks have to be cut quite differently: a folder. The system's, if none.
+    pub temporary: Option<PathBuf>,
+    /// Told how far the copy has come, in bytes of decoded elements.
+    pub progress: Option<OnProgress>,
+    /// Set it to stop. What was copied stays, and the copy can go on later.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl fmt::Debug for CopyOptions {
+    /// What decides about the result; a copy goes on only with the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CopyOptions")
+            .field("format", &self.format)
+            .field("chunks", &self.chunks)
+            .field("shards", &self.shards)
+            .field("codecs", &self.codecs)
+            .field("layout", &self.layout)
+            .field("keys", &self.keys)
+            .field("data_type", &self.data_type)
+            .field("clamp", &self.clamp)
+            .field("region", &self.region)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was copied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Arrays.
+    pub arrays: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Bytes of elements, decoded.
+    pub bytes: u64,
+    /// Arrays whose chunks were copied as they are.
+    pub verbatim: u64,
+    /// Whether an earlier copy was taken up.
+    pub resumed: bool,
+}
+
+/// Where a copy is on its way.
+struct Run<'a> {
+    options: &'a CopyOptions,
+    memory: usize,
+    done: AtomicU64,
+    total: u64,
+}
+
+impl Run<'_> {
+    fn check(&self) -> Result<()> {
+        match &self.options.cancel {
+            Some(c) if c.load(Ordering::Relaxed) => Err(Error::cancelled()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that `bytes` more are done.
+    fn advance(&self, bytes: u64) {
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if let Some(progress) = &self.options.progress {
+            progress(Progress { done: done.min(self.total), total: self.total });
+        }
+    }
+}
+
+/// One node of the source, and what becomes of it.
+struct Step {
+    /// Its path in the destination.
+    to: String,
+    node: Node,
+    /// For an array.
+    copy: Option<(Array, Target)>,
+}
+
+/// Copies the node at `from_path` of `source`, and all below it, to `to_path` of `store`. Blocks until it is done.
+///
+/// `name` tells sources apart: an unfinished copy of another one is not taken up.
+pub fn copy(
+    source: &Zarr,
+    name: &str,
+    from_path: &str,
+    store: &SharedStore,
+    to_path: &str,
+    options: &CopyOptions,
+) -> Result<Copied> {
+    let memory = if options.memory == 0 { crate::array::DEFAULT_MEMORY } else { options.memory };
+    let (from_path, to_path) = (normal(from_path)?, normal(to_path)?);
+    let steps = plan(source, &from_path, &to_path, options, memory)?;
+    let bytes = |s: &Step| s.copy.as_ref().map_or(Ok(0), |(_, target)| decoded_bytes(&target.meta));
+    let total = steps
+        .iter()
+        .map(bytes)
+        .collect::<Result<Vec<u64>>>()?
+        .iter()
+        .fold(0, |a: u64, b| a.saturating_add(*b));
+    let run = Run { options, memory, done: AtomicU64::new(0), total };
+    let settings = format!("{from_path:?} {options:?}");
+    let (mut journal, resumed) = Journal::begin(store, &to_path, name, &settings, options.existing)?;
+    let mut copied = Copied { resumed, bytes: total, ..Copied::default() };
+    for step in &steps {
+        match &step.copy {
+            None => {
+                make_group(store, step, options)?;
+                copied.groups += 1;
+            }
+            Some((array, target)) => {
+                let node = |e: Error| e.within(format_args!("copying {}", shown(&step.node.path)));
+                let made = make_array(store, step, target).map_err(node)?;
+                if target.verbatim {
+                    verbatim::copy(&run, array, &made, resumed).map_err(node)?;
+                } else {
+                    recode::copy(&run, array, &made, target, &mut journal).map_err(node)?;
+                }
+                copied.arrays += 1;
+                copied.verbatim += u64::from(target.verbatim);
+            }
+        }
+    }
+    let is_group = steps.first().is_some_and(|s| s.copy.is_none());
+    if is_group && options.consolidate.unwrap_or(source.is_consolidated()) {
+        wait(hierarchy::consolidate(store, &to_path))?;
+    }
+    if options.verify {
+        for (array, target, to) in steps.iter().filter_map(|s| s.copy.as_ref().map(|(a, t)| (a, t, &s.to))) {
+            let made = wait(hierarchy::open_array(store, to, memory / 4))?;
+            recode::verify(&run, array, &made, target)
+                .map_err(|e| e.within(format_args!("verifying {}", shown(to))))?;
+        }
+    }
+    journal.end()?;
+    wait(store.finish())?;
+    Ok(copied)
+}
+
+fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
+    Ok(num::product(&meta.shape)?.saturating_mul(num::u64_of(meta.data_type.size())))
+}
+
+/// What is there, and what is to become of it.
+fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usize) -> Result<Vec<Step>> {
+    let nodes = wait(source.walk(from))?;
+    if let Some(damaged) = source.take_damaged().into_iter().next() {
+        return Err(damaged.within("a node cannot be read, so that the copy would lack it"));
+    }
+    let mut steps = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let below = node.path.strip_prefix(from).unwrap_or(&node.path).trim_start_matches('/');
+        let to = join(to, below);
+        let copy = match &node.meta {
+            NodeMeta::Group(_) => None,
+            NodeMeta::Array(meta) => {
+                let mode = source.options().mode;
+                let store = source.store().clone();
+                // A quarter for what the reader keeps; blocks and what is encoded have the rest.
+                let array = Array::new(store, &node.path, meta.clone(), mode, Vec::new(), memory / 4)?;
+                let target = Target::of(&array, options).map_err(|e| e.with_node(shown(&node.path)))?;
+                Some((array, target))
+            }
+        };
+        steps.push(Step { to, node, copy });
+    }
+    Ok(steps)
+}
+
+fn make_group(store: &SharedStore, step: &Step, options: &CopyOptions) -> Result<()> {
+    if wait(hierarchy::find(store, &step.to))?.is_some() {
+        return Ok(());
+    }
+    let NodeMeta::Group(group) = &step.node.meta else { return Ok(()) };
+    let format = options.format.unwrap_or(group.format);
+    if format == group.format {
+        // As it is, with what zaro has no word for.
+        return wait(hierarchy::create_as_is(store, &step.to, &step.node.meta));
+    }
+    let group = convert::group(group, format);
+    wait(hierarchy::create_group(store, &step.to, format, &group.attributes, Existing::Refuse))
+}
+
+/// The array in the destination, made unless an earlier copy did.
+fn make_array(store: &SharedStore, step: &Step, target: &Target) -> Result<Array> {
+    if wait(hierarchy::find(store, &step.to))?.is_some() {
+        return wait(hierarchy::open_array(store, &step.to, crate::array::DEFAULT_MEMORY));
+    }
+    if target.verbatim && target.meta == *step.copy.as_ref().map_or(&target.meta, |(a, _)| a.meta()) {
+        wait(hierarchy::create_as_is(store, &step.to, &step.node.meta))?;
+        return wait(hierarchy::open_array(store, &step.to, crate::array::DEFAULT_MEMORY));
+    }
+    wait(hierarchy::create_from(store, &step.to, target.meta.clone(), Existing::Refuse))
+}

@@ -1,0 +1,226 @@
+//! Copying an array by decoding and encoding it, block by block.
+
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Run;
+use super::blocks::{Blocks, Cutting, Way};
+use super::journal::Journal;
+use super::target::{Region, Target};
+use crate::array::{Array, ReadOptions, Selection, Slab, Values, WriteOptions};
+use crate::error::{Error, Result};
+use crate::meta::{ArrayMeta, Json, Mode, v3};
+use crate::num;
+use crate::store::local::LocalStore;
+
+/// Blocks under way at once: while one is written, the other is read.
+const AT_ONCE: usize = 2;
+
+/// Copies the elements that `target` takes of `source` to `made`.
+pub(super) fn copy(
+    run: &Run<'_>,
+    source: &Array,
+    made: &Array,
+    target: &Target,
+    journal: &mut Journal,
+) -> Result<()> {
+    let from = target.region.chunks(source.meta());
+    let to = made.meta().grid.largest();
+    // In between, an element has its type of before the cast or after it.
+    let size = source.meta().data_type.size().max(made.meta().data_type.size());
+    let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
+    // Two blocks, as much again while they are encoded, a quarter for the reader: just below all of it.
+    let write = |slab: &Slab, start: &[u64], count: &[u64]| {
+        let options =
+            WriteOptions { blank: true, cancel: run.options.cancel.clone(), ..WriteOptions::default() };
+        made.write(&Selection::start_count(start, count), Values::from(slab), &options)
+    };
+    match cutting.way(run.memory / 6)? {
+        Way::Direct(blocks) => {
+            let path = made.path().to_owned();
+            let journal = Mutex::new(journal);
+            let first = lock(&journal).done(&path);
+            let note = |n: u64| lock(&journal).note(&path, n);
+            each(run, &blocks, first, &note, |start, count| {
+                write(&read(run, source, target, start, count)?, start, count)
+            })
+        }
+        Way::Between { read: reading, pieces, write: writing } => {
+            let (path, reads) = (made.path().to_owned(), format!("{} (pieces)", made.path()));
+            let folder = Folder::of(run.options.temporary.clone(), journal, &path);
+            let (read_before, written_before) =
+                if folder.is_there() { (journal.done(&reads), journal.done(&path)) } else { (0, 0) };
+            folder.make()?;
+            let between = between(&folder, made.meta(), &pieces)?;
+            let journal = Mutex::new(journal);
+            let note = |n: u64| lock(&journal).note(&reads, n);
+            each(run, &reading, read_before, &note, |start, count| {
+                let slab = read(run, source, target, start, count)?;
+                let options = WriteOptions { blank: true, alone: true, ..WriteOptions::default() };
+                between.write(&Selection::start_count(start, count), Values::from(&slab), &options)
+            })?;
+            // What was read into pieces counts as nothing: the bar is about what is written.
+            run.done.store(
+                run.done.load(Ordering::Relaxed).saturating_sub(super::decoded_bytes(made.meta())?),
+                Ordering::Relaxed,
+            );
+            let all = Target {
+                meta: made.meta().clone(),
+                region: Region::all(made.meta()),
+                cast: None,
+                verbatim: false,
+            };
+            let note = |n: u64| lock(&journal).note(&path, n);
+            each(run, &writing, written_before, &note, |start, count| {
+                write(&read(run, &between, &all, start, count)?, start, count)
+            })?;
+            folder.remove();
+            Ok(())
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls `work` with the place and size of every block from `first` on, some at a time. `note` is told how many are
+/// done without a gap.
+fn each(
+    run: &Run<'_>,
+    blocks: &Blocks,
+    first: u64,
+    note: &(dyn Fn(u64) -> Result<()> + Sync),
+    work: impl Fn(&[u64], &[u64]) -> Result<()> + Sync,
+) -> Result<()> {
+    let total = blocks.count()?;
+    let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
+    let gaps = Mutex::new((first, BTreeSet::new()));
+    let step = || -> Result<()> {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= total || failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let (start, count) = blocks.place(i);
+            let done = run.check().and_then(|()| work(&start, &count)).and_then(|()| {
+                let mut guard = lock(&gaps);
+                let (upto, ahead) = &mut *guard;
+                ahead.insert(i);
+                while ahead.remove(upto) {
+                    *upto += 1;
+                }
+                note(*upto)
+            });
+            if let Err(e) = done {
+                failed.store(true, Ordering::Relaxed);
+                return Err(e);
+            }
+        }
+    };
+    std::thread::scope(|s| {
+        let others: Vec<_> = (1..AT_ONCE).map(|_| s.spawn(step)).collect();
+        let mine = step();
+        others.into_iter().fold(mine, |done, other| {
+            done.and(other.join().unwrap_or_else(|_| Err(Error::io("a copying thread was lost"))))
+        })
+    })
+}
+
+/// The elements of the copy at `start`, as they are to be written.
+fn read(run: &Run<'_>, source: &Array, target: &Target, start: &[u64], count: &[u64]) -> Result<Slab> {
+    let options = ReadOptions { cancel: run.options.cancel.clone(), ..ReadOptions::default() };
+    let mut slab = source.read_blocking(&target.region.part(start, count), &options)?;
+    let elements = num::product(count)?;
+    if let Some(cast) = &target.cast {
+        slab.bytes = cast.apply(std::mem::take(&mut slab.bytes), elements)?;
+        slab.data_type = target.meta.data_type.clone();
+    }
+    run.advance(elements.saturating_mul(num::u64_of(slab.data_type.size())));
+    Ok(slab)
+}
+
+/// The folder for pieces in between. Its name follows from what is copied where, so that a copy that goes on finds it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn of(parent: Option<PathBuf>, journal: &Journal, path: &str) -> Self {
+        let parent = parent.unwrap_or_else(std::env::temp_dir);
+        let mut hash = std::hash::DefaultHasher::new();
+        (journal.identity(), path).hash(&mut hash);
+        Self(parent.join(format!("zaro-pieces-{:016x}", hash.finish())))
+    }
+
+    fn is_there(&self) -> bool {
+        self.0.is_dir()
+    }
+
+    fn make(&self) -> Result<()> {
+        std::fs::create_dir_all(&self.0).map_err(|e| {
+            Error::from(e).with_store(self.0.display()).within("the folder for pieces in between")
+        })
+    }
+
+    fn remove(&self) {
+        // A folder that cannot be removed is litter, not a failed copy.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An array of uncompressed pieces.
+fn between(folder: &Folder, like: &ArrayMeta, pieces: &[Vec<u64>]) -> Result<Array> {
+    if like.data_type.is_variable() {
+        return Err(Error::unsupported(
+            "elements without a fixed size cannot be cut so differently; use more --memory",
+        ));
+    }
+    // The elements are only bytes here, whatever they mean; their fill value is known again at the end.
+    let lengths: Vec<Json> = pieces.iter().map(|p| Json::Array(p.iter().map(Json::int).collect())).collect();
+    let mut grid = Json::object();
+    grid.set("kind", Json::string("inline"));
+    grid.set("chunk_shapes", Json::Array(lengths));
+    let meta = ArrayMeta {
+        grid: crate::meta::Grid::rectilinear(&grid, &like.shape)?,
+        codecs: v3::codecs(
+            &Json::parse(br#"[{"name":"bytes","configuration":{"endian":"little"}}]"#)?.value,
+            "codecs",
+        )?,
+        keys: crate::meta::ChunkKeys { prefixed: true, separator: '/' },
+        format: crate::meta::Format::V3,
+        ..like.clone()
+    };
+    Array::new(Arc::new(LocalStore::new(&folder.0)), "", meta, Mode::Tolerant, Vec::new(), 1 << 20)
+}
+
+/// Reads source and copy once more and compares them, bit for bit.
+pub(super) fn verify(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
+    let to = made.meta().grid.largest();
+    let size = source.meta().data_type.size().max(made.meta().data_type.size());
+    let from = target.region.chunks(source.meta());
+    let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
+    let blocks = match cutting.way(run.memory / 8)? {
+        Way::Direct(blocks) => blocks,
+        Way::Between { write, .. } => write,
+    };
+    let quiet = Run { options: run.options, memory: run.memory, done: AtomicU64::new(0), total: 0 };
+    each(&quiet, &blocks, 0, &|_| Ok(()), |start, count| {
+        let want = read(&quiet, source, target, start, count)?;
+        let got = made.read_blocking(&Selection::start_count(start, count), &ReadOptions::default())?;
+        let differs = want.items().zip(got.items()).position(|(a, b)| a != b);
+        match differs {
+            None if want.len() == got.len() => Ok(()),
+            differs => {
+                let mut left = num::u64_of(differs.unwrap_or(0));
+                let mut at = start.to_vec();
+                for (a, n) in at.iter_mut().zip(count).rev() {
+                    *a += left % (*n).max(1);
+                    left /= (*n).max(1);
+                }
+                Err(Error::invalid(format!("the copy differs from the source at {at:?}")))
+            }
+        }
+    })
+}

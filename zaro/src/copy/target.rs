@@ -1,0 +1,211 @@
+//! What the copy of an array looks like.
+
+use super::CopyOptions;
+use crate::array::select::Sel;
+use crate::array::{Array, Index, Selection};
+use crate::codec::registry::{self, Request};
+use crate::codec::{Buffer, Codec, Repr};
+use crate::error::{Error, Result};
+use crate::meta::create::{Layout, NewArray};
+use crate::meta::dtype::Endian;
+use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, convert, write};
+
+/// The copy of one array.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// Its metadata.
+    pub(super) meta: ArrayMeta,
+    /// Where its elements come from.
+    pub(super) region: Region,
+    /// How they are changed.
+    pub(super) cast: Option<Cast>,
+    /// Whether its chunks are, byte for byte, those of the source.
+    pub(super) verbatim: bool,
+}
+
+impl Target {
+    pub(super) fn of(array: &Array, options: &CopyOptions) -> Result<Self> {
+        let source = array.meta();
+        let region = Region::of(source, options.region.as_ref())?;
+        let format = options.format.unwrap_or(source.format);
+        let cast = match &options.data_type {
+            Some(to) if *to != source.data_type => Some(Cast::new(source, to, options.clamp)?),
+            _ => None,
+        };
+        let recoded = options.chunks.is_some()
+            || options.shards.is_some()
+            || options.codecs.is_some()
+            || options.layout.is_some()
+            || cast.is_some()
+            || !region.is_all(source);
+        let keys = if format == source.format { convert::Keys::Keep } else { convert::Keys::Usual };
+        if !recoded {
+            let keyed = options.keys.is_some_and(|k| k != source.keys);
+            if format == source.format && !keyed {
+                return Ok(Self { meta: source.clone(), region, cast, verbatim: true });
+            }
+            let mut converted = convert::array(source, format, keys)?;
+            if let Some(keys) = options.keys {
+                converted.meta = write::settle(ArrayMeta { keys, ..converted.meta })?;
+            }
+            let verbatim = converted.chunks_identical();
+            return Ok(Self { meta: converted.meta, region, cast, verbatim });
+        }
+        let base = convert::array(source, format, keys)?.meta;
+        let shape = region.counts();
+        let (inner_chunks, inner_codecs) = match inner(&base) {
+            Some((chunks, codecs)) => (chunks, codecs),
+            None => (base.grid.largest(), base.codecs.clone()),
+        };
+        let sharded = inner(&base).is_some();
+        let chunks = match &options.chunks {
+            Some(chunks) => chunks.resolve(&base, &inner_chunks)?,
+            None => inner_chunks,
+        };
+        let shards = match &options.shards {
+            Some(Some(shards)) => Some(shards.resolve(&base, &base.grid.largest())?),
+            Some(None) => None,
+            // The old shards, if the new chunks still fit into them.
+            None if sharded => Some(base.grid.largest())
+                .filter(|s| s.iter().zip(&chunks).all(|(s, c)| s.checked_rem(*c) == Some(0))),
+            None => None,
+        };
+        let (data_type, fill) = match &cast {
+            Some(cast) => (cast.to.data_type.clone(), cast.to.fill.clone()),
+            None => (base.data_type.clone(), base.fill.clone()),
+        };
+        let (mut layout, mut endian) = (options.layout.clone(), Endian::Little);
+        let codecs = match &options.codecs {
+            Some(codecs) => codecs.clone(),
+            // What V2 says elsewhere, its model says by codecs.
+            None if format == Format::V2 => {
+                if inner_codecs.iter().any(|c| c.name == "transpose") {
+                    layout.get_or_insert(Layout::F);
+                }
+                if inner_codecs.iter().any(|c| c.get("endian").and_then(Json::as_str) == Some("big")) {
+                    endian = Endian::Big;
+                }
+                inner_codecs.into_iter().filter(|c| c.name != "transpose" && c.name != "bytes").collect()
+            }
+            None if layout.is_some() => inner_codecs.into_iter().filter(|c| c.name != "transpose").collect(),
+            None => inner_codecs,
+        };
+        let new = NewArray {
+            format,
+            shape,
+            data_type,
+            chunks: Some(chunks),
+            shards,
+            fill: Some(fill),
+            codecs: Some(codecs),
+            layout: layout.unwrap_or_default(),
+            endian,
+            keys: options.keys.or(Some(base.keys)),
+            dimension_names: base.dimension_names.clone(),
+            attributes: base.attributes.members().map(<[_]>::to_vec).unwrap_or_default(),
+            ..NewArray::default()
+        };
+        Ok(Self { meta: new.meta()?, region, cast, verbatim: false })
+    }
+}
+
+/// The inner chunks and codecs of an array that is cut into shards and nothing else.
+fn inner(meta: &ArrayMeta) -> Option<(Vec<u64>, Vec<CodecMeta>)> {
+    let [shard] = meta.codecs.as_slice() else { return None };
+    if shard.name != "sharding_indexed" {
+        return None;
+    }
+    let chunks = shard.get("chunk_shape")?.items()?.iter().map(Json::as_u64).collect::<Option<_>>()?;
+    let codecs = crate::meta::v3::codecs(shard.get("codecs")?, "codecs").ok()?;
+    Some((chunks, codecs))
+}
+
+/// Which part of the source is copied: a range along each dimension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Region(Vec<(u64, i64, u64)>);
+
+impl Region {
+    fn of(meta: &ArrayMeta, selection: Option<&Selection>) -> Result<Self> {
+        let Some(selection) = selection else {
+            return Ok(Self::all(meta));
+        };
+        let ranges = selection.resolve(meta)?.dims.into_iter().map(|sel| match sel {
+            Sel::Range { start, step, count, .. } => Ok((start, step, count)),
+            Sel::Listed(_) => Err(Error::usage("a region is made of ranges, not of lists of positions")),
+        });
+        Ok(Self(ranges.collect::<Result<_>>()?))
+    }
+
+    /// All of an array.
+    pub(super) fn all(meta: &ArrayMeta) -> Self {
+        Self(meta.shape.iter().map(|n| (0, 1, *n)).collect())
+    }
+
+    fn is_all(&self, meta: &ArrayMeta) -> bool {
+        self.0.iter().zip(&meta.shape).all(|(r, n)| *r == (0, 1, *n))
+    }
+
+    /// How many positions it has along each dimension.
+    pub(super) fn counts(&self) -> Vec<u64> {
+        self.0.iter().map(|(_, _, n)| *n).collect()
+    }
+
+    /// The part of the source that the block at `start` of `count` in the copy comes from.
+    pub(super) fn part(&self, start: &[u64], count: &[u64]) -> Selection {
+        let sels = self.0.iter().zip(start.iter().zip(count)).map(|((first, step, _), (s, n))| {
+            let moved = step.unsigned_abs().saturating_mul(*s);
+            let at = if *step > 0 { first.saturating_add(moved) } else { first.saturating_sub(moved) };
+            index(at, *step, *n)
+        });
+        Selection::new(sels.collect())
+    }
+
+    /// The chunks of the source as the copy's positions see them.
+    pub(super) fn chunks(&self, meta: &ArrayMeta) -> Vec<u64> {
+        let along = |(n, (_, step, _)): (u64, &(u64, i64, u64))| (n / step.unsigned_abs().max(1)).max(1);
+        meta.grid.largest().into_iter().zip(&self.0).map(along).collect()
+    }
+}
+
+/// `count` positions from `start` on, `step` apart.
+fn index(start: u64, step: i64, count: u64) -> Index {
+    if step == 1 || count == 0 {
+        return Index::Span(start, count);
+    }
+    let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let last = step.saturating_mul(signed(count - 1)).saturating_add(signed(start));
+    let stop = last.saturating_add(step.signum());
+    // A stop before the first position is said by leaving it out.
+    Index::Slice(Some(signed(start)), (stop >= 0).then_some(stop), step)
+}
+
+/// A change of type: the codec `cast_value`, applied while copying.
+#[derive(Debug)]
+pub(super) struct Cast {
+    codec: Box<dyn crate::codec::ArrayToArray>,
+    from: Repr,
+    to: Repr,
+}
+
+impl Cast {
+    fn new(meta: &ArrayMeta, to: &DataType, clamp: bool) -> Result<Self> {
+        let mut config = vec![("data_type".to_owned(), Json::string(to.to_string()))];
+        if clamp {
+            config.push(("out_of_range".to_owned(), Json::string("clamp")));
+        }
+        let request =
+            Request { name: "cast_value", config: &config, strict: false, data_type: &meta.data_type };
+        let Codec::Array(codec) = registry::build(&request)? else {
+            return Err(Error::unsupported("no such cast"));
+        };
+        let from = Repr { shape: vec![1], data_type: meta.data_type.clone(), fill: meta.fill.clone() };
+        let to = codec.encoded(&from).map_err(|e| e.within("the fill value"))?;
+        Ok(Self { codec, from, to })
+    }
+
+    /// Elements in the new type.
+    pub(super) fn apply(&self, bytes: Vec<u8>, count: u64) -> Result<Vec<u8>> {
+        let of = |repr: &Repr| Repr { shape: vec![count], ..repr.clone() };
+        Ok(self.codec.encode(Buffer::fixed(bytes), &of(&self.from), &of(&self.to))?.bytes)
+    }
+}

@@ -1,0 +1,144 @@
+//! Copying an array's chunks as they are.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use futures::TryStreamExt;
+
+use super::Run;
+use crate::array::Array;
+use crate::blocking::wait;
+use crate::error::{Error, ErrorKind, Result};
+use crate::meta::path::join;
+use crate::num;
+use crate::store::{Condition, KeyEntry};
+
+/// Objects on their way at once, between files and otherwise.
+const LOCAL: usize = 4;
+const REMOTE: usize = 32;
+
+/// Memory shared by many, handed out in bytes.
+struct Budget {
+    left: Mutex<u64>,
+    freed: Condvar,
+    total: u64,
+}
+
+impl Budget {
+    /// Waits until `bytes` are free, or all of them if it is more.
+    fn take(&self, bytes: u64) -> u64 {
+        let bytes = bytes.min(self.total);
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        while *left < bytes {
+            left = self.freed.wait(left).unwrap_or_else(PoisonError::into_inner);
+        }
+        *left -= bytes;
+        bytes
+    }
+
+    fn give(&self, bytes: u64) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) += bytes;
+        self.freed.notify_all();
+    }
+}
+
+/// Copies every chunk of `source` to the place it has in `made`. If `resumed`, those that are there with the same size
+/// are left alone.
+pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -> Result<()> {
+    let total = num::u64_of(run.memory / 2).max(1 << 20);
+    let budget = Budget { left: Mutex::new(total), freed: Condvar::new(), total };
+    let failed = AtomicBool::new(false);
+    let remote = source.store().is_remote() || made.store().is_remote();
+    let (send, receive) = sync_channel::<(KeyEntry, String)>(1024);
+    let receive = Mutex::new(receive);
+    let work = || {
+        while let Some((entry, to)) = next(&receive) {
+            if failed.load(Ordering::Relaxed) {
+                // What is still announced is taken and dropped, so that nobody waits to announce more.
+                continue;
+            }
+            let taken = budget.take(entry.size);
+            let done = run.check().and_then(|()| one(source, made, &entry, &to, resumed));
+            budget.give(taken);
+            if let Err(e) = done {
+                failed.store(true, Ordering::Relaxed);
+                return Err(e.with_key(&entry.key));
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|s| {
+        let workers: Vec<_> = (0..if remote { REMOTE } else { LOCAL }).map(|_| s.spawn(work)).collect();
+        let listed = announce(source, made, &failed, |entry, to| {
+            // Fails only if all workers are gone, and then one of them says why.
+            let _ = send.send((entry, to));
+        });
+        drop(send);
+        workers.into_iter().fold(listed, |done, worker| {
+            done.and(worker.join().unwrap_or_else(|_| Err(Error::io("a copying thread was lost"))))
+        })
+    })?;
+    run.advance(super::decoded_bytes(made.meta())?);
+    Ok(())
+}
+
+fn next(receive: &Mutex<Receiver<(KeyEntry, String)>>) -> Option<(KeyEntry, String)> {
+    receive.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+fn one(source: &Array, made: &Array, entry: &KeyEntry, to: &str, resumed: bool) -> Result<()> {
+    if resumed && wait(made.store().size(to))? == Some(entry.size) {
+        return Ok(());
+    }
+    // Gone since it was listed, or never there: a missing chunk in both.
+    let Some(bytes) = wait(source.store().get(&entry.key, None))? else { return Ok(()) };
+    let _ = wait(made.store().put(to, bytes, Condition::Always))?;
+    Ok(())
+}
+
+/// Calls `f` with every chunk of `source` and its key in `made`: those that are listed, or, where a store cannot list,
+/// those that there may be.
+fn announce(
+    source: &Array,
+    made: &Array,
+    failed: &AtomicBool,
+    mut f: impl FnMut(KeyEntry, String) + Send,
+) -> Result<()> {
+    let meta = source.meta();
+    let rank = meta.shape.len();
+    let listed = wait(async {
+        let mut keys = source.store().keys(source.path());
+        while let Some(entry) = keys.try_next().await? {
+            if failed.load(Ordering::Relaxed) {
+                break;
+            }
+            let below = entry.key.strip_prefix(source.path()).unwrap_or_default().trim_start_matches('/');
+            // Some V2 arrays have another separator than they say.
+            let index =
+                meta.keys.index(below, rank).or_else(|| meta.keys.other_separator().index(below, rank));
+            if let Some(index) = index {
+                let to = made.meta().keys.key(made.path(), &index);
+                f(entry, to);
+            }
+        }
+        Ok(())
+    });
+    match listed {
+        Err(e) if e.kind() == ErrorKind::Unsupported => {}
+        listed => return listed,
+    }
+    let counts = meta.grid.counts(&meta.shape);
+    let mut at = vec![0u64; rank];
+    for _ in 0..num::product(&counts)? {
+        if failed.load(Ordering::Relaxed) {
+            break;
+        }
+        let key = join(source.path(), &meta.keys.key("", &at));
+        // How large it is is not known yet; a chunk is no larger than its elements, or little more.
+        let size = source.chain().decoded().byte_size().map(num::u64_of).unwrap_or(0);
+        f(KeyEntry { key, size }, made.meta().keys.key(made.path(), &at));
+        crate::codec::shard::advance(&mut at, &counts);
+    }
+    Ok(())
+}

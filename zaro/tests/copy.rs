@@ -1,0 +1,281 @@
+//! Copies: the same elements, whatever the chunks, the codecs and the version.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::{Model, V2, V3, put_array, put_array_without, sharding, transpose, wait};
+use futures::TryStreamExt;
+use zaro::copy::{Copied, CopyOptions, Sizes, copy};
+use zaro::hierarchy::{self, Existing};
+use zaro::meta::create::Layout;
+use zaro::meta::{DataType, Format, short};
+use zaro::store::SharedStore;
+use zaro::store::local::LocalStore;
+use zaro::store::memory::MemoryStore;
+use zaro::store::wrap::log::{LogStore, RequestLog};
+use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
+
+const LE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
+const ZSTD: &str = r#"{"name":"zstd","configuration":{"level":1,"checksum":false}}"#;
+
+fn open(store: &SharedStore) -> Zarr {
+    wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap()
+}
+
+fn run(from: &SharedStore, to: &SharedStore, options: &CopyOptions) -> Result<Copied> {
+    copy(&open(from), "the source", "", to, "", options)
+}
+
+fn all(store: &SharedStore, path: &str) -> Vec<u8> {
+    wait(open(store).array(path))
+        .unwrap()
+        .read_blocking(&Selection::all(), &ReadOptions::default())
+        .unwrap()
+        .bytes
+}
+
+fn keys(store: &SharedStore) -> Vec<String> {
+    let mut keys: Vec<String> =
+        wait(async { store.keys("").map_ok(|e| e.key).try_collect::<Vec<_>>().await }).unwrap();
+    keys.sort();
+    keys
+}
+
+/// A hierarchy with arrays of both kinds of chunks and a few chunks missing.
+fn source(format: Format) -> (SharedStore, Model) {
+    let store = MemoryStore::new();
+    let data = Model::counting(&[20, 13, 9], 4);
+    let group = if format == Format::V3 {
+        (
+            "zarr.json",
+            r#"{"zarr_format":3,"node_type":"group","attributes":{"title":"t"},"own":{"must_understand":false}}"#,
+        )
+    } else {
+        (".zgroup", r#"{"zarr_format":2}"#)
+    };
+    store.put(group.0, group.1).unwrap();
+    store.put(&format!("g/{}", group.0), group.1).unwrap();
+    let documents = match format {
+        Format::V3 => [
+            V3::new(&[20, 13, 9], &[8, 5, 4], "int32")
+                .codecs(format!("{LE},{ZSTD}"))
+                .names(&["t", "y", "x"])
+                .document(),
+            V3::new(&[20, 13, 9], &[8, 8, 8], "int32")
+                .codecs(sharding(&[4, 2, 8], &format!("{},{LE}", transpose(&[2, 1, 0])), LE, "end"))
+                .document(),
+        ],
+        Format::V2 => [
+            V2::new(&[20, 13, 9], &[8, 5, 4], "<i4")
+                .compressor(r#"{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}"#)
+                .document(),
+            V2::new(&[20, 13, 9], &[7, 13, 2], ">i4")
+                .separator('/')
+                .filters(r#"[{"id":"delta","dtype":">i4"}]"#)
+                .compressor(r#"{"id":"zlib","level":1}"#)
+                .document(),
+        ],
+    };
+    put_array(&store, "a", &documents[0], &data);
+    put_array_without(&store, "g/b", &documents[1], &data, &[vec![0, 0, 0]]);
+    (Arc::new(store), data)
+}
+
+#[test]
+fn every_change_keeps_the_elements() {
+    let named =
+        |names: &[(&str, u64)]| Sizes::Named(names.iter().map(|(n, l)| ((*n).to_owned(), *l)).collect());
+    let options = [
+        CopyOptions::default(),
+        CopyOptions { format: Some(Format::V3), ..CopyOptions::default() },
+        CopyOptions { format: Some(Format::V2), ..CopyOptions::default() },
+        CopyOptions { chunks: Some(Sizes::List(vec![3, 13, 5])), ..CopyOptions::default() },
+        CopyOptions { chunks: Some(named(&[("t", 1), ("x", 9)])), ..CopyOptions::default() },
+        CopyOptions {
+            format: Some(Format::V3),
+            chunks: Some(Sizes::List(vec![2, 3, 4])),
+            shards: Some(Some(Sizes::List(vec![10, 6, 12]))),
+            codecs: Some(short::parse("zstd:2+crc32c").unwrap()),
+            ..CopyOptions::default()
+        },
+        CopyOptions {
+            format: Some(Format::V3),
+            shards: Some(None),
+            codecs: Some(short::parse("none").unwrap()),
+            layout: Some(Layout::F),
+            ..CopyOptions::default()
+        },
+        CopyOptions {
+            format: Some(Format::V2),
+            chunks: Some(Sizes::List(vec![5, 5, 5])),
+            codecs: Some(short::parse("gzip:1").unwrap()),
+            layout: Some(Layout::F),
+            ..CopyOptions::default()
+        },
+    ];
+    for from in [Format::V3, Format::V2] {
+        for (n, options) in options.iter().enumerate() {
+            let (store, _) = source(from);
+            let made: SharedStore = Arc::new(MemoryStore::new());
+            let copied = run(&store, &made, &CopyOptions { verify: true, ..options.clone() })
+                .unwrap_or_else(|e| panic!("{n} of {from:?}: {e}"));
+            assert_eq!((copied.arrays, copied.groups), (2, 2));
+            for path in ["a", "g/b"] {
+                assert!(all(&store, path) == all(&made, path), "{n} of {from:?}: {path}");
+            }
+            let zarr = open(&made);
+            for node in wait(zarr.walk("")).unwrap() {
+                assert_eq!(node.meta.format(), options.format.unwrap_or(from));
+                assert!(node.findings.is_empty(), "{:?}", node.findings);
+            }
+            assert!(!keys(&made).iter().any(|k| k.contains(".zaro")), "{:?}", keys(&made));
+        }
+    }
+}
+
+#[test]
+fn a_plain_copy_is_the_same_bytes() {
+    for format in [Format::V3, Format::V2] {
+        let (store, _) = source(format);
+        let made: SharedStore = Arc::new(MemoryStore::new());
+        let copied = run(&store, &made, &CopyOptions::default()).unwrap();
+        assert_eq!(copied.verbatim, 2);
+        for key in keys(&store) {
+            let get = |s: &SharedStore| wait(s.get(&key, None)).unwrap();
+            if key.ends_with(".zattrs") || key.contains(".z") || key.ends_with("zarr.json") {
+                assert_eq!(
+                    common::json(std::str::from_utf8(&get(&store).unwrap()).unwrap()),
+                    common::json(std::str::from_utf8(&get(&made).unwrap()).unwrap())
+                );
+            } else {
+                assert_eq!(get(&store), get(&made), "{key}");
+            }
+        }
+        // V2 to V3 leaves the chunks as they are, too, where the codecs allow.
+        let up: SharedStore = Arc::new(MemoryStore::new());
+        let copied =
+            run(&store, &up, &CopyOptions { format: Some(Format::V3), ..CopyOptions::default() }).unwrap();
+        assert_eq!(copied.verbatim, 2, "{format:?}");
+    }
+}
+
+#[test]
+fn parts_and_other_types() {
+    let (store, data) = source(Format::V3);
+    let made: SharedStore = Arc::new(MemoryStore::new());
+    let options = CopyOptions {
+        region: Some(Selection::parse("2:18:3,::-1,4:").unwrap()),
+        chunks: Some(Sizes::List(vec![2, 3, 2])),
+        ..CopyOptions::default()
+    };
+    copy(&open(&store), "s", "a", &made, "x/y", &options).unwrap();
+    let positions = [(2..18).step_by(3).collect(), (0..13).rev().collect(), (4..9).collect()];
+    assert!(all(&made, "x/y") == data.select(&positions, zaro::Order::C));
+    let cast = CopyOptions { data_type: Some(DataType::FLOAT64), ..CopyOptions::default() };
+    copy(&open(&store), "s", "a", &made, "f", &cast).unwrap();
+    let got: Vec<f64> = wait(open(&made).array("f"))
+        .unwrap()
+        .read_blocking(&Selection::all(), &ReadOptions::default())
+        .unwrap()
+        .to_vec()
+        .unwrap();
+    let want: Vec<f64> =
+        data.bytes.chunks(4).map(|b| f64::from(i32::from_le_bytes(b.try_into().unwrap()))).collect();
+    assert_eq!(got, want);
+    let narrow = CopyOptions { data_type: Some(DataType::UINT8), ..CopyOptions::default() };
+    let e = copy(&open(&store), "s", "a", &made, "n", &narrow).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Invalid, "{e}");
+}
+
+#[test]
+fn what_is_there_is_not_overwritten_unasked() {
+    let (store, _) = source(Format::V3);
+    let made: SharedStore = Arc::new(MemoryStore::new());
+    run(&store, &made, &CopyOptions::default()).unwrap();
+    assert_eq!(run(&store, &made, &CopyOptions::default()).unwrap_err().kind(), ErrorKind::Usage);
+    let again =
+        CopyOptions { existing: Existing::Replace, format: Some(Format::V2), ..CopyOptions::default() };
+    run(&store, &made, &again).unwrap();
+    assert!(!keys(&made).iter().any(|k| k.ends_with("zarr.json")));
+    assert!(all(&store, "a") == all(&made, "a"));
+}
+
+/// A transposing rechunk of an array many times larger than the memory, with what was read of the source.
+#[test]
+fn a_transpose_larger_than_memory_reads_each_chunk_once() {
+    let shape = [256u64, 256, 64];
+    let data = Model::counting(&shape, 4);
+    let store = MemoryStore::new();
+    put_array(&store, "", &V3::new(&shape, &[1, 256, 64], "int32").document(), &data);
+    let reads = Arc::new(AtomicU64::new(0));
+    let counter = reads.clone();
+    let log = Arc::new(RequestLog::with_sink(move |r| {
+        counter.fetch_add(u64::from(r.key.starts_with("c/")), Ordering::Relaxed);
+    }));
+    let logged: SharedStore = Arc::new(LogStore::new(Arc::new(store), log));
+    let dir = std::env::temp_dir().join(format!("zaro-copy-test-{}", std::process::id()));
+    let made: SharedStore = Arc::new(LocalStore::new(&dir));
+    let options = CopyOptions {
+        chunks: Some(Sizes::List(vec![256, 4, 4])),
+        memory: 6 * shape.iter().product::<u64>() as usize * 4 / 20,
+        verify: false,
+        ..CopyOptions::default()
+    };
+    run(&logged, &made, &options).unwrap();
+    assert_eq!(reads.load(Ordering::Relaxed), 256, "each source chunk once");
+    assert!(all(&made, "") == data.bytes);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_copy_that_was_stopped_goes_on() {
+    let shape = [64u64, 64, 64];
+    let data = Model::counting(&shape, 4);
+    let store = MemoryStore::new();
+    put_array(&store, "", &V3::new(&shape, &[8, 64, 64], "int32").document(), &data);
+    let store: SharedStore = Arc::new(store);
+    for (chunks, memory) in [(vec![4, 64, 64], 3 << 20), (vec![64, 4, 4], 1 << 20)] {
+        let made: SharedStore = Arc::new(MemoryStore::new());
+        for stop in 1..6u64 {
+            let cancel = Arc::new(AtomicBool::new(false));
+            let (seen, flag) = (AtomicU64::new(0), cancel.clone());
+            let options = CopyOptions {
+                chunks: Some(Sizes::List(chunks.clone())),
+                memory,
+                cancel: Some(cancel),
+                progress: Some(Arc::new(move |_| {
+                    if seen.fetch_add(1, Ordering::Relaxed) >= stop {
+                        flag.store(true, Ordering::Relaxed);
+                    }
+                })),
+                ..CopyOptions::default()
+            };
+            match run(&store, &made, &options) {
+                Err(e) => assert_eq!(e.kind(), ErrorKind::Cancelled, "{e}"),
+                Ok(_) => break,
+            }
+            // With other settings it is another copy.
+            let other = CopyOptions { format: Some(Format::V2), ..CopyOptions::default() };
+            assert_eq!(run(&store, &made, &other).unwrap_err().kind(), ErrorKind::Usage);
+        }
+        if hierarchy_is_unfinished(&made) {
+            let options = CopyOptions {
+                chunks: Some(Sizes::List(chunks.clone())),
+                memory,
+                verify: true,
+                ..CopyOptions::default()
+            };
+            assert!(run(&store, &made, &options).unwrap().resumed);
+        }
+        assert!(all(&made, "") == data.bytes);
+        assert!(!hierarchy_is_unfinished(&made));
+    }
+    let _ = hierarchy::find(&store, "");
+}
+
+fn hierarchy_is_unfinished(store: &SharedStore) -> bool {
+    keys(store).iter().any(|k| k.ends_with(".zaro-copy.json"))
+}
