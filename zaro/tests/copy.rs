@@ -16,6 +16,7 @@ use zaro::store::SharedStore;
 use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
 use zaro::store::wrap::log::{LogStore, RequestLog};
+use zaro::testing::{Fault, FaultStore};
 use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
 
 const LE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
@@ -278,4 +279,64 @@ fn a_copy_that_was_stopped_goes_on() {
 
 fn hierarchy_is_unfinished(store: &SharedStore) -> bool {
     keys(store).iter().any(|k| k.ends_with(".zaro-copy.json"))
+}
+
+#[test]
+fn conversion_in_place_leaves_chunks_alone() {
+    for consolidated in [false, true] {
+        let (store, _) = source(Format::V2);
+        if consolidated {
+            wait(hierarchy::consolidate(&store, "")).unwrap();
+        }
+        let (a, b) = (all(&store, "a"), all(&store, "g/b"));
+        let chunks = |store: &SharedStore| {
+            keys(store)
+                .into_iter()
+                .filter(|k| !k.contains(".z") && !k.ends_with("zarr.json"))
+                .collect::<Vec<_>>()
+        };
+        let before = chunks(&store);
+        assert_eq!(zaro::copy::convert_in_place(&store, "", Format::V3).unwrap(), 4);
+        assert_eq!(chunks(&store), before);
+        assert!(!keys(&store).iter().any(|k| k.contains(".z")), "{:?}", keys(&store));
+        assert_eq!(open(&store).is_consolidated(), consolidated);
+        assert!(all(&store, "a") == a && all(&store, "g/b") == b);
+        assert_eq!(
+            zaro::copy::convert_in_place(&store, "", Format::V3).unwrap_err().kind(),
+            ErrorKind::Usage
+        );
+        // And back, since the keys are still V2's.
+        zaro::copy::convert_in_place(&store, "", Format::V2).unwrap();
+        assert!(!keys(&store).iter().any(|k| k.ends_with("zarr.json")));
+        assert_eq!(open(&store).is_consolidated(), consolidated);
+        assert!(all(&store, "a") == a && all(&store, "g/b") == b);
+    }
+    // What would have to be coded anew is refused before anything is changed.
+    let (store, _) = source(Format::V3);
+    let before = keys(&store);
+    assert_eq!(
+        zaro::copy::convert_in_place(&store, "", Format::V2).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
+    assert_eq!(keys(&store), before);
+}
+
+#[test]
+fn a_conversion_that_fails_anywhere_can_be_finished() {
+    // Everything fails from the n-th request on; look at what is there, and begin again.
+    for n in 0.. {
+        let (inner, _) = source(Format::V2);
+        let want = (all(&inner, "a"), all(&inner, "g/b"));
+        let failing: SharedStore = Arc::new(FaultStore::new(inner.clone()).with_all_after(n, Fault::Final));
+        let done = zaro::copy::convert_in_place(&failing, "", Format::V3);
+        assert!(all(&inner, "a") == want.0 && all(&inner, "g/b") == want.1, "after {n} requests");
+        if done.is_ok() {
+            assert!(n > 30);
+            return;
+        }
+        zaro::copy::convert_in_place(&inner, "", Format::V3)
+            .unwrap_or_else(|e| panic!("after {n} requests: {e}"));
+        assert!(!keys(&inner).iter().any(|k| k.contains(".z")), "after {n} requests: {:?}", keys(&inner));
+        assert!(all(&inner, "a") == want.0 && all(&inner, "g/b") == want.1, "finished after {n} requests");
+    }
 }

@@ -4,9 +4,12 @@
 //! where the codecs allow. Any other is decoded and encoded anew ([`recode`]), in blocks that fit into the memory given
 //! ([`blocks`]).
 //!
+//! Where only documents have to change, a hierarchy is converted in its place ([`convert_in_place`]).
+//!
 //! A copy that was killed goes on where it was when it is begun again with the same words ([`journal`]).
 
 mod blocks;
+mod in_place;
 mod journal;
 mod recode;
 mod target;
@@ -27,6 +30,7 @@ use crate::meta::path::{join, normal, shown};
 use crate::meta::{ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, NodeMeta, convert};
 use crate::num;
 use crate::store::SharedStore;
+pub use in_place::convert_in_place;
 use journal::Journal;
 use target::Target;
 

@@ -82,6 +82,12 @@ impl FaultStore {
         self.with_rule(1..=n, "", fault)
     }
 
+    /// Every request after the first `n` meets `fault`: the end of the world, or of the process.
+    #[must_use]
+    pub fn with_all_after(self, n: u64, fault: Fault) -> Self {
+        self.with_rule(n.saturating_add(1)..=u64::MAX, "", fault)
+    }
+
     /// Every request for a key that contains `part` meets `fault`.
     #[must_use]
     pub fn with_key(self, part: &str, fault: Fault) -> Self {
