@@ -293,9 +293,9 @@ async fn written_to(bare: &dyn Store, uri: &str, options: &StoreOptions, lists: 
     write_suite_listing(&*opened(uri, options).await, true, lists).await;
     // Parts.
     let large = bytes::Bytes::from((0..70u32 << 18).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
-    assert!(bare.put("large", large.clone(), Condition::Always).await.unwrap().is_done());
-    assert!(bare.get("large", None).await.unwrap().unwrap() == large);
-    bare.delete("large").await.unwrap();
+    assert!(bare.put("big", large.clone(), Condition::Always).await.unwrap().is_done());
+    assert!(bare.get("big", None).await.unwrap().unwrap() == large);
+    bare.delete("big").await.unwrap();
     let store = opened(uri, options).await;
     eight_tasks(|| Arc::clone(&store)).await;
     // More than one bulk request deletes.

@@ -18,8 +18,10 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use zaro::ErrorKind;
 use zaro::blocking::wait;
+use zaro::open::open_store_for_writing;
 use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
+use zaro::store::options::StoreOptions;
 use zaro::store::wrap::cache::CacheStore;
 use zaro::store::wrap::coalesce::CoalesceStore;
 use zaro::store::wrap::limit::LimitStore;
@@ -27,6 +29,8 @@ use zaro::store::wrap::log::{LogStore, RequestLog};
 use zaro::store::wrap::prefix::PrefixStore;
 use zaro::store::wrap::read_only::ReadOnlyStore;
 use zaro::store::wrap::retry::{RetryPolicy, RetryStore};
+use zaro::store::zip::ZipStore;
+use zaro::store::zip::create::ZipCreateStore;
 use zaro::store::{Condition, KeyEntry, Put, SharedStore, Store};
 use zaro::testing::{Fault, FaultStore, count_of, count_up, sample_objects, store_suite, write_suite};
 
@@ -427,4 +431,127 @@ async fn the_log_shows_puts_and_deletes() {
         "delete memory:/a/ -> done",
     ];
     assert_eq!(*lines.lock().unwrap(), wanted);
+}
+
+fn ended_well(command: &str, args: &[&str], archive: &Path) {
+    let Ok(run) = Command::new(command).args(args).arg(archive).output() else {
+        return println!("skipped: there is no {command}");
+    };
+    assert!(run.status.success(), "{command}: {}", String::from_utf8_lossy(&run.stdout));
+}
+
+#[tokio::test]
+async fn archives_can_be_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("not/yet/x.zip");
+    let store = ZipCreateStore::create(&path).unwrap();
+    write_suite(&store, true).await;
+    let objects = sample_objects(false);
+    for round in 0..2 {
+        for (key, bytes) in objects.iter().filter(|(k, _)| round == 1 || k.len() % 2 == 0) {
+            let value = if round == 0 { text("other") } else { bytes.clone().into() };
+            assert!(store.put(key, value, Condition::Always).await.unwrap().is_done());
+        }
+    }
+    store_suite(&store, &objects).await;
+    assert!(!path.exists(), "nothing is there before it is finished");
+    store.finish().await.unwrap();
+    store.finish().await.unwrap();
+    store_suite(&store, &objects).await;
+    for error in [
+        store.put("k", text("x"), Condition::Always).await.unwrap_err(),
+        store.delete("zarr.json").await.unwrap_err(),
+        store.delete_prefix("").await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    }
+    assert_eq!(tree(dir.path()), ["not", "yet", "x.zip"]);
+    assert_eq!(ZipCreateStore::create(&path).unwrap_err().kind(), ErrorKind::NotPermitted);
+    let folder: SharedStore = Arc::new(LocalStore::new(path.parent().unwrap()));
+    let zip = ZipStore::open(folder, "x.zip").await.unwrap().unwrap();
+    store_suite(&zip, &objects).await;
+    assert!(!zip.is_writable());
+    assert_eq!(zip.delete("zarr.json").await.unwrap_err().kind(), ErrorKind::Unsupported);
+    ended_well("unzip", &["-tq"], &path);
+    let check = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; \
+                 names = z.namelist(); assert len(names) == len(set(names))";
+    ended_well("python3", &["-c", check], &path);
+
+    // An archive that is not finished is not there, nor is anything of it.
+    let other = ZipCreateStore::create(dir.path().join("y.zip")).unwrap();
+    assert!(other.put("k", text("x"), Condition::Always).await.unwrap().is_done());
+    drop(other);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    // An empty one is one.
+    let empty = dir.path().join("z.zip");
+    ZipCreateStore::create(&empty).unwrap().finish().await.unwrap();
+    ended_well("python3", &["-c", check], &empty);
+    // Nobody's archive is overwritten by one that was begun earlier.
+    let late = ZipCreateStore::create(dir.path().join("w.zip")).unwrap();
+    std::fs::write(dir.path().join("w.zip"), "mine").unwrap();
+    assert!(late.finish().await.is_err() && late.finish().await.is_err());
+    assert_eq!(std::fs::read(dir.path().join("w.zip")).unwrap(), b"mine");
+}
+
+#[test]
+fn many_threads_fill_one_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.zip");
+    let store: SharedStore = Arc::new(ZipCreateStore::create(&path).unwrap());
+    eight_threads(|| Arc::clone(&store));
+    std::thread::scope(|s| {
+        for worker in 0..8u32 {
+            let store = &store;
+            s.spawn(move || {
+                for i in 0..200u32 {
+                    let part = vec![worker as u8; (i as usize % 7) * 90_000];
+                    let key = format!("c/{worker}/{i}");
+                    let put = store.direct().unwrap().put(&key, &[&part, b"end"], &Condition::Absent);
+                    assert!(put.unwrap().is_done());
+                }
+            });
+        }
+    });
+    wait(store.finish()).unwrap();
+    ended_well("unzip", &["-tq"], &path);
+}
+
+#[tokio::test]
+async fn addresses_open_for_writing() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().to_str().unwrap();
+    let mut options = StoreOptions::default();
+    options.durable = true;
+    let open = |uri: String| {
+        let options = options.clone();
+        async move { open_store_for_writing(&uri, &options).await }
+    };
+    for uri in [format!("{root}/a/b.zarr"), format!("file://{root}/c%20d"), "memory:".to_owned()] {
+        write_suite(&*open(uri).await.unwrap(), false).await;
+    }
+    let put = |store: SharedStore| async move {
+        assert!(store.put("zarr.json", text("{}"), Condition::Absent).await.unwrap().is_done());
+        store.finish().await.unwrap();
+    };
+    put(open(format!("{root}/x.zip")).await.unwrap()).await;
+    put(open(format!("{root}/y.zarr.zip/in/side/")).await.unwrap()).await;
+    put(open(format!("zip://{root}/odd.name")).await.unwrap()).await;
+    for (uri, key) in [("x.zip", "zarr.json"), ("y.zarr.zip", "in/side/zarr.json"), ("odd.name", "zarr.json")]
+    {
+        let store = zaro::open::open_store(&format!("{root}/{uri}"), &options).await.unwrap();
+        assert_eq!(store.get(key, None).await.unwrap().unwrap(), "{}", "{uri}");
+    }
+    std::fs::create_dir(dir.path().join("folder.zip")).unwrap();
+    put(open(format!("{root}/folder.zip")).await.unwrap()).await;
+    assert!(dir.path().join("folder.zip/zarr.json").exists(), "a folder stays one");
+    std::fs::write(dir.path().join("file"), "x").unwrap();
+    for (uri, kind) in [
+        (format!("{root}/x.zip"), ErrorKind::NotPermitted),
+        (format!("{root}/file"), ErrorKind::Unsupported),
+        ("http://127.0.0.1:1/x".to_owned(), ErrorKind::Unsupported),
+        ("s3://bucket/x.zip".to_owned(), ErrorKind::Unsupported),
+        (String::new(), ErrorKind::Usage),
+    ] {
+        assert_eq!(open(uri.clone()).await.unwrap_err().kind(), kind, "{uri}");
+    }
 }

@@ -17,6 +17,7 @@ use crate::store::options::StoreOptions;
 use crate::store::wrap::log::LogStore;
 use crate::store::wrap::prefix::PrefixStore;
 use crate::store::zip::ZipStore;
+use crate::store::zip::create::ZipCreateStore;
 use crate::store::{Listing, SharedStore, Store};
 
 /// Opens the Zarr that `uri` names; see [`open_store`] for what that can be.
@@ -64,6 +65,45 @@ async fn locate(uri: &str, options: &StoreOptions) -> Result<Opened> {
     }
 }
 
+/// Opens the store that `uri` names for writing. It need not exist.
+///
+/// A path, `file://`, `s3://`, `gs://`, `az://` or `abfs(s)://`, `memory:`; or a local `.zip` or `.ozx` that does not exist,
+/// which is there when [`Store::finish`] was called. Whether writing is permitted shows when it is tried.
+///
+/// # Errors
+/// `Unsupported` for web servers and remote archives; `NotPermitted` for an archive that exists; otherwise as
+/// [`open_store`].
+pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
+    let address = Address::parse(uri)?;
+    let options = options.for_uri(uri.trim())?;
+    let store: SharedStore = match &address.place {
+        Place::Local(path) => match archive_in(path, address.zip) {
+            Some((archive, inside)) => {
+                let inside = [inside.as_str(), address.inner.as_str()].into_iter().filter(|p| !p.is_empty());
+                let inside = inside.collect::<Vec<_>>().join("/");
+                return within(Arc::new(ZipCreateStore::create(archive)?), &inside).map(|w| w.store);
+            }
+            None if path.is_file() => {
+                return Err(Error::unsupported(format!("{} is a file; a Zarr is a folder", path.display())));
+            }
+            None => logged(LocalStore::new(path).durable(options.durable), &options),
+        },
+        Place::Memory => Arc::new(MemoryStore::new()),
+        remote => writable_remote(remote, &address, &options)?,
+    };
+    within(store, &address.inner).map(|w| w.store)
+}
+
+/// The archive that a path names or leads through, and the path in it. What exists as a folder is none.
+fn archive_in(path: &Path, certain: bool) -> Option<(PathBuf, String)> {
+    let named = |p: &&Path| {
+        p.file_name().and_then(|n| n.to_str()).is_some_and(address::is_archive_name) && !p.is_dir()
+    };
+    let archive = path.ancestors().find(named).or(certain.then_some(path))?;
+    let inside = path.strip_prefix(archive).ok()?.to_str()?;
+    Some((archive.to_owned(), inside.to_owned()))
+}
+
 /// `store`, or what lies below `prefix` in it.
 fn within(store: SharedStore, prefix: &str) -> Result<Opened> {
     let store = if prefix.is_empty() { store } else { Arc::new(PrefixStore::new(store, prefix)?) };
@@ -72,7 +112,11 @@ fn within(store: SharedStore, prefix: &str) -> Result<Opened> {
 
 /// A folder, with every access noted if the options have a log.
 fn folder(path: impl Into<PathBuf>, options: &StoreOptions) -> SharedStore {
-    let store = Arc::new(LocalStore::new(path));
+    logged(LocalStore::new(path), options)
+}
+
+fn logged(store: LocalStore, options: &StoreOptions) -> SharedStore {
+    let store = Arc::new(store);
     match &options.log {
         Some(log) => Arc::new(LogStore::new(store, Arc::clone(log))),
         None => store,
@@ -159,6 +203,20 @@ async fn open_remote(place: &Place, address: &Address, options: &StoreOptions) -
     within(connect(place, options)?, &address.inner)
 }
 
+/// The store at a remote place that can be written to.
+#[cfg(feature = "cloud")]
+fn writable_remote(place: &Place, address: &Address, options: &StoreOptions) -> Result<SharedStore> {
+    if let Some((_, name, _)) = place.archive(address.zip) {
+        return Err(Error::unsupported(format!(
+            "{name} would be a remote archive, which cannot be written; make it here and copy it there"
+        )));
+    }
+    if let Place::Http(url) = place {
+        return Err(Error::unsupported("web servers cannot be written to").with_store(url));
+    }
+    connect(place, options)
+}
+
 /// The store at a remote place, with everything remote stores come with.
 #[cfg(feature = "cloud")]
 fn connect(place: &Place, options: &StoreOptions) -> Result<SharedStore> {
@@ -182,6 +240,11 @@ fn connect(place: &Place, options: &StoreOptions) -> Result<SharedStore> {
     };
     let host = cloud.host().to_owned();
     Ok(wrapped(Arc::new(cloud), &host, options))
+}
+
+#[cfg(not(feature = "cloud"))]
+fn writable_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<SharedStore> {
+    Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
 }
 
 #[cfg(not(feature = "cloud"))]

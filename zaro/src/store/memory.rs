@@ -125,17 +125,8 @@ impl Store for MemoryStore {
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
         let mut out = Listing::default();
-        self.visit(prefix, |rest, _| match rest.split_once('/') {
-            None => out.objects.push(rest.to_owned()),
-            Some((dir, _)) if out.prefixes.last().is_none_or(|l| l != dir) => {
-                out.prefixes.push(dir.to_owned());
-            }
-            Some(_) => {}
-        })?;
-        // `a-b` sorts before `a/…` as a key but after `a` as a name.
-        out.prefixes.sort();
-        out.prefixes.dedup();
-        Ok(out)
+        self.visit(prefix, |rest, _| out.add(rest))?;
+        Ok(out.sorted())
     }
 
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {

@@ -89,6 +89,28 @@ pub struct Listing {
     pub prefixes: Vec<String>,
 }
 
+impl Listing {
+    /// Adds what a key, given without the prefix, shows of itself.
+    pub(crate) fn add(&mut self, rest: &str) {
+        match rest.split_once('/') {
+            None => self.objects.push(rest.to_owned()),
+            Some((folder, _)) if self.prefixes.last().is_none_or(|last| last != folder) => {
+                self.prefixes.push(folder.to_owned());
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// In order, with no name twice: `a-b` sorts before `a/…` as a key, but after `a` as a name.
+    pub(crate) fn sorted(mut self) -> Self {
+        for names in [&mut self.objects, &mut self.prefixes] {
+            names.sort();
+            names.dedup();
+        }
+        self
+    }
+}
+
 /// Keys to bytes. Cheap to share as [`SharedStore`].
 ///
 /// Keys are Unicode, case sensitive, relative (`a/b/zarr.json`), never begin or end with a slash.

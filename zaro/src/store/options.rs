@@ -25,6 +25,7 @@ pub const OPTION_NAMES: &[&str] = &[
     "cache",
     "missing_403",
     "allow_http",
+    "durable",
 ];
 
 /// How to reach a store. The default finds credentials where they usually are and goes without if there are none.
@@ -62,6 +63,8 @@ pub struct StoreOptions {
     pub missing_403: bool,
     /// Follow a redirect from `https` to `http`.
     pub allow_http: bool,
+    /// A file counts as written only when it is on the disk (`fsync`), so that it outlives a crash of the machine.
+    pub durable: bool,
     /// Counts requests and shows them as they end.
     pub log: Option<Arc<RequestLog>>,
     overrides: Vec<Override>,
@@ -93,6 +96,7 @@ impl Default for StoreOptions {
             cache: 32 << 20,
             missing_403: false,
             allow_http: false,
+            durable: false,
             log: None,
             overrides: Vec::new(),
         }
@@ -122,6 +126,7 @@ impl StoreOptions {
             "cache" => self.cache = number(name, value)?,
             "missing_403" => self.missing_403 = flag(name, value)?,
             "allow_http" => self.allow_http = flag(name, value)?,
+            "durable" => self.durable = flag(name, value)?,
             _ => {
                 return Err(Error::usage(format!(
                     "there is no store option {name:?}; there are {}",

@@ -69,23 +69,41 @@ impl LocalFile {
     }
 }
 
-/// A temporary file or folder, removed unless it was renamed.
-struct Temporary {
+/// A temporary file, removed unless it was renamed.
+#[derive(Debug)]
+pub(in crate::store) struct Temporary {
     path: PathBuf,
     moved: bool,
 }
 
 impl Temporary {
     /// A new file in `folder`.
-    fn create(folder: &Path) -> std::io::Result<(Self, File)> {
+    pub(in crate::store) fn create(folder: &Path) -> std::io::Result<(Self, File)> {
         loop {
             let path = folder.join(temporary_name());
-            match File::create_new(&path) {
+            match File::options().read(true).write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok((Self { path, moved: false }, file)),
                 // Of a process with our number: an earlier one, or one on another machine.
                 Err(e) if e.kind() == IoKind::AlreadyExists => {}
                 Err(e) => return Err(e),
             }
+        }
+    }
+
+    /// Gives the file its name, replacing what has it.
+    fn rename(&mut self, name: &Path) -> std::io::Result<()> {
+        std::fs::rename(&self.path, name)?;
+        self.moved = true;
+        Ok(())
+    }
+
+    /// Gives the file its name, unless that is taken. Not every file system has links: there it is a look and a rename.
+    pub(in crate::store) fn publish(&mut self, name: &Path) -> std::io::Result<()> {
+        match std::fs::hard_link(&self.path, name) {
+            Err(e) if e.kind() != IoKind::AlreadyExists && name.symlink_metadata().is_err() => {
+                self.rename(name)
+            }
+            linked => linked,
         }
     }
 }
@@ -202,18 +220,17 @@ impl LocalStore {
         };
         let locked = lock(&opened, !matches!(when, Condition::Always))?;
         let moved = match when {
-            Condition::Always => std::fs::rename(&temporary.path, path),
+            Condition::Always => temporary.rename(path),
             _ if locked => {
                 if !holds(path, when)? {
                     return Ok(Ended::Put(Put::Refused));
                 }
-                std::fs::rename(&temporary.path, path)
+                temporary.rename(path)
             }
             // Without locks, a link is what fails if the name is taken.
             Condition::Absent => match std::fs::hard_link(&temporary.path, path) {
                 Err(e) if e.kind() == IoKind::AlreadyExists => return Ok(Ended::Put(Put::Refused)),
-                Ok(()) => std::fs::remove_file(&temporary.path),
-                Err(e) => Err(e),
+                linked => linked,
             },
             Condition::Unchanged(_) => {
                 return Err(Error::unsupported(
@@ -223,7 +240,7 @@ impl LocalStore {
             }
         };
         match moved {
-            Ok(()) => temporary.moved = true,
+            Ok(()) => {}
             Err(e) if e.kind() == IoKind::NotFound => return Ok(Ended::Vanished),
             Err(e) if path.is_dir() => {
                 return Err(Error::invalid("a folder is in the place of an object").with_source(e));

@@ -1,4 +1,4 @@
-//! The end record and the central directory of a ZIP: where its entries lie.
+//! The end record and the central directory of a ZIP: where its entries lie. How they are read, and how written.
 
 use std::sync::OnceLock;
 
@@ -201,4 +201,110 @@ fn record(rest: &[u8], location: &Location) -> Option<(Option<Box<str>>, Entry, 
         data: OnceLock::new(),
     };
     Some((name.map(Box::from), entry, length))
+}
+
+/// What the directory says of an entry that is stored as it is.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) header: u64,
+    pub(super) size: u64,
+    pub(super) crc: u32,
+}
+
+/// What stands in a field of 32 bits if the number is found in the ZIP64 extra field.
+const LONG: u32 = u32::MAX;
+
+/// A number for a field of 32 bits; those that do not fit go to `extra` in the order in which they come.
+fn short(n: u64, extra: &mut Vec<u8>) -> [u8; 4] {
+    match u32::try_from(n) {
+        Ok(n) if n != LONG => n.to_le_bytes(),
+        _ => {
+            extra.extend_from_slice(&n.to_le_bytes());
+            LONG.to_le_bytes()
+        }
+    }
+}
+
+/// The extra field with the numbers that did not fit; nothing if all did.
+fn zip64(numbers: &[u8]) -> Result<Vec<u8>> {
+    if numbers.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok([&1u16.to_le_bytes(), &length16(numbers)?, numbers].concat())
+}
+
+fn length16(bytes: &[u8]) -> Result<[u8; 2]> {
+    match u16::try_from(bytes.len()) {
+        Ok(n) => Ok(n.to_le_bytes()),
+        Err(_) => Err(Error::invalid("the key is too long for a ZIP archive")),
+    }
+}
+
+/// The fields that local header and directory share: version, flags (names are UTF-8), method, time, checksum, sizes,
+/// length of the name. Every time is the first of 1980, so that the same content gives the same archive.
+fn shared(name: &str, record: &Record, sizes: [[u8; 4]; 2], long: bool) -> Result<Vec<u8>> {
+    let version: u16 = if long { 45 } else { 20 };
+    let [packed, size] = sizes;
+    Ok([
+        version.to_le_bytes().as_slice(),
+        &0x0800u16.to_le_bytes(),
+        &[0; 4],
+        &0x0021u16.to_le_bytes(),
+        &record.crc.to_le_bytes(),
+        &packed,
+        &size,
+        &length16(name.as_bytes())?,
+    ]
+    .concat())
+}
+
+/// What stands before the data of an entry.
+pub(super) fn local_header(name: &str, record: &Record) -> Result<Vec<u8>> {
+    let mut long = Vec::new();
+    let sizes = [short(record.size, &mut long), short(record.size, &mut long)];
+    let extra = zip64(&long)?;
+    let fields = shared(name, record, sizes, !extra.is_empty())?;
+    Ok([b"PK\x03\x04".as_slice(), &fields, &length16(&extra)?, name.as_bytes(), &extra].concat())
+}
+
+/// The central directory and the end records of an archive whose directory begins at `start`.
+pub(super) fn write(entries: &[(&str, Record)], start: u64) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let count = u64_of(entries.len());
+    for (name, record) in entries {
+        let mut long = Vec::new();
+        let sizes = [short(record.size, &mut long), short(record.size, &mut long)];
+        let header = short(record.header, &mut long);
+        let extra = zip64(&long)?;
+        // Made on Unix, a plain file that all may read.
+        out.extend_from_slice(&[ENTRY, &[45, 3]].concat());
+        out.extend_from_slice(&shared(name, record, sizes, !extra.is_empty())?);
+        out.extend_from_slice(&length16(&extra)?);
+        out.extend_from_slice(&[0; 6]);
+        out.extend_from_slice(&(0o100_644u32 << 16).to_le_bytes());
+        out.extend_from_slice(&header);
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(&extra);
+    }
+    let length = u64_of(out.len());
+    let end = start.saturating_add(length);
+    let mut long = Vec::new();
+    let [length32, start32] = [short(length, &mut long), short(start, &mut long)];
+    let count16 = u16::try_from(count).ok().filter(|n| *n != u16::MAX);
+    if count16.is_none() || !long.is_empty() {
+        out.extend_from_slice(END64);
+        out.extend_from_slice(&44u64.to_le_bytes());
+        out.extend_from_slice(&[45, 3, 45, 0]);
+        out.extend_from_slice(&[0; 8]);
+        for n in [count, count, length, start] {
+            out.extend_from_slice(&n.to_le_bytes());
+        }
+        out.extend_from_slice(LOCATOR64);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&end.to_le_bytes());
+        out.extend_from_slice(&1u32.to_le_bytes());
+    }
+    let count16 = count16.unwrap_or(u16::MAX).to_le_bytes();
+    out.extend_from_slice(&[END, &[0; 4], &count16, &count16, &length32, &start32, &[0; 2]].concat());
+    Ok(out)
 }

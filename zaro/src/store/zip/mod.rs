@@ -3,7 +3,10 @@
 //! Opening reads the end of the archive and, if it is longer than that, the central directory: two or three requests
 //! however large the archive is. Reading an entry is one request. A range of an entry that is stored as it is (the
 //! usual way for Zarr) reads only that range. Whole entries are held against their checksum.
+//!
+//! An archive that exists is never changed; [`create`] makes new ones.
 
+pub mod create;
 mod directory;
 
 use std::fmt;

@@ -1,0 +1,414 @@
+//! A new ZIP archive as a store: what is put is appended, and the directory comes last.
+//!
+//! Entries are stored as they are, since chunks are compressed already, one after another in a temporary file beside
+//! the archive's place. [`Store::finish`] adds the directory and gives the file its name. Without it there is no archive.
+//!
+//! Nothing that was written is taken back: of an entry that is put again or deleted, the bytes stay in the file and
+//! the directory no longer mentions them. Documents, which are small and often put more than once, are therefore
+//! kept in memory until the end: names that end in `.json` or begin with `.z`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
+
+use super::directory::{self, Record};
+use crate::error::{Error, Result};
+use crate::num::{u64_of, usize_of};
+use crate::store::local::Temporary;
+use crate::store::memory::slice;
+use crate::store::{
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, Store, Tag, check_key, check_prefix,
+    join,
+};
+
+/// Up to this many bytes, an entry is put together in memory and written at once: 1 MiB.
+const MAX_JOINED: u64 = 1 << 20;
+
+/// A ZIP archive in the making, as a store that can be written to and read from. Conditions hold among all who share
+/// this store; nobody else sees it before it is finished.
+pub struct ZipCreateStore {
+    path: PathBuf,
+    file: Arc<File>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The file under its temporary name; `None` when the archive is finished.
+    temporary: Option<Temporary>,
+    entries: BTreeMap<String, Held>,
+    /// Where the next entry begins.
+    end: u64,
+    /// How many puts there were.
+    puts: u64,
+}
+
+/// An entry, and the number of the put that brought it, which is its tag.
+#[derive(Clone)]
+struct Held {
+    content: Content,
+    put: u64,
+}
+
+#[derive(Clone)]
+enum Content {
+    InMemory(Bytes),
+    Written { record: Record, start: u64 },
+}
+
+impl Held {
+    fn size(&self) -> u64 {
+        match &self.content {
+            Content::InMemory(bytes) => u64_of(bytes.len()),
+            Content::Written { record, .. } => record.size,
+        }
+    }
+}
+
+/// The number of a put.
+struct ZipTag(u64);
+
+/// Whether a key is that of a document.
+fn is_document(key: &str) -> bool {
+    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+    name.ends_with(".json") || name.starts_with(".z")
+}
+
+impl ZipCreateStore {
+    /// Begins the archive `path`, which must not exist; the folders it lies in are made.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        let place = |e: Error| e.with_store(path.display());
+        if path.symlink_metadata().is_ok() {
+            return Err(place(Error::not_permitted(
+                "there is something of this name already, and archives can only be made, not changed; delete it first",
+            )));
+        }
+        let folder = folder_of(&path);
+        std::fs::create_dir_all(folder).map_err(|e| place(e.into()))?;
+        let (temporary, file) = Temporary::create(folder).map_err(|e| place(e.into()))?;
+        let state = State { temporary: Some(temporary), entries: BTreeMap::new(), end: 0, puts: 0 };
+        Ok(Self { path, file: Arc::new(file), state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held(&self, key: &str) -> Result<Option<Held>> {
+        check_key(key)?;
+        Ok(self.lock().entries.get(key).cloned())
+    }
+
+    fn put_parts(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
+        check_key(key)?;
+        if !self.lock().allows(key, when)? {
+            return Ok(Put::Refused);
+        }
+        let content = match is_document(key) {
+            true => Content::InMemory(parts.concat().into()),
+            false => self.append(key, parts)?,
+        };
+        let mut state = self.lock();
+        // Others may have put while we wrote: then what we wrote is mentioned nowhere.
+        if !state.allows(key, when)? {
+            return Ok(Put::Refused);
+        }
+        state.puts += 1;
+        let put = state.puts;
+        state.entries.insert(key.to_owned(), Held { content, put });
+        Ok(Put::Done)
+    }
+
+    /// Writes an entry to a place of its own, so that several can be written at once.
+    fn append(&self, key: &str, parts: &[&[u8]]) -> Result<Content> {
+        let mut crc = crc32fast::Hasher::new();
+        parts.iter().for_each(|part| crc.update(part));
+        let size = parts.iter().fold(0u64, |sum, part| sum.saturating_add(u64_of(part.len())));
+        let mut record = Record { header: 0, size, crc: crc.finalize() };
+        let local = directory::local_header(key, &record)?;
+        let mut state = self.lock();
+        // No entry may come to lie where the directory is.
+        state.allows(key, &Condition::Always)?;
+        record.header = state.end;
+        let start = record.header.saturating_add(u64_of(local.len()));
+        state.end = start.saturating_add(size);
+        drop(state);
+        if size <= MAX_JOINED {
+            let mut all = local;
+            parts.iter().for_each(|part| all.extend_from_slice(part));
+            self.file.write_all_at(&all, record.header)?;
+        } else {
+            self.file.write_all_at(&local, record.header)?;
+            let mut at = start;
+            for part in parts {
+                self.file.write_all_at(part, at)?;
+                at = at.saturating_add(u64_of(part.len()));
+            }
+        }
+        Ok(Content::Written { record, start })
+    }
+
+    fn read(&self, held: &Held, range: Option<ByteRange>) -> Result<Bytes> {
+        match &held.content {
+            Content::InMemory(bytes) => slice(bytes, range),
+            Content::Written { record, start } => {
+                let (offset, length) = match range {
+                    Some(range) => range.resolve(record.size)?,
+                    None => (0, record.size),
+                };
+                let mut buf = vec![0; usize_of(length)?];
+                self.file.read_exact_at(&mut buf, start.saturating_add(offset))?;
+                Ok(buf.into())
+            }
+        }
+    }
+
+    fn visit(&self, prefix: &str, mut see: impl FnMut(&str, &Held)) -> Result<()> {
+        check_prefix(prefix)?;
+        let start = join(prefix, "");
+        for (key, held) in self.lock().entries.range(start.clone()..) {
+            let Some(rest) = key.strip_prefix(&start) else { break };
+            see(rest, held);
+        }
+        Ok(())
+    }
+
+    /// Writes the documents, the directory and the end, all while nobody puts.
+    fn close(&self) -> Result<()> {
+        let mut state = self.lock();
+        if state.temporary.is_none() {
+            return Ok(());
+        }
+        let mut tail = Vec::new();
+        let mut records = Vec::with_capacity(state.entries.len());
+        for (key, held) in &state.entries {
+            let record = match &held.content {
+                Content::Written { record, .. } => record.clone(),
+                Content::InMemory(bytes) => {
+                    let header = state.end.saturating_add(u64_of(tail.len()));
+                    let record = Record { header, size: u64_of(bytes.len()), crc: crc32fast::hash(bytes) };
+                    tail.extend_from_slice(&directory::local_header(key, &record)?);
+                    tail.extend_from_slice(bytes);
+                    record
+                }
+            };
+            records.push((key.as_str(), record));
+        }
+        let start = state.end.saturating_add(u64_of(tail.len()));
+        tail.extend_from_slice(&directory::write(&records, start)?);
+        self.file.write_all_at(&tail, state.end)?;
+        self.file.sync_all()?;
+        if let Some(temporary) = &mut state.temporary {
+            temporary.publish(&self.path)?;
+        }
+        state.temporary = None;
+        File::open(folder_of(&self.path))?.sync_all()?;
+        Ok(())
+    }
+}
+
+impl State {
+    /// Whether a put may take place.
+    fn allows(&self, key: &str, when: &Condition) -> Result<bool> {
+        if self.temporary.is_none() {
+            return Err(Error::unsupported("the archive is finished and cannot be added to"));
+        }
+        let now = self.entries.get(key).map(|held| held.put);
+        Ok(match when {
+            Condition::Always => true,
+            Condition::Absent => now.is_none(),
+            Condition::Unchanged(tag) => now == Some(tag.state::<ZipTag>()?.0),
+        })
+    }
+}
+
+/// The folder a file lies in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+impl fmt::Display for ZipCreateStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())
+    }
+}
+
+impl fmt::Debug for ZipCreateStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ZipCreateStore({self})")
+    }
+}
+
+#[async_trait]
+impl Store for ZipCreateStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let read = || self.held(key)?.map(|held| self.read(&held, range)).transpose();
+        read().map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        let held = self.held(key).map_err(|e| e.with_store(self))?;
+        Ok(held.map(|held| held.size()))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        let mut out = Listing::default();
+        self.visit(prefix, |rest, _| out.add(rest)).map_err(|e| e.with_store(self))?;
+        Ok(out.sorted())
+    }
+
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let mut found = Vec::new();
+        let seen = self.visit(prefix, |rest, held| {
+            found.push(Ok(KeyEntry { key: join(prefix, rest), size: held.size() }));
+        });
+        found.extend(seen.err().map(|e| Err(e.with_store(self))));
+        futures::stream::iter(found).boxed()
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        Direct::put(self, key, &[&value], &when)
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        let read = || match self.held(key)? {
+            Some(held) => Ok(Some((self.read(&held, None)?, Tag::new(ZipTag(held.put))))),
+            None => Ok(None),
+        };
+        read().map_err(|e: Error| e.with_key(key).with_store(self))
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        Direct::delete(self, key)
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        check_prefix(prefix).map_err(|e| e.with_store(self))?;
+        let start = join(prefix, "");
+        let mut state = self.lock();
+        state.allows("", &Condition::Always).map_err(|e| e.with_key(prefix).with_store(self))?;
+        state.entries.retain(|key, _| !key.starts_with(&start));
+        Ok(())
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.close().map_err(|e| e.with_store(self))
+    }
+
+    fn direct(&self) -> Option<&dyn Direct> {
+        Some(self)
+    }
+}
+
+impl Direct for ZipCreateStore {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
+        match self.held(key).map_err(|e| e.with_store(self))? {
+            Some(held) => Ok(Some(Box::new(Opened { held, file: Arc::clone(&self.file) }))),
+            None => Ok(None),
+        }
+    }
+
+    fn put(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
+        self.put_parts(key, parts, when).map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        let remove = || {
+            check_key(key)?;
+            let mut state = self.lock();
+            state.allows(key, &Condition::Always)?;
+            state.entries.remove(key);
+            Ok(())
+        };
+        remove().map_err(|e: Error| e.with_key(key).with_store(self))
+    }
+}
+
+/// An entry of the archive as it was when it was opened.
+struct Opened {
+    held: Held,
+    file: Arc<File>,
+}
+
+impl DirectObject for Opened {
+    fn size(&self) -> u64 {
+        self.held.size()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let span = ByteRange::span(offset, u64_of(buf.len()));
+        match &self.held.content {
+            Content::InMemory(bytes) => buf.copy_from_slice(&slice(bytes, Some(span))?),
+            Content::Written { record, start } => {
+                span.resolve(record.size)?;
+                self.file.read_exact_at(buf, start.saturating_add(offset))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tag(&self) -> Result<Tag> {
+        Ok(Tag::new(ZipTag(self.held.put)))
+    }
+
+    fn as_bytes(&self) -> Option<&[u8]> {
+        match &self.held.content {
+            Content::InMemory(bytes) => Some(bytes),
+            Content::Written { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::SharedStore;
+    use crate::store::local::LocalStore;
+    use crate::store::zip::ZipStore;
+
+    /// Beyond 4 GiB every offset needs the long form. A hole in the file takes the place of the first entries.
+    #[tokio::test]
+    async fn far_entries_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ZipCreateStore::create(dir.path().join("x.zip")).unwrap();
+        assert!(Direct::put(&store, "first", &[b"1"], &Condition::Always).unwrap().is_done());
+        store.lock().end = 5 << 30;
+        assert!(Direct::put(&store, "a/far", &[b"2", b"3"], &Condition::Always).unwrap().is_done());
+        store.finish().await.unwrap();
+        let folder: SharedStore = Arc::new(LocalStore::new(dir.path()));
+        let zip = ZipStore::open(folder, "x.zip").await.unwrap().unwrap();
+        assert_eq!(zip.get("a/far", None).await.unwrap().unwrap(), "23");
+        assert_eq!(zip.get("first", None).await.unwrap().unwrap(), "1");
+        let python = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; \
+                      assert z.read('a/far') == b'23'";
+        let status =
+            std::process::Command::new("python3").args(["-c", python]).arg(dir.path().join("x.zip")).status();
+        assert!(status.unwrap().success());
+    }
+
+    #[tokio::test]
+    async fn more_entries_than_sixteen_bits_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ZipCreateStore::create(dir.path().join("x.zip")).unwrap();
+        for i in 0..70_000u32 {
+            let put = Direct::put(&store, &format!("c/{i}"), &[&i.to_le_bytes()], &Condition::Absent);
+            assert!(put.unwrap().is_done());
+        }
+        store.finish().await.unwrap();
+        let folder: SharedStore = Arc::new(LocalStore::new(dir.path()));
+        let zip = ZipStore::open(folder, "x.zip").await.unwrap().unwrap();
+        assert_eq!(zip.list("c").await.unwrap().objects.len(), 70_000);
+        assert_eq!(zip.get("c/69999", None).await.unwrap().unwrap(), 69_999u32.to_le_bytes().as_slice());
+    }
+}
