@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use zaro::meta::{Finding, Format, Mode};
+use zaro::store::SharedStore;
 use zaro::store::options::StoreOptions;
 use zaro::store::wrap::log::RequestLog;
 use zaro::{OpenOptions, Result, Zarr};
@@ -52,7 +53,7 @@ pub(crate) struct Common {
     /// Hold to the letter of the specification: refuse what the world forgives
     #[arg(long, global = true, help_heading = "Reading options")]
     pub(crate) strict: bool,
-    /// Read as this version only, where both are present
+    /// Read as this version only, where both are present; for create, the version to make
     #[arg(long, global = true, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3), help_heading = "Reading options")]
     zarr_format: Option<u8>,
     /// Ignore consolidated metadata, read each node's own
@@ -112,12 +113,31 @@ impl Common {
     fn open_options(&self) -> Result<OpenOptions> {
         Ok(OpenOptions {
             mode: if self.strict { Mode::Strict } else { Mode::Tolerant },
-            format: self.zarr_format.map(|n| if n == 2 { Format::V2 } else { Format::V3 }),
+            format: self.format(),
             use_consolidated: !self.no_consolidated,
             // One half for what the library has in flight, one for the piece that is being written.
             memory: self.memory / 2,
             store: self.store_options()?,
         })
+    }
+
+    /// The version asked for.
+    pub(crate) fn format(&self) -> Option<Format> {
+        self.zarr_format.map(|n| if n == 2 { Format::V2 } else { Format::V3 })
+    }
+
+    /// The store at `uri`, to be written to; it need not exist. With `durable`, what is written is on the disk when it
+    /// counts as written.
+    pub(crate) async fn open_for_writing(&self, uri: &str, durable: bool) -> Result<SharedStore> {
+        let mut options = self.store_options()?;
+        options.durable = durable;
+        zaro::open::open_store_for_writing(uri, &options).await
+    }
+
+    /// The Zarr in a store that is written to. Its nodes' own documents are read: they are what is changed.
+    pub(crate) async fn zarr_in(&self, store: &SharedStore) -> Result<Zarr> {
+        let options = OpenOptions { use_consolidated: false, ..self.open_options()? };
+        Zarr::from_store(store.clone(), options).await
     }
 
     /// Opens the Zarr at `uri`.

@@ -199,6 +199,58 @@ pub(crate) fn datetime64(value: i64, unit: TimeUnit, scale: u32) -> Option<Strin
     })
 }
 
+/// A datetime64 from ISO 8601, the other way round: `2020`, `2020-01-31`, `2020-01-31T12:30:00.25Z`. `None` for text
+/// that is none, or that falls between two steps of the unit.
+pub(crate) fn parse_datetime64(text: &str, unit: TimeUnit, scale: u32) -> Option<i64> {
+    const SECOND: i128 = 1_000_000_000_000_000_000;
+    if text == "NaT" {
+        return Some(i64::MIN);
+    }
+    let text = text.strip_suffix('Z').unwrap_or(text);
+    let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, ""));
+    let (sign, digits) = match date.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, date),
+    };
+    let mut parts = digits.split('-');
+    let year = sign * parts.next()?.parse::<i128>().ok().filter(|y| *y < 1_000_000_000)?;
+    let month: u32 = parts.next().map_or(Some(1), |m| m.parse().ok()).filter(|m| (1..=12).contains(m))?;
+    let day: u32 = parts.next().map_or(Some(1), |d| d.parse().ok())?;
+    if parts.next().is_some() {
+        return None;
+    }
+    let day_number = Calendar::ProlepticGregorian.day_of(year, month, day)?;
+    let mut clock = time.split(':').filter(|p| !p.is_empty());
+    let hours: i128 = clock.next().map_or(Some(0), |h| h.parse().ok()).filter(|h| (0..24).contains(h))?;
+    let minutes: i128 = clock.next().map_or(Some(0), |m| m.parse().ok()).filter(|m| (0..60).contains(m))?;
+    let (seconds, fraction) = clock.next().map_or(("0", ""), |s| s.split_once('.').unwrap_or((s, "")));
+    let seconds: i128 = seconds.parse().ok().filter(|s| (0..60).contains(s))?;
+    if clock.next().is_some() || fraction.len() > 18 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let fraction: i128 = format!("{fraction:0<18}").parse().ok()?;
+    let within = (hours * 3600 + minutes * 60 + seconds) * SECOND + fraction;
+    let whole = |n: i128, step: i128| (n.rem_euclid(step) == 0).then(|| n.div_euclid(step));
+    let n = match unit {
+        TimeUnit::Generic => return None,
+        TimeUnit::Year if (month, day, within) == (1, 1, 0) => year - 1970,
+        TimeUnit::Month if (day, within) == (1, 0) => (year - 1970) * 12 + i128::from(month) - 1,
+        TimeUnit::Year | TimeUnit::Month => return None,
+        other => {
+            let moment = (day_number - EPOCH) * 86_400 * SECOND + within;
+            let step = match other {
+                TimeUnit::Week => 7 * 86_400 * SECOND,
+                TimeUnit::Day => 86_400 * SECOND,
+                TimeUnit::Hour => 3600 * SECOND,
+                TimeUnit::Minute => 60 * SECOND,
+                below => 10i128.pow(18 - decimals(below)?),
+            };
+            whole(moment, step)?
+        }
+    };
+    i64::try_from(whole(n, scale.into())?).ok()
+}
+
 /// A timedelta64 as an ISO 8601 duration in its own unit (`P3D`, `PT0.25S`); `None` for one without a unit.
 pub(crate) fn timedelta64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
     if value == i64::MIN {
@@ -243,6 +295,24 @@ mod tests {
         assert_eq!(Standard.day_of(1582, 10, 10), None);
         assert_eq!(NoLeap.day_of(2000, 2, 29), None);
         assert!(Days360.day_of(2001, 2, 30).is_some());
+    }
+
+    #[test]
+    fn numpy_times_are_read_back_from_their_text() {
+        let units = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"];
+        for unit in units.map(|u| TimeUnit::parse(u).unwrap()) {
+            for scale in [1, 3, 25] {
+                for n in [0, 1, -1, 17, -12_345, 1_000_003, i64::MIN] {
+                    let text = datetime64(n, unit, scale).unwrap();
+                    assert_eq!(parse_datetime64(&text, unit, scale), Some(n), "{text} {unit:?} {scale}");
+                }
+            }
+        }
+        let day = |text| parse_datetime64(text, TimeUnit::Day, 1);
+        assert_eq!(day("1970-01-02T00:00:00Z"), Some(1));
+        for bad in ["1970-01-02T12", "1970-13-01", "1970-02-30", "x", "", "1970-01-01-01", "1970-01-01T25"] {
+            assert_eq!(day(bad), None, "{bad}");
+        }
     }
 
     #[test]

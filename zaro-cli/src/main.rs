@@ -9,16 +9,24 @@
 //! [`zaro::ErrorKind::exit_code`], and 1 for findings of `zaro validate`. `docs/book/reading.md` is the guide.
 
 mod args;
+mod attrs;
 mod block;
 mod calendar;
 mod cf;
 mod colormap;
 mod completions;
 mod conformance;
+mod consolidate;
+mod create;
+mod delete;
 mod demo;
+mod dtype;
+mod element;
 mod format;
 mod info;
+mod like;
 mod list;
+mod making;
 mod man;
 mod meta;
 mod model;
@@ -28,6 +36,7 @@ mod output;
 mod paint;
 mod progress;
 mod read;
+mod resize;
 mod select;
 mod stale;
 mod validate;
@@ -80,6 +89,11 @@ enum Command {
     Meta(meta::Meta),
     Read(Box<read::Read>),
     Validate(validate::Validate),
+    Create(Box<create::Create>),
+    Resize(resize::Resize),
+    Attrs(attrs::Attrs),
+    Consolidate(consolidate::Consolidate),
+    Delete(delete::Delete),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Man(man::Man),
@@ -121,6 +135,11 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Meta(c)), _) => c.run(common).await?,
         (Some(Command::Read(c)), _) => c.run(common).await?,
         (Some(Command::Validate(c)), _) => return c.run(common).await,
+        (Some(Command::Create(c)), _) => c.run(common).await?,
+        (Some(Command::Resize(c)), _) => c.run(common).await?,
+        (Some(Command::Attrs(c)), _) => c.run(common).await?,
+        (Some(Command::Consolidate(c)), _) => c.run(common).await?,
+        (Some(Command::Delete(c)), _) => c.run(common).await?,
         (Some(Command::Demo(c)), _) => {
             for line in c.make()? {
                 let shown: Vec<String> = line.iter().map(|w| quoted(w)).collect();

@@ -426,6 +426,25 @@ pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
     Ok(nodes.len())
 }
 
+/// Takes consolidated metadata away from the group at `path`, and says whether there were any. The nodes' own documents
+/// stay.
+pub async fn unconsolidate(store: &SharedStore, path: &str) -> Result<bool> {
+    let path = normal(path)?;
+    let node = need(store, &path).await?;
+    if node.meta.format() == Format::V2 {
+        let key = join(&path, ".zmetadata");
+        let there = store.size(&key).await?.is_some();
+        store.delete(&key).await?;
+        return Ok(there);
+    }
+    let key = join(&path, "zarr.json");
+    let changed = change(store, &key, |old| {
+        Ok(old.filter(|d| d.get("consolidated_metadata").is_some()).map(|d| documents::without(&d)))
+    })
+    .await?;
+    Ok(changed.is_some())
+}
+
 /// A node's documents as they were read, with all that zaro has no word for.
 fn as_stored(meta: &NodeMeta) -> Stored {
     let (format, document, attributes, name) = match meta {

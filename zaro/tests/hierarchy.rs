@@ -93,6 +93,10 @@ fn copies_in_groups_above_follow_every_change() {
         let left: Vec<String> = wait(open(&store).walk("")).unwrap().into_iter().map(|n| n.path).collect();
         assert_eq!(left, ["", "a", "a/y"]);
         assert!(!keys(&store).iter().any(|k| k.starts_with("a/x/")));
+        assert!(wait(hierarchy::unconsolidate(&store, "")).unwrap());
+        assert!(!open(&store).is_consolidated());
+        assert!(!wait(hierarchy::unconsolidate(&store, "")).unwrap());
+        assert_eq!(wait(open(&store).walk("")).unwrap().len(), 3);
     }
 }
 

@@ -1,0 +1,75 @@
+//! `zaro attrs`: the attributes of a node, shown or changed.
+
+use clap::Args;
+use zaro::meta::edit::Attributes;
+use zaro::meta::json::Json;
+use zaro::meta::path::normal;
+use zaro::{Error, Result, hierarchy};
+
+use crate::args::{Common, Target};
+use crate::{making, output};
+
+const EXAMPLES: &str = "\
+Examples:
+  Show them, as JSON:
+      zaro attrs data.zarr temperature
+  Set two, take one away:
+      zaro attrs data.zarr temperature --set units=K --set valid_range='[0, 400]' --unset comment
+  A number as text:
+      zaro attrs data.zarr --set version='\"3\"'
+  Others instead of all:
+      zaro attrs data.zarr --replace @attributes.json
+
+What follows the = is JSON if it can be read as such, else text. Everything else in the
+node's document stays as it is; consolidated metadata are renewed.";
+
+/// Show or change the attributes of a node
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Attrs {
+    #[command(flatten)]
+    target: Target,
+    /// Set an attribute to a JSON value, or to a text; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_set)]
+    set: Vec<(String, Json)>,
+    /// Take an attribute away; may be repeated
+    #[arg(long, value_name = "NAME")]
+    unset: Vec<String>,
+    /// Take all away and set these: a JSON object, or @FILE to take it from a file
+    #[arg(long, value_name = "JSON|@FILE", conflicts_with_all = ["set", "unset"])]
+    replace: Option<String>,
+}
+
+fn parse_set(text: &str) -> std::result::Result<(String, Json), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => {
+            let value = Json::parse(value.as_bytes()).map_or_else(|_| Json::string(value), |d| d.value);
+            Ok((name.to_owned(), value))
+        }
+        _ => Err("write a name and a value, such as units=K".into()),
+    }
+}
+
+impl Attrs {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let edit = match &self.replace {
+            Some(text) => Attributes::Replace(making::attributes_of(text)?),
+            None if self.set.is_empty() && self.unset.is_empty() => {
+                let node = common.open(&self.target.uri).await?.node(&self.target.path).await?;
+                common.warn_findings(&node.findings);
+                return output::print(&format!("{}\n", node.meta.attributes().pretty()));
+            }
+            None => Attributes::Patch { set: self.set.clone(), unset: self.unset.clone() },
+        };
+        if let Attributes::Patch { set, unset } = &edit
+            && let Some((name, _)) = set.iter().find(|(name, _)| unset.contains(name))
+        {
+            return Err(Error::usage(format!("{name:?} is to be set and taken away")));
+        }
+        let path = normal(&self.target.path)?;
+        let store = common.open_for_writing(&self.target.uri, false).await?;
+        hierarchy::edit_attributes(&store, &path, &edit).await?;
+        store.finish().await
+    }
+}

@@ -1,0 +1,51 @@
+//! `zaro consolidate`: the metadata of all nodes in one document.
+
+use clap::Args;
+use zaro::meta::json::Json;
+use zaro::meta::path::{normal, shown};
+use zaro::{Result, hierarchy};
+
+use crate::args::{Common, Target};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro consolidate data.zarr
+  zaro consolidate s3://bucket/data.zarr
+  zaro consolidate data.zarr --remove
+
+One request then opens the whole hierarchy. zaro keeps the copies up to date when it
+changes a node; other programs may not.";
+
+/// Put the metadata of all nodes of a group into one document
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Consolidate {
+    #[command(flatten)]
+    target: Target,
+    /// Take consolidated metadata away instead
+    #[arg(long)]
+    remove: bool,
+    /// Say how many nodes there are as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Consolidate {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let path = normal(&self.target.path)?;
+        let store = common.open_for_writing(&self.target.uri, false).await?;
+        let (number, text) = if self.remove {
+            let removed = hierarchy::unconsolidate(&store, &path).await?;
+            let text = if removed { "removed" } else { "there were none" };
+            (Json::object(), format!("{}: {text}", shown(&path)))
+        } else {
+            let n = hierarchy::consolidate(&store, &path).await?;
+            let nodes = if n == 1 { "node" } else { "nodes" };
+            (Json::Object(vec![("nodes".into(), Json::int(n))]), format!("{}: {n} {nodes}", shown(&path)))
+        };
+        store.finish().await?;
+        output::print(&if self.json { format!("{number}\n") } else { format!("{text}\n") })
+    }
+}

@@ -1,0 +1,121 @@
+//! `zaro create`: an array without chunks, or a group.
+
+use clap::Args;
+use zaro::hierarchy::{self, Existing};
+use zaro::meta::create::{Layout, NewArray};
+use zaro::meta::json::Json;
+use zaro::meta::path::normal;
+use zaro::{Error, Result};
+
+use crate::args::{Common, Target};
+use crate::like;
+use crate::making::{self, Making};
+
+const EXAMPLES: &str = "\
+Examples:
+  An array, with everything else as usual (zstd, chunks of up to 1 MiB):
+      zaro create data.zarr temperature --shape 365,180,360 --dtype float32 --fill NaN
+  In shards, with named dimensions and attributes:
+      zaro create data.zarr sst --shape 365,180,360 --dtype int16 --chunks 1,90,90 \\
+          --shards 73,180,360 --codec blosc:zstd:5 --dims time,lat,lon --attrs '{\"units\": \"K\"}'
+  A Zarr V2 array on its own:
+      zaro create old.zarr --shape 100 --dtype '<i2' --codec zlib:6 --zarr-format 2
+  A group:
+      zaro create data.zarr winter --group --attrs @winter.json
+  Like another array, but shorter:
+      zaro create data.zarr part --like data.zarr/temperature --shape 31,180,360
+
+Groups that the path leads through are made too. Without --zarr-format, a node has the
+version of the group it lies in, else 3.";
+
+/// Make an array or a group
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    target: Target,
+    /// The extents of the array
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', num_args = 0..)]
+    shape: Option<Vec<u64>>,
+    /// Make a group instead of an array
+    #[arg(long, conflicts_with_all = ["shape", "like", "order", "dtype", "chunks", "shards", "codec", "fill", "endian", "separator", "key_encoding", "dims"])]
+    group: bool,
+    /// Take everything that is not said from this array: an address, or one and a path
+    #[arg(long, value_name = "URI", num_args = 1..=2)]
+    like: Vec<String>,
+    #[command(flatten)]
+    making: Making,
+    /// The order of elements in a chunk: C (last dimension fastest), F, or dimensions such as 2,0,1
+    #[arg(long, value_name = "ORDER", value_parser = making::parse_layout, help_heading = "How it is stored")]
+    order: Option<Layout>,
+    /// Replace what is there, with all below it
+    #[arg(long)]
+    overwrite: bool,
+    /// Put the metadata of all nodes into the root group, for readers from afar
+    #[arg(long)]
+    consolidate: bool,
+}
+
+impl Create {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let path = normal(&self.target.path)?;
+        if self.consolidate && path.is_empty() && !self.group {
+            return Err(Error::usage("--consolidate is for groups; an array at the root has nothing to carry"));
+        }
+        let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
+        let store = common.open_for_writing(&self.target.uri, false).await?;
+        if self.group {
+            let attributes = self.making.attrs.as_deref().map(making::attributes_of).transpose()?;
+            let format = making::format_for(&store, &path, common.format()).await?;
+            let attributes = Json::Object(attributes.unwrap_or_default());
+            hierarchy::create_group(&store, &path, format, &attributes, existing).await?;
+        } else {
+            let mut new = self.described(common).await?;
+            if self.like.is_empty() || common.format().is_some() {
+                new.format = making::format_for(&store, &path, common.format()).await?;
+            }
+            self.making.apply(&mut new)?;
+            if let Some(order) = &self.order {
+                new.layout = order.clone();
+            }
+            hierarchy::create_array(&store, &path, &new, existing).await?;
+        }
+        if self.consolidate {
+            hierarchy::consolidate(&store, "").await?;
+        }
+        store.finish().await?;
+        common.note(&format!("made {} in {store}", zaro::meta::path::shown(&path)));
+        Ok(())
+    }
+
+    /// The array with its shape and type, and all that `--like` says.
+    async fn described(&self, common: &Common) -> Result<NewArray> {
+        let mut new = match self.like.split_first() {
+            Some((uri, path)) => {
+                let zarr = common.open(uri).await?;
+                let array = zarr.array(path.first().map_or("", String::as_str)).await?;
+                like::new_array(array.meta())?
+            }
+            None => NewArray::default(),
+        };
+        match (&self.shape, self.like.is_empty()) {
+            (Some(shape), _) => new.shape.clone_from(shape),
+            (None, true) => return Err(Error::usage("say --shape and --dtype of the array, or --group")),
+            (None, false) => {}
+        }
+        match (self.making.data_type()?, self.like.is_empty()) {
+            (Some((t, endian)), _) => {
+                if t != new.data_type {
+                    // A fill value and codecs of another type need not fit.
+                    (new.fill, new.codecs) = (None, None);
+                }
+                new.data_type = t;
+                new.endian = endian.unwrap_or(new.endian);
+            }
+            (None, true) => return Err(Error::usage("say the type of the elements, such as --dtype float32")),
+            (None, false) => {}
+        }
+        Ok(new)
+    }
+}

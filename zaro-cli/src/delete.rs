@@ -1,0 +1,98 @@
+//! `zaro delete`: a node and all below it.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use clap::Args;
+use zaro::meta::NodeMeta;
+use zaro::meta::json::Json;
+use zaro::meta::path::{normal, shown};
+use zaro::{Error, ErrorKind, Node, Result, hierarchy};
+
+use crate::args::{Common, Target};
+use crate::output;
+use crate::paint::plain;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro delete data.zarr winter
+  zaro delete data.zarr --yes
+  zaro delete s3://bucket/data.zarr winter/temperature --yes
+
+Says what will go and asks first. Without a PATH the whole Zarr goes: everything in its
+folder. Where no Zarr node is, nothing is deleted.";
+
+/// Delete a node and all below it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    target: Target,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Say what was deleted as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Delete {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let path = normal(&self.target.path)?;
+        let store = common.open_for_writing(&self.target.uri, false).await?;
+        let zarr = common.zarr_in(&store).await?;
+        let nodes = zarr.walk(&path).await?;
+        for e in zarr.take_damaged() {
+            common.warn(&format!("will go too, though it cannot be read: {e}"));
+        }
+        let what = described(&path, &nodes);
+        if !self.yes {
+            confirm(&what, &store.to_string())?;
+        }
+        hierarchy::delete(&store, &path).await?;
+        store.finish().await?;
+        if self.json {
+            let report = Json::Object(vec![
+                ("path".into(), Json::string(path)),
+                ("nodes".into(), Json::int(nodes.len())),
+            ]);
+            return output::print(&format!("{report}\n"));
+        }
+        common.note(&format!("deleted {what}"));
+        Ok(())
+    }
+}
+
+/// What will go, in a few words.
+fn described(path: &str, nodes: &[Node]) -> String {
+    let below = nodes.iter().filter(|n| n.path != path);
+    let arrays = below.clone().filter(|n| matches!(n.meta, NodeMeta::Array(_))).count();
+    let groups = below.count() - arrays;
+    let kind = nodes.first().map_or("node", |n| n.meta.kind());
+    let counted = |n: usize, word: &str| match n {
+        1 => format!("1 {word}"),
+        n => format!("{n} {word}s"),
+    };
+    let whole = if path.is_empty() { ", with everything in this store" } else { "" };
+    if kind == "array" {
+        return format!("the array {}{whole}", shown(path));
+    }
+    let below = format!("{} and {} below it", counted(arrays, "array"), counted(groups, "group"));
+    format!("the group {} with {below}{whole}", shown(path))
+}
+
+/// Asks on the terminal; fails unless the answer is yes.
+fn confirm(what: &str, store: &str) -> Result<()> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(Error::usage(format!("this would delete {what}; add --yes to do it")).with_store(store));
+    }
+    let mut err = std::io::stderr();
+    write!(err, "{}: delete {}? [y/N] ", plain(store), plain(what))?;
+    err.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Error::new(ErrorKind::Cancelled, "nothing was deleted")),
+    }
+}

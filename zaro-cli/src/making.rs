@@ -1,0 +1,149 @@
+//! The options that say how an array is to be stored, for `zaro create` and `zaro write --create`.
+
+use clap::{Args, ValueEnum};
+use zaro::meta::create::{Layout, NewArray};
+use zaro::meta::dtype::{DataType, Endian};
+use zaro::meta::json::Json;
+use zaro::meta::path::ancestors;
+use zaro::meta::{ChunkKeys, Format, short};
+use zaro::store::SharedStore;
+use zaro::{Error, Result, hierarchy};
+
+use crate::dtype;
+
+/// How an array is stored.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Making {
+    /// The type of the elements: float32, uint16, string, '<i2', datetime64[s], or JSON
+    #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
+    pub(crate) dtype: Option<String>,
+    /// The shape of a chunk [default: up to 1 MiB]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "How it is stored")]
+    pub(crate) chunks: Option<Vec<u64>>,
+    /// The shape of a shard, a multiple of a chunk's; V3 only
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "How it is stored")]
+    pub(crate) shards: Option<Vec<u64>>,
+    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, zstd+crc32c, none, or JSON [default: zstd]
+    #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
+    pub(crate) codec: Option<String>,
+    /// What elements are that nobody wrote: a number, NaN, bits such as 0x7fc00000, a text, a date [default: 0]
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true, help_heading = "How it is stored")]
+    pub(crate) fill: Option<String>,
+    /// The order of the bytes of a number [default: little, or what TYPE says]
+    #[arg(long, value_enum, value_name = "little|big", hide_possible_values = true, help_heading = "How it is stored")]
+    pub(crate) endian: Option<EndianArg>,
+    /// What stands between the numbers in the keys of chunks [default: / in V3, . in V2]
+    #[arg(long, value_name = "/|.", value_parser = parse_separator, help_heading = "How it is stored")]
+    pub(crate) separator: Option<char>,
+    /// How keys of chunks are made: default (c/0/0) or v2 (0.0) [default: that of the version]
+    #[arg(long, value_enum, value_name = "default|v2", hide_possible_values = true, help_heading = "How it is stored")]
+    pub(crate) key_encoding: Option<KeysArg>,
+    /// The names of the dimensions, such as time,lat,lon; an empty one for none
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "How it is stored")]
+    pub(crate) dims: Option<Vec<String>>,
+    /// Attributes: a JSON object, or @FILE to take it from a file
+    #[arg(long, value_name = "JSON|@FILE", help_heading = "How it is stored")]
+    pub(crate) attrs: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EndianArg {
+    Little,
+    Big,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeysArg {
+    Default,
+    V2,
+}
+
+fn parse_separator(text: &str) -> std::result::Result<char, String> {
+    match text {
+        "/" => Ok('/'),
+        "." => Ok('.'),
+        _ => Err("a separator is / or .".into()),
+    }
+}
+
+impl Making {
+    /// The type asked for, and the byte order its name says.
+    pub(crate) fn data_type(&self) -> Result<Option<(DataType, Option<Endian>)>> {
+        self.dtype.as_deref().map(dtype::parse).transpose()
+    }
+
+    /// Changes `new`, whose shape and type are set, to what these options ask for.
+    pub(crate) fn apply(&self, new: &mut NewArray) -> Result<()> {
+        if let Some(chunks) = &self.chunks {
+            new.chunks = Some(chunks.clone());
+        }
+        if let Some(shards) = &self.shards {
+            new.shards = Some(shards.clone());
+        }
+        if let Some(codec) = &self.codec {
+            new.codecs = Some(short::parse(codec)?);
+        }
+        if let Some(fill) = &self.fill {
+            new.fill = Some(dtype::fill(&new.data_type, fill)?);
+        }
+        if let Some(endian) = self.endian {
+            new.endian = if endian == EndianArg::Big { Endian::Big } else { Endian::Little };
+        }
+        if self.separator.is_some() || self.key_encoding.is_some() {
+            let prefixed = self.key_encoding.map_or(new.format == Format::V3, |k| k == KeysArg::Default);
+            let usual = if prefixed { '/' } else { '.' };
+            new.keys = Some(ChunkKeys { prefixed, separator: self.separator.unwrap_or(usual) });
+        }
+        if let Some(dims) = &self.dims {
+            let name = |n: &String| (!n.is_empty()).then(|| n.clone());
+            new.dimension_names = Some(dims.iter().map(name).collect());
+        }
+        if let Some(attributes) = &self.attrs {
+            new.attributes = attributes_of(attributes)?;
+        }
+        Ok(())
+    }
+}
+
+/// The order of elements in a chunk: `C`, `F`, or the dimensions in the order in which they are stored.
+pub(crate) fn parse_layout(text: &str) -> std::result::Result<Layout, String> {
+    match text {
+        "C" | "c" => Ok(Layout::C),
+        "F" | "f" => Ok(Layout::F),
+        axes => axes
+            .split(',')
+            .map(|n| n.trim().parse().map_err(|_| "write C, F or an order of dimensions such as 2,0,1".into()))
+            .collect::<std::result::Result<_, String>>()
+            .map(Layout::Axes),
+    }
+}
+
+/// A JSON object, or what the file after an `@` holds.
+pub(crate) fn attributes_of(text: &str) -> Result<Vec<(String, Json)>> {
+    let value = match text.strip_prefix('@') {
+        Some(path) => {
+            let bytes = std::fs::read(path).map_err(|e| Error::from(e).within(path))?;
+            Json::parse(&bytes).map_err(|e| e.within(path))?.value
+        }
+        None => Json::parse(text.as_bytes()).map_err(|e| Error::usage(e.message()).with_field("attributes"))?.value,
+    };
+    match value {
+        Json::Object(members) => Ok(members),
+        other => {
+            Err(Error::usage(format!("attributes must be an object such as {{\"units\": \"K\"}}, not {}", other.kind())))
+        }
+    }
+}
+
+/// The version of a new node at the normal path `path`: what is asked for, else that of the group it lies in, else 3.
+pub(crate) async fn format_for(store: &SharedStore, path: &str, asked: Option<Format>) -> Result<Format> {
+    if let Some(format) = asked {
+        return Ok(format);
+    }
+    for above in ancestors(path).into_iter().rev() {
+        if let Some(node) = hierarchy::find(store, above).await? {
+            return Ok(node.meta.format());
+        }
+    }
+    Ok(Format::V3)
+}

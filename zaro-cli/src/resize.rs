@@ -1,0 +1,107 @@
+//! `zaro resize`: another shape for an array.
+
+use clap::Args;
+use zaro::meta::ArrayMeta;
+use zaro::meta::path::{normal, shown};
+use zaro::{Array, Error, Result, hierarchy};
+
+use crate::args::{Common, Target};
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro resize data.zarr temperature --shape 400,180,360
+  zaro resize data.zarr temperature --axis time=+31
+  zaro resize data.zarr temperature --axis time=365 --axis 1=-10
+
+Growing writes one document; what is new reads as the fill value. What a smaller array
+leaves out is deleted, and does not come back when it grows again.";
+
+/// Give an array another shape
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Resize {
+    #[command(flatten)]
+    target: Target,
+    /// The new extents, one a dimension
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with = "axis", required_unless_present = "axis")]
+    shape: Option<Vec<u64>>,
+    /// One dimension by name or number: time=365, or time=+31 and time=-31 to add and take away; may be repeated
+    #[arg(long, value_name = "DIM=N", allow_hyphen_values = true, value_parser = parse_change)]
+    axis: Vec<(String, Change)>,
+}
+
+/// What becomes of one extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    To(u64),
+    Grow(u64),
+    Shrink(u64),
+}
+
+fn parse_change(text: &str) -> std::result::Result<(String, Change), String> {
+    let parsed = text.split_once('=').and_then(|(name, n)| {
+        let n = n.trim();
+        let change = match n.chars().next()? {
+            '+' => Change::Grow(n.get(1..)?.parse().ok()?),
+            '-' => Change::Shrink(n.get(1..)?.parse().ok()?),
+            _ => Change::To(n.parse().ok()?),
+        };
+        Some((name.trim().to_owned(), change))
+    });
+    parsed.ok_or_else(|| "write a dimension and its extent, such as time=365 or time=+31".into())
+}
+
+/// The number of the dimension that `name` means: its name, or else its number.
+pub(crate) fn dimension(name: &str, meta: &ArrayMeta) -> Result<usize> {
+    let names = meta.dimension_names.as_deref().unwrap_or_default();
+    let mut found = names.iter().enumerate().filter(|(_, n)| n.as_deref() == Some(name)).map(|(d, _)| d);
+    match (found.next(), found.next(), name.parse::<usize>()) {
+        (Some(d), None, _) => Ok(d),
+        (Some(_), Some(_), _) => Err(Error::usage(format!("several dimensions are called {name:?}; use its number"))),
+        (None, _, Ok(d)) if d < meta.shape.len() => Ok(d),
+        _ => {
+            let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+            let known = if known.is_empty() { "none with a name".to_owned() } else { known.join(", ") };
+            Err(Error::usage(format!(
+                "there is no dimension {name:?}; the array has {} dimensions, {known}",
+                meta.shape.len()
+            )))
+        }
+    }
+}
+
+impl Resize {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let path = normal(&self.target.path)?;
+        let store = common.open_for_writing(&self.target.uri, false).await?;
+        let array = common.zarr_in(&store).await?.array(&path).await?;
+        let resized = match (&self.shape, self.axis.as_slice()) {
+            (Some(shape), _) => hierarchy::resize(&store, &path, shape).await?,
+            // Two who grow an array at the same time both get their share.
+            (None, [(name, Change::Grow(n))]) => {
+                let d = dimension(name, array.meta())?;
+                hierarchy::extend(&store, &path, d, *n).await?.0
+            }
+            (None, changes) => hierarchy::resize(&store, &path, &changed(&array, changes)?).await?,
+        };
+        store.finish().await?;
+        common.note(&format!("{}: {:?} is now {:?}", shown(&path), array.shape(), resized.shape()));
+        Ok(())
+    }
+}
+
+fn changed(array: &Array, changes: &[(String, Change)]) -> Result<Vec<u64>> {
+    let mut shape = array.shape().to_vec();
+    for (name, change) in changes {
+        let d = dimension(name, array.meta())?;
+        let Some(n) = shape.get_mut(d) else { continue };
+        let new = match change {
+            Change::To(n) => Some(*n),
+            Change::Grow(by) => n.checked_add(*by),
+            Change::Shrink(by) => n.checked_sub(*by),
+        };
+        *n = new.ok_or_else(|| Error::usage(format!("dimension {name:?} has {n} positions, too few for that")))?;
+    }
+    Ok(shape)
+}
