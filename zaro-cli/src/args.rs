@@ -53,7 +53,7 @@ pub(crate) struct Common {
     /// Hold to the letter of the specification: refuse what the world forgives
     #[arg(long, global = true, help_heading = "Reading options")]
     pub(crate) strict: bool,
-    /// Read as this version only, where both are present; for create, the version to make
+    /// Read as this version only, where both are present; for create and copy, the version to make
     #[arg(long, global = true, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3), help_heading = "Reading options")]
     zarr_format: Option<u8>,
     /// Ignore consolidated metadata, read each node's own
@@ -140,6 +140,11 @@ impl Common {
         Zarr::from_store(store.clone(), options).await
     }
 
+    /// Opens the Zarr at `uri`, whatever its version: the one asked for is that of a copy.
+    pub(crate) async fn open_any(&self, uri: &str) -> Result<Zarr> {
+        zaro::open(uri, &OpenOptions { format: None, ..self.open_options()? }).await
+    }
+
     /// Opens the Zarr at `uri`.
     pub(crate) async fn open(&self, uri: &str) -> Result<Zarr> {
         zaro::open(uri, &self.open_options()?).await
@@ -180,6 +185,11 @@ impl Common {
     pub(crate) fn warn(&self, message: &str) {
         let paint = Paint::stderr(self.color);
         let _ = writeln!(std::io::stderr(), "zaro: {} {}", paint.yellow("warning:"), plain(message));
+    }
+
+    /// Says on standard error what was done.
+    pub(crate) fn say(&self, message: &str) {
+        let _ = writeln!(std::io::stderr(), "zaro: {}", plain(message));
     }
 
     /// A note on standard error, with `--verbose` only.

@@ -17,6 +17,7 @@ mod colormap;
 mod completions;
 mod conformance;
 mod consolidate;
+mod copy;
 mod create;
 mod delete;
 mod demo;
@@ -24,7 +25,6 @@ mod dtype;
 mod element;
 mod format;
 mod info;
-mod like;
 mod list;
 mod making;
 mod man;
@@ -89,6 +89,7 @@ enum Command {
     Meta(meta::Meta),
     Read(Box<read::Read>),
     Validate(validate::Validate),
+    Copy(Box<copy::Copy>),
     Create(Box<create::Create>),
     Resize(resize::Resize),
     Attrs(attrs::Attrs),
@@ -135,6 +136,7 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Meta(c)), _) => c.run(common).await?,
         (Some(Command::Read(c)), _) => c.run(common).await?,
         (Some(Command::Validate(c)), _) => return c.run(common).await,
+        (Some(Command::Copy(c)), _) => c.run(common).await?,
         (Some(Command::Create(c)), _) => c.run(common).await?,
         (Some(Command::Resize(c)), _) => c.run(common).await?,
         (Some(Command::Attrs(c)), _) => c.run(common).await?,

@@ -58,6 +58,15 @@ impl Watch {
         }))
     }
 
+    /// What the library is to call that knows how much there is in all.
+    pub(crate) fn callback_of_all(&self) -> Option<OnProgress> {
+        let (bar, show) = (self.bar.clone(), self.callback()?);
+        Some(Arc::new(move |progress| {
+            bar.set_length(progress.total);
+            show(progress);
+        }))
+    }
+
     /// Counts a window of `bytes` as done.
     pub(crate) fn window_done(&self, bytes: u64) {
         self.before.fetch_add(bytes, Ordering::Relaxed);

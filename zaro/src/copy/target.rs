@@ -6,9 +6,8 @@ use crate::array::{Array, Index, Selection};
 use crate::codec::registry::{self, Request};
 use crate::codec::{Buffer, Codec, Repr};
 use crate::error::{Error, Result};
-use crate::meta::create::{Layout, NewArray};
-use crate::meta::dtype::Endian;
-use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, convert, write};
+use crate::meta::create::NewArray;
+use crate::meta::{ArrayMeta, DataType, Json, convert, write};
 
 /// The copy of one array.
 #[derive(Debug)]
@@ -52,72 +51,34 @@ impl Target {
             return Ok(Self { meta: converted.meta, region, cast, verbatim });
         }
         let base = convert::array(source, format, keys)?.meta;
-        let shape = region.counts();
-        let (inner_chunks, inner_codecs) = match inner(&base) {
-            Some((chunks, codecs)) => (chunks, codecs),
-            None => (base.grid.largest(), base.codecs.clone()),
-        };
-        let sharded = inner(&base).is_some();
+        let mut new = NewArray { shape: region.counts(), ..NewArray::like(&base)? };
+        let old = new.chunks.clone().unwrap_or_else(|| base.grid.largest());
         let chunks = match &options.chunks {
-            Some(chunks) => chunks.resolve(&base, &inner_chunks)?,
-            None => inner_chunks,
+            Some(chunks) => chunks.resolve(&base, &old)?,
+            None => old,
         };
-        let shards = match &options.shards {
+        new.shards = match &options.shards {
             Some(Some(shards)) => Some(shards.resolve(&base, &base.grid.largest())?),
             Some(None) => None,
             // The old shards, if the new chunks still fit into them.
-            None if sharded => Some(base.grid.largest())
-                .filter(|s| s.iter().zip(&chunks).all(|(s, c)| s.checked_rem(*c) == Some(0))),
-            None => None,
+            None => new.shards.filter(|s| s.iter().zip(&chunks).all(|(s, c)| s.checked_rem(*c) == Some(0))),
         };
-        let (data_type, fill) = match &cast {
-            Some(cast) => (cast.to.data_type.clone(), cast.to.fill.clone()),
-            None => (base.data_type.clone(), base.fill.clone()),
-        };
-        let (mut layout, mut endian) = (options.layout.clone(), Endian::Little);
-        let codecs = match &options.codecs {
-            Some(codecs) => codecs.clone(),
-            // What V2 says elsewhere, its model says by codecs.
-            None if format == Format::V2 => {
-                if inner_codecs.iter().any(|c| c.name == "transpose") {
-                    layout.get_or_insert(Layout::F);
-                }
-                if inner_codecs.iter().any(|c| c.get("endian").and_then(Json::as_str) == Some("big")) {
-                    endian = Endian::Big;
-                }
-                inner_codecs.into_iter().filter(|c| c.name != "transpose" && c.name != "bytes").collect()
-            }
-            None if layout.is_some() => inner_codecs.into_iter().filter(|c| c.name != "transpose").collect(),
-            None => inner_codecs,
-        };
-        let new = NewArray {
-            format,
-            shape,
-            data_type,
-            chunks: Some(chunks),
-            shards,
-            fill: Some(fill),
-            codecs: Some(codecs),
-            layout: layout.unwrap_or_default(),
-            endian,
-            keys: options.keys.or(Some(base.keys)),
-            dimension_names: base.dimension_names.clone(),
-            attributes: base.attributes.members().map(<[_]>::to_vec).unwrap_or_default(),
-            ..NewArray::default()
-        };
+        new.chunks = Some(chunks);
+        if let Some(cast) = &cast {
+            new.data_type = cast.to.data_type.clone();
+            new.fill = Some(cast.to.fill.clone());
+        }
+        if let Some(codecs) = &options.codecs {
+            new.codecs = Some(codecs.clone());
+        }
+        if let Some(layout) = &options.layout {
+            new.layout = layout.clone();
+        }
+        if let Some(keys) = options.keys {
+            new.keys = Some(keys);
+        }
         Ok(Self { meta: new.meta()?, region, cast, verbatim: false })
     }
-}
-
-/// The inner chunks and codecs of an array that is cut into shards and nothing else.
-fn inner(meta: &ArrayMeta) -> Option<(Vec<u64>, Vec<CodecMeta>)> {
-    let [shard] = meta.codecs.as_slice() else { return None };
-    if shard.name != "sharding_indexed" {
-        return None;
-    }
-    let chunks = shard.get("chunk_shape")?.items()?.iter().map(Json::as_u64).collect::<Option<_>>()?;
-    let codecs = crate::meta::v3::codecs(shard.get("codecs")?, "codecs").ok()?;
-    Some((chunks, codecs))
 }
 
 /// Which part of the source is copied: a range along each dimension.

@@ -19,6 +19,7 @@ pub mod float;
 pub mod grid;
 pub mod json;
 pub mod keys;
+mod like;
 pub mod path;
 pub mod short;
 pub mod typestr;

@@ -1,16 +1,22 @@
-//! The description of an array like another one, for `zaro create --like`.
+//! The description of an array like another one.
 
-use zaro::meta::create::{Layout, NewArray};
-use zaro::meta::dtype::Endian;
-use zaro::meta::json::Json;
-use zaro::meta::{ArrayMeta, CodecMeta, Format, v3};
-use zaro::{Error, Result, num};
+use super::create::{Layout, NewArray};
+use super::dtype::Endian;
+use super::json::Json;
+use super::{ArrayMeta, CodecMeta, Format, v3};
+use crate::error::Result;
+use crate::num;
 
-/// A description that makes an array of these metadata.
-pub(crate) fn new_array(meta: &ArrayMeta) -> Result<NewArray> {
-    let Some(outer) = meta.grid.regular_shape() else {
-        return Err(Error::unsupported("an array whose chunks differ in shape cannot be copied with --like"));
-    };
+impl NewArray {
+    /// A description that makes an array of these metadata. Where chunks differ in shape, all become as large as the
+    /// largest.
+    pub fn like(meta: &ArrayMeta) -> Result<Self> {
+        new_array(meta)
+    }
+}
+
+fn new_array(meta: &ArrayMeta) -> Result<NewArray> {
+    let outer = meta.grid.largest();
     let mut new = NewArray {
         format: meta.format,
         shape: meta.shape.clone(),
@@ -53,6 +59,7 @@ pub(crate) fn new_array(meta: &ArrayMeta) -> Result<NewArray> {
 
 fn layout(transpose: &CodecMeta, rank: usize) -> Layout {
     let order = transpose.get("order").and_then(Json::items).unwrap_or_default();
-    let axes: Vec<usize> = order.iter().filter_map(Json::as_u64).filter_map(|n| num::usize_of(n).ok()).collect();
+    let axes: Vec<usize> =
+        order.iter().filter_map(Json::as_u64).filter_map(|n| num::usize_of(n).ok()).collect();
     if axes.iter().copied().eq((0..rank).rev()) { Layout::F } else { Layout::Axes(axes) }
 }

@@ -1,0 +1,260 @@
+//! `zaro copy`: a Zarr somewhere else, or in another form.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use zaro::copy::{CopyOptions, Sizes, convert_in_place, copy};
+use zaro::hierarchy::Existing;
+use zaro::meta::create::Layout;
+use zaro::meta::path::shown;
+use zaro::meta::{ChunkKeys, Format, Json, short};
+use zaro::{Error, Result, Selection, num};
+
+use crate::args::Common;
+use crate::making::{KeysArg, parse_layout, parse_separator};
+use crate::output;
+use crate::progress::Watch;
+use crate::{dtype, number};
+
+const EXAMPLES: &str = "\
+Examples:
+  As it is, to somewhere else:
+      zaro copy data.zarr s3://bucket/data.zarr
+      zaro copy https://example.org/data.zarr data.zarr.zip
+  V2 to V3; chunks stay the same bytes where the codecs allow:
+      zaro copy old.zarr new.zarr --zarr-format 3
+      zaro copy old.zarr --in-place --zarr-format 3
+  Large shards of small chunks, coded anew:
+      zaro copy old.zarr new.zarr --zarr-format 3 --chunks 32,32,32 --shards 256,256,256 --codec zstd:3
+  Long time series instead of maps, within 1 GiB of memory:
+      zaro copy maps.zarr series.zarr --chunks time=10000,lat=8,lon=8 --memory 1G
+  One year of one variable, in single precision:
+      zaro copy data.zarr part.zarr --path temperature --region '0:365,:,:' --dtype float32
+
+A copy that was stopped goes on when the same command is given again. Nothing that exists is
+replaced without --overwrite. Chunks that are nothing but fill value are left out.";
+
+/// Copy a Zarr: to another place, version, chunking or codec
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Copy {
+    /// What to copy: any address that can be read
+    #[arg(value_name = "SRC")]
+    source: String,
+    /// Where to: a path, s3://, gs://, az://, or a new .zip
+    #[arg(value_name = "DST", required_unless_present = "in_place", conflicts_with = "in_place")]
+    target: Option<String>,
+    /// The node of SRC to copy, with all below it [default: the root]
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+    path: String,
+    /// The node of DST to make [default: the root]
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+    to: String,
+    /// Convert SRC to --zarr-format where it is; only documents change, and chunks stay
+    #[arg(long)]
+    in_place: bool,
+    /// Replace what is in DST
+    #[arg(long)]
+    overwrite: bool,
+    /// Read both once more and compare every element
+    #[arg(long)]
+    verify: bool,
+    /// Write consolidated metadata at the end [default: if SRC has them]
+    #[arg(long, overrides_with = "no_consolidate")]
+    consolidate: bool,
+    /// Do not write consolidated metadata
+    #[arg(long)]
+    no_consolidate: bool,
+    /// Only a part of an array: ranges such as 0:365,:,10:20 (a single number keeps its dimension)
+    #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
+    region: Option<String>,
+    /// Wait until everything is on the disk (fsync)
+    #[arg(long)]
+    fsync: bool,
+    /// Where pieces in between go, if chunks have to be cut quite differently [default: the system's folder]
+    #[arg(long, value_name = "FOLDER")]
+    temp: Option<PathBuf>,
+    /// What was done, as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// The shape of a chunk: 10,64,64, or only some dimensions by name: time=100,lat=10
+    #[arg(long, value_name = "SIZES", value_parser = parse_sizes, help_heading = "How it is stored")]
+    chunks: Option<Sizes>,
+    /// The shape of a shard, in the same form; none for no shards
+    #[arg(long, value_name = "SIZES|none", value_parser = parse_shards, help_heading = "How it is stored")]
+    shards: Option<Shards>,
+    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, zstd+crc32c, none, or JSON
+    #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
+    codec: Option<String>,
+    /// The order of elements in a chunk: C, F, or dimensions such as 2,0,1
+    #[arg(long, value_name = "ORDER", value_parser = parse_layout, help_heading = "How it is stored")]
+    order: Option<Layout>,
+    /// Another type for numbers, such as float32; one that does not fit is an error
+    #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
+    dtype: Option<String>,
+    /// Numbers beyond the range of the new type become its greatest or least
+    #[arg(long, requires = "dtype", help_heading = "How it is stored")]
+    clamp: bool,
+    /// What stands between the numbers in the keys of chunks
+    #[arg(long, value_name = "/|.", value_parser = parse_separator, help_heading = "How it is stored")]
+    separator: Option<char>,
+    /// How keys of chunks are made: default (c/0/0) or v2 (0.0)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "default|v2",
+        hide_possible_values = true,
+        help_heading = "How it is stored"
+    )]
+    key_encoding: Option<KeysArg>,
+}
+
+/// Shards, or none.
+#[derive(Debug, Clone)]
+struct Shards(Option<Sizes>);
+
+fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
+    let length = |n: &str| match n.trim().parse::<u64>() {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err(format!("{n:?} is not a length")),
+    };
+    if !text.contains('=') {
+        return text.split(',').map(length).collect::<std::result::Result<_, _>>().map(Sizes::List);
+    }
+    let named = text.split(',').map(|part| {
+        let (name, n) = part.split_once('=').ok_or_else(|| format!("write NAME=LENGTH, not {part:?}"))?;
+        Ok((name.trim().to_owned(), length(n)?))
+    });
+    named.collect::<std::result::Result<_, String>>().map(Sizes::Named)
+}
+
+fn parse_shards(text: &str) -> std::result::Result<Shards, String> {
+    if text == "none" { Ok(Shards(None)) } else { parse_sizes(text).map(|s| Shards(Some(s))) }
+}
+
+impl Copy {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let Some(target) = &self.target else { return self.in_place(common).await };
+        let source = common.open_any(&self.source).await?;
+        let store = common.open_for_writing(target, self.fsync).await?;
+        if is_within(&self.source, target) {
+            return Err(Error::usage("DST lies in SRC; a copy into itself would never end"));
+        }
+        let watch = Watch::new(0, common.progress);
+        let mut options = self.options(common)?;
+        options.progress = watch.callback_of_all();
+        options.cancel = Some(watch.cancel.clone());
+        let (name, path, to) = (self.source.clone(), self.path.clone(), self.to.clone());
+        let begun = std::time::Instant::now();
+        let copied = zaro::blocking::off(move || copy(&source, &name, &path, &store, &to, &options)).await;
+        watch.finish();
+        let copied = copied?;
+        let seconds = begun.elapsed().as_secs_f64();
+        if self.json {
+            let mut report = Json::object();
+            report.set("arrays", Json::int(copied.arrays));
+            report.set("groups", Json::int(copied.groups));
+            report.set("bytes", Json::int(copied.bytes));
+            report.set("verbatim", Json::int(copied.verbatim));
+            report.set("resumed", Json::Bool(copied.resumed));
+            report.set("verified", Json::Bool(self.verify));
+            return output::print(&format!("{report}\n"));
+        }
+        let mut text = format!(
+            "{}copied {} array{} and {} group{}, {} of elements, in {seconds:.1} s",
+            if copied.resumed { "resumed: " } else { "" },
+            copied.arrays,
+            if copied.arrays == 1 { "" } else { "s" },
+            copied.groups,
+            if copied.groups == 1 { "" } else { "s" },
+            number::human_bytes(copied.bytes.into()),
+        );
+        if copied.verbatim > 0 {
+            text.push_str(&format!("; {} with their chunks as they are", copied.verbatim));
+        }
+        if self.verify {
+            text.push_str("; verified");
+        }
+        common.say(&text);
+        Ok(())
+    }
+
+    async fn in_place(&self, common: &Common) -> Result<()> {
+        let changes = self.chunks.is_some()
+            || self.shards.is_some()
+            || self.codec.is_some()
+            || self.order.is_some()
+            || self.dtype.is_some()
+            || self.region.is_some()
+            || self.separator.is_some()
+            || self.key_encoding.is_some();
+        let Some(format) = common.format() else {
+            return Err(Error::usage("--in-place converts to a version: say --zarr-format 2 or 3"));
+        };
+        if changes {
+            return Err(Error::usage(
+                "--in-place changes the version alone; chunks are coded anew by a copy",
+            ));
+        }
+        let store = common.open_for_writing(&self.source, self.fsync).await?;
+        let path = self.path.clone();
+        let nodes = zaro::blocking::off(move || convert_in_place(&store, &path, format)).await?;
+        common.say(&format!(
+            "converted {nodes} nodes below {} to V{}; chunks are as they were",
+            shown(&self.path),
+            format.number()
+        ));
+        Ok(())
+    }
+
+    fn options(&self, common: &Common) -> Result<CopyOptions> {
+        let keys = match (self.key_encoding, self.separator) {
+            (None, None) => None,
+            (encoding, separator) => {
+                let prefixed =
+                    encoding.map_or(common.format() != Some(Format::V2), |k| k == KeysArg::Default);
+                let usual = if prefixed { '/' } else { '.' };
+                Some(ChunkKeys { prefixed, separator: separator.unwrap_or(usual) })
+            }
+        };
+        Ok(CopyOptions {
+            format: common.format(),
+            chunks: self.chunks.clone(),
+            shards: self.shards.clone().map(|s| s.0),
+            codecs: self.codec.as_deref().map(short::parse).transpose()?,
+            layout: self.order.clone(),
+            keys,
+            data_type: self.dtype.as_deref().map(dtype::parse).transpose()?.map(|(t, _)| t),
+            clamp: self.clamp,
+            region: self.region.as_deref().map(Selection::parse).transpose()?,
+            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
+            consolidate: match (self.consolidate, self.no_consolidate) {
+                (true, _) => Some(true),
+                (false, true) => Some(false),
+                (false, false) => None,
+            },
+            verify: self.verify,
+            memory: common.memory,
+            temporary: self.temp.clone(),
+            progress: None,
+            cancel: None,
+        })
+    }
+}
+
+/// Whether a local target is the source or lies inside it.
+fn is_within(source: &str, target: &str) -> bool {
+    let local = |uri: &str| {
+        let path = PathBuf::from(uri.strip_prefix("file://").unwrap_or(uri));
+        // What does not exist yet lies where its parent does.
+        path.canonicalize().ok().or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
+    };
+    match (local(source), local(target)) {
+        (Some(source), Some(target)) => {
+            target.starts_with(&source) && num::u64_of(source.as_os_str().len()) > 1
+        }
+        _ => false,
+    }
+}
