@@ -601,7 +601,11 @@ fn child_in_a_folder() {
     let Ok(root) = std::env::var("ZARO_TEST_CURRENT") else { return };
     std::env::set_current_dir(root).unwrap();
     for root in ["", ".", "sub"] {
-        wait(async { Ok(write_suite(&LocalStore::new(root), false).await) }).unwrap();
+        let suite = async {
+            write_suite(&LocalStore::new(root), false).await;
+            Ok(())
+        };
+        wait(suite).unwrap();
     }
 }
 
