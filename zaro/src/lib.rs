@@ -1,7 +1,8 @@
-//! Open any Zarr, version 2 or 3, wherever it lives, and read it.
+//! Open any Zarr, version 2 or 3, wherever it lives; read it, write it, copy it.
 //!
 //! zaro reads the groups and arrays of a [Zarr](https://zarr.dev) hierarchy from a folder, memory, a ZIP archive, S3,
-//! GCS, Azure or any web server, and gives back plain bytes in the order asked for. It reads only; writing is to come.
+//! GCS, Azure or any web server, and gives back plain bytes in the order asked for. It writes to all of these but web
+//! servers (and to new archives), so that a chunk is old or new whatever happens, and several writers lose nothing.
 //!
 //! # From an address to numbers
 //!
@@ -35,13 +36,40 @@
 //! # }
 //! ```
 //!
+//! # And back
+//!
+//! ```
+//! use std::sync::Arc;
+//! use zaro::hierarchy::{self, Existing};
+//! use zaro::meta::create::NewArray;
+//! use zaro::meta::DataType;
+//! use zaro::store::{SharedStore, memory::MemoryStore};
+//! use zaro::{Order, ReadOptions, Selection, Values, WriteOptions, blocking};
+//!
+//! # fn main() -> zaro::Result<()> {
+//! let store: SharedStore = Arc::new(MemoryStore::new());
+//! let new = NewArray { shape: vec![4, 6], data_type: DataType::FLOAT64, chunks: Some(vec![2, 3]), ..NewArray::default() };
+//! let array = blocking::wait(hierarchy::create_array(&store, "group/name", &new, Existing::Refuse))?;
+//!
+//! let row: Vec<u8> = [0.5f64, 1.5, 2.5].iter().flat_map(|x| x.to_le_bytes()).collect();
+//! let place = Selection::start_count(&[1, 2], &[1, 3]);
+//! array.write(&place, Values::new(&row, Order::C), &WriteOptions::default())?;
+//!
+//! let back = array.read_blocking(&place, &ReadOptions::default())?;
+//! assert_eq!(back.to_vec::<f64>()?, [0.5, 1.5, 2.5]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Layers
 //!
 //! ```text
-//!   open     an address -> a store; the one place that knows every kind of store
-//!   group    a store -> nodes: groups and arrays by their path
-//!   array    a selection -> chunks -> the answer
-//!   store    keys -> bytes        meta    JSON -> one model        codec    bytes -> values
+//!   open       an address -> a store; the one place that knows every kind of store
+//!   copy       a hierarchy -> another place, version, chunking, codec
+//!   hierarchy  nodes made, edited, resized, consolidated, deleted
+//!   group      a store -> nodes: groups and arrays by their path
+//!   array      a selection -> chunks -> the answer, and back
+//!   store      keys -> bytes        meta    JSON -> one model        codec    bytes -> values
 //! ```
 //!
 //! Layers look down only, and a test holds them to it: [`store`] and [`meta`] know nothing of each other, [`codec`]
@@ -58,6 +86,8 @@
 //! * [`Selection`] says which elements; [`ReadOptions`] in which [`Order`], and what a missing chunk means.
 //! * [`Slab`] is the answer: little-endian bytes, a shape and a type. [`Slab::to_vec`] makes Rust numbers of it,
 //!   [`Slab::item`] gives strings and other elements without a fixed size.
+//! * [`Array::write`] writes [`Values`] or a [`Slab`]; [`hierarchy`] makes, edits, resizes and deletes nodes;
+//!   [`copy`](mod@copy) copies them, and [`open::open_store_for_writing`] gives the store to do it in.
 //! * [`Error`] has an [`ErrorKind`], which is also an exit code of the `zaro` command, and says which store, node, key
 //!   and metadata field it is about. A missing chunk is not an error; a failed request is never a missing chunk.
 //! * [`store::Store`] is the trait to implement for another kind of store.
