@@ -221,7 +221,7 @@ fn a_transpose_larger_than_memory_reads_each_chunk_once() {
     let made: SharedStore = Arc::new(LocalStore::new(&dir));
     let options = CopyOptions {
         chunks: Some(Sizes::List(vec![256, 4, 4])),
-        memory: 6 * shape.iter().product::<u64>() as usize * 4 / 20,
+        memory: 6 * data.bytes.len() / 20,
         verify: false,
         ..CopyOptions::default()
     };
@@ -274,7 +274,6 @@ fn a_copy_that_was_stopped_goes_on() {
         assert!(all(&made, "") == data.bytes);
         assert!(!hierarchy_is_unfinished(&made));
     }
-    let _ = hierarchy::find(&store, "");
 }
 
 fn hierarchy_is_unfinished(store: &SharedStore) -> bool {
