@@ -61,7 +61,9 @@ impl Create {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let path = normal(&self.target.path)?;
         if self.consolidate && path.is_empty() && !self.group {
-            return Err(Error::usage("--consolidate is for groups; an array at the root has nothing to carry"));
+            return Err(Error::usage(
+                "--consolidate is for groups; an array at the root has nothing to carry",
+            ));
         }
         let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
         let store = common.open_for_writing(&self.target.uri, false).await?;
@@ -113,7 +115,9 @@ impl Create {
                 new.data_type = t;
                 new.endian = endian.unwrap_or(new.endian);
             }
-            (None, true) => return Err(Error::usage("say the type of the elements, such as --dtype float32")),
+            (None, true) => {
+                return Err(Error::usage("say the type of the elements, such as --dtype float32"));
+            }
             (None, false) => {}
         }
         Ok(new)

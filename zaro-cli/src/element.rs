@@ -261,7 +261,10 @@ mod tests {
             (DataType::TimeDelta(TimeUnit::Day, 2), i64::MIN.to_le_bytes().to_vec()),
             (DataType::String, "a,\"b\"".as_bytes().to_vec()),
             (DataType::Bytes, vec![1, 2, 3]),
-            (DataType::structure([("x".to_owned(), DataType::UINT8), ("p".to_owned(), pair)]), vec![1, 2, 0, 3, 0]),
+            (
+                DataType::structure([("x".to_owned(), DataType::UINT8), ("p".to_owned(), pair)]),
+                vec![1, 2, 0, 3, 0],
+            ),
         ];
         for x in [0.1f32, -1e-45, 3.4e38, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
             cases.push((DataType::FLOAT32, x.to_le_bytes().to_vec()));
@@ -299,7 +302,11 @@ mod tests {
             (DataType::Int(16), "7.0", vec![7, 0]),
             (DataType::DateTime(TimeUnit::Day, 1), "1970-01-03", 2i64.to_le_bytes().to_vec()),
             (DataType::Complex(Float::F32), "[1, 2]", [1f32.to_le_bytes(), 2f32.to_le_bytes()].concat()),
-            (DataType::Complex(Float::F32), "(1e-1-2j)", [0.1f32.to_le_bytes(), (-2f32).to_le_bytes()].concat()),
+            (
+                DataType::Complex(Float::F32),
+                "(1e-1-2j)",
+                [0.1f32.to_le_bytes(), (-2f32).to_le_bytes()].concat(),
+            ),
         ] {
             let mut out = Vec::new();
             from_text(&t, word, &mut out).unwrap();

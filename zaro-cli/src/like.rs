@@ -53,6 +53,7 @@ pub(crate) fn new_array(meta: &ArrayMeta) -> Result<NewArray> {
 
 fn layout(transpose: &CodecMeta, rank: usize) -> Layout {
     let order = transpose.get("order").and_then(Json::items).unwrap_or_default();
-    let axes: Vec<usize> = order.iter().filter_map(Json::as_u64).filter_map(|n| num::usize_of(n).ok()).collect();
+    let axes: Vec<usize> =
+        order.iter().filter_map(Json::as_u64).filter_map(|n| num::usize_of(n).ok()).collect();
     if axes.iter().copied().eq((0..rank).rev()) { Layout::F } else { Layout::Axes(axes) }
 }

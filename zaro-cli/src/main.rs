@@ -24,6 +24,7 @@ mod dtype;
 mod element;
 mod format;
 mod info;
+mod input;
 mod like;
 mod list;
 mod making;
@@ -39,9 +40,11 @@ mod read;
 mod resize;
 mod select;
 mod stale;
+mod tiles;
 mod validate;
 mod value;
 mod view;
+mod write;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -90,6 +93,7 @@ enum Command {
     Read(Box<read::Read>),
     Validate(validate::Validate),
     Create(Box<create::Create>),
+    Write(Box<write::Write>),
     Resize(resize::Resize),
     Attrs(attrs::Attrs),
     Consolidate(consolidate::Consolidate),
@@ -136,6 +140,7 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Read(c)), _) => c.run(common).await?,
         (Some(Command::Validate(c)), _) => return c.run(common).await,
         (Some(Command::Create(c)), _) => c.run(common).await?,
+        (Some(Command::Write(c)), _) => c.run(common).await?,
         (Some(Command::Resize(c)), _) => c.run(common).await?,
         (Some(Command::Attrs(c)), _) => c.run(common).await?,
         (Some(Command::Consolidate(c)), _) => c.run(common).await?,

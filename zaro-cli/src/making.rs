@@ -30,13 +30,25 @@ pub(crate) struct Making {
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true, help_heading = "How it is stored")]
     pub(crate) fill: Option<String>,
     /// The order of the bytes of a number [default: little, or what TYPE says]
-    #[arg(long, value_enum, value_name = "little|big", hide_possible_values = true, help_heading = "How it is stored")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "little|big",
+        hide_possible_values = true,
+        help_heading = "How it is stored"
+    )]
     pub(crate) endian: Option<EndianArg>,
     /// What stands between the numbers in the keys of chunks [default: / in V3, . in V2]
     #[arg(long, value_name = "/|.", value_parser = parse_separator, help_heading = "How it is stored")]
     pub(crate) separator: Option<char>,
     /// How keys of chunks are made: default (c/0/0) or v2 (0.0) [default: that of the version]
-    #[arg(long, value_enum, value_name = "default|v2", hide_possible_values = true, help_heading = "How it is stored")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "default|v2",
+        hide_possible_values = true,
+        help_heading = "How it is stored"
+    )]
     pub(crate) key_encoding: Option<KeysArg>,
     /// The names of the dimensions, such as time,lat,lon; an empty one for none
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "How it is stored")]
@@ -112,7 +124,9 @@ pub(crate) fn parse_layout(text: &str) -> std::result::Result<Layout, String> {
         "F" | "f" => Ok(Layout::F),
         axes => axes
             .split(',')
-            .map(|n| n.trim().parse().map_err(|_| "write C, F or an order of dimensions such as 2,0,1".into()))
+            .map(|n| {
+                n.trim().parse().map_err(|_| "write C, F or an order of dimensions such as 2,0,1".into())
+            })
             .collect::<std::result::Result<_, String>>()
             .map(Layout::Axes),
     }
@@ -125,13 +139,18 @@ pub(crate) fn attributes_of(text: &str) -> Result<Vec<(String, Json)>> {
             let bytes = std::fs::read(path).map_err(|e| Error::from(e).within(path))?;
             Json::parse(&bytes).map_err(|e| e.within(path))?.value
         }
-        None => Json::parse(text.as_bytes()).map_err(|e| Error::usage(e.message()).with_field("attributes"))?.value,
+        None => {
+            Json::parse(text.as_bytes())
+                .map_err(|e| Error::usage(e.message()).with_field("attributes"))?
+                .value
+        }
     };
     match value {
         Json::Object(members) => Ok(members),
-        other => {
-            Err(Error::usage(format!("attributes must be an object such as {{\"units\": \"K\"}}, not {}", other.kind())))
-        }
+        other => Err(Error::usage(format!(
+            "attributes must be an object such as {{\"units\": \"K\"}}, not {}",
+            other.kind()
+        ))),
     }
 }
 

@@ -23,7 +23,13 @@ pub(crate) struct Resize {
     #[command(flatten)]
     target: Target,
     /// The new extents, one a dimension
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with = "axis", required_unless_present = "axis")]
+    #[arg(
+        long,
+        value_name = "N,N,…",
+        value_delimiter = ',',
+        conflicts_with = "axis",
+        required_unless_present = "axis"
+    )]
     shape: Option<Vec<u64>>,
     /// One dimension by name or number: time=365, or time=+31 and time=-31 to add and take away; may be repeated
     #[arg(long, value_name = "DIM=N", allow_hyphen_values = true, value_parser = parse_change)]
@@ -57,7 +63,9 @@ pub(crate) fn dimension(name: &str, meta: &ArrayMeta) -> Result<usize> {
     let mut found = names.iter().enumerate().filter(|(_, n)| n.as_deref() == Some(name)).map(|(d, _)| d);
     match (found.next(), found.next(), name.parse::<usize>()) {
         (Some(d), None, _) => Ok(d),
-        (Some(_), Some(_), _) => Err(Error::usage(format!("several dimensions are called {name:?}; use its number"))),
+        (Some(_), Some(_), _) => {
+            Err(Error::usage(format!("several dimensions are called {name:?}; use its number")))
+        }
         (None, _, Ok(d)) if d < meta.shape.len() => Ok(d),
         _ => {
             let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
@@ -101,7 +109,8 @@ fn changed(array: &Array, changes: &[(String, Change)]) -> Result<Vec<u64>> {
             Change::Grow(by) => n.checked_add(*by),
             Change::Shrink(by) => n.checked_sub(*by),
         };
-        *n = new.ok_or_else(|| Error::usage(format!("dimension {name:?} has {n} positions, too few for that")))?;
+        *n = new
+            .ok_or_else(|| Error::usage(format!("dimension {name:?} has {n} positions, too few for that")))?;
     }
     Ok(shape)
 }
