@@ -146,7 +146,7 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Consolidate(c)), _) => c.run(common).await?,
         (Some(Command::Delete(c)), _) => c.run(common).await?,
         (Some(Command::Demo(c)), _) => {
-            for line in c.make()? {
+            for line in c.make().await? {
                 let shown: Vec<String> = line.iter().map(|w| quoted(w)).collect();
                 output::print(&format!("\n$ zaro {}\n", shown.join(" ")))?;
                 let words = std::iter::once("zaro".to_owned()).chain(line);
