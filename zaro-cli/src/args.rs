@@ -59,10 +59,10 @@ pub(crate) struct Common {
     /// Ignore consolidated metadata, read each node's own
     #[arg(long, global = true, help_heading = "Reading options")]
     pub(crate) no_consolidated: bool,
-    /// How many threads decode [default: all cores]
+    /// How many threads decode and encode [default: all cores]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reading options")]
     threads: Option<u16>,
-    /// How much memory to use beyond small change; larger results are written piece by piece
+    /// How much memory to use beyond small change; what is larger is read and written piece by piece
     #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = number::parse_bytes, help_heading = "Reading options")]
     pub(crate) memory: usize,
 

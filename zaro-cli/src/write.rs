@@ -135,6 +135,15 @@ impl Found {
     }
 }
 
+/// Where in an array an input goes, before the array is touched.
+struct Place {
+    view: View,
+    /// The shape of the input.
+    shape: Vec<u64>,
+    /// Along which dimension the array has to grow first, and by how much; `view` is then not yet known.
+    grow: Option<(usize, u64)>,
+}
+
 /// Where the elements go: which part of which array.
 struct Destination {
     array: Array,
@@ -157,7 +166,7 @@ impl Write {
         let store = common.open_for_writing(&self.target.uri, self.fsync).await?;
         let target = self.find(common, &store, &path, &mut input).await?;
         let placed = |e: Error| e.with_node(shown(&path)).with_store(&store);
-        let (view, shape, grow) = self.place(&target, &mut input).map_err(placed)?;
+        let Place { view, shape, grow } = self.place(&target, &mut input).map_err(placed)?;
         // Everything that shows of the input without reading it all is found wrong before the array is touched.
         let mut elements = self.elements(input, target.meta(), &shape).map_err(named)?;
         let destination = match (target, grow) {
@@ -251,9 +260,8 @@ impl Write {
         Ok(Found::Missing(Box::new(new.meta()?)))
     }
 
-    /// Where in the array the input goes: the part, its shape, and along which dimension by how much the array has to
-    /// grow for it.
-    fn place(&self, target: &Found, input: &mut Input) -> Result<(View, Vec<u64>, Option<(usize, u64)>)> {
+    /// Where in the array the input goes.
+    fn place(&self, target: &Found, input: &mut Input) -> Result<Place> {
         let meta = target.meta();
         let t = &meta.data_type;
         // What is made now is made as long as it has to be.
@@ -281,7 +289,7 @@ impl Write {
                     let what = if self.part.is_whole() { "array" } else { "selection" };
                     Err(Error::usage(format!("the input has the shape {said:?}, the {what} {wanted:?}")))
                 }
-                _ => Ok((view, wanted, None)),
+                _ => Ok(Place { view, shape: wanted, grow: None }),
             };
         };
         let mut shape = said.ok_or_else(|| Error::usage("the input does not say its shape; add --shape"))?;
@@ -298,7 +306,7 @@ impl Write {
             )));
         }
         let count = shape.get(axis).copied().unwrap_or(0);
-        Ok((View::new(&[], meta)?, shape, Some((axis, count))))
+        Ok(Place { view: View::new(&[], meta)?, shape, grow: Some((axis, count)) })
     }
 
     /// The elements, of the array's type.

@@ -1,4 +1,5 @@
 //! `zaro attrs`, `resize`, `consolidate` and `delete`.
+#![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod common;
 

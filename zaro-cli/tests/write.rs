@@ -1,4 +1,5 @@
 //! `zaro write`: every input, every way to say where, and what is refused.
+#![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod common;
 

@@ -115,7 +115,8 @@ impl Table {
             None if shape.len() < 2 => (width == 1 || lines == 1) && lines.checked_mul(width) == Some(wanted),
             None => lines.checked_mul(width) == Some(wanted) && (width == row || wanted == 0),
         };
-        if !fits && !(wanted == 0 && lines == 0) {
+        let both_empty = wanted == 0 && lines == 0;
+        if !fits && !both_empty {
             return Err(Error::usage(format!(
                 "the input has {lines} lines of {width} cells, which do not make a slab of shape {shape:?}"
             )));

@@ -134,7 +134,7 @@ fn runs(shape: &[u64], tile: &Tile, order: Order, size: usize) -> Result<Runs> {
 
 impl Runs {
     /// Each run's first byte with the part of `bytes` it goes to.
-    fn zip_with<'a>(mut self, bytes: &'a mut [u8]) -> impl Iterator<Item = (u64, &'a mut [u8])> {
+    fn zip_with(mut self, bytes: &mut [u8]) -> impl Iterator<Item = (u64, &mut [u8])> {
         bytes.chunks_exact_mut(self.length.max(1)).map(move |out| {
             let steps = self.at.iter().zip(&self.outer).map(|(i, (_, stride))| i.saturating_mul(*stride));
             let from = steps.fold(self.first, u64::saturating_add);
