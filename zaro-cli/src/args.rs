@@ -12,6 +12,7 @@ use zaro::{OpenOptions, Result, Zarr};
 
 use crate::number;
 use crate::paint::{Color, Paint, plain};
+use crate::place;
 
 /// Where the Zarr is.
 #[derive(Debug, Clone, Args)]
@@ -126,12 +127,13 @@ impl Common {
         self.zarr_format.map(|n| if n == 2 { Format::V2 } else { Format::V3 })
     }
 
-    /// The store at `uri`, to be written to; it need not exist. With `durable`, what is written is on the disk when it
-    /// counts as written.
-    pub(crate) async fn open_for_writing(&self, uri: &str, durable: bool) -> Result<SharedStore> {
+    /// The store that holds the node, to be written to, and the node's path in it. The store need not exist. With
+    /// `durable`, what is written is on the disk when it counts as written.
+    pub(crate) async fn open_for_writing(&self, at: &Target, durable: bool) -> Result<(SharedStore, String)> {
         let mut options = self.store_options()?;
         options.durable = durable;
-        zaro::open::open_store_for_writing(uri, &options).await
+        let (uri, path) = place::from_the_top(&at.uri, &at.path)?;
+        Ok((zaro::open::open_store_for_writing(&uri, &options).await?, path))
     }
 
     /// The Zarr in a store that is written to. Its nodes' own documents are read: they are what is changed.

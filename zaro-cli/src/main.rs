@@ -36,6 +36,7 @@ mod number;
 mod ome;
 mod output;
 mod paint;
+mod place;
 mod progress;
 mod read;
 mod resize;

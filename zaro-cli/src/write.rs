@@ -9,7 +9,7 @@ use zaro::hierarchy::{self, Existing};
 use zaro::meta::create::NewArray;
 use zaro::meta::dtype::Endian;
 use zaro::meta::json::Json;
-use zaro::meta::path::{normal, shown};
+use zaro::meta::path::shown;
 use zaro::meta::typestr::TypeStr;
 use zaro::meta::{ArrayMeta, DataType};
 use zaro::store::SharedStore;
@@ -21,7 +21,7 @@ use crate::input::csv::Table;
 use crate::input::npy::Header;
 use crate::input::stream::Stream;
 use crate::input::{InputFormat, Origin, json};
-use crate::making::{self, Making};
+use crate::making::{self, Extents, Making};
 use crate::progress::Watch;
 use crate::read::OrderArg;
 use crate::select::Part;
@@ -60,8 +60,8 @@ pub(crate) struct Write {
     #[arg(long, value_enum, value_name = "FORMAT")]
     input_format: Option<InputFormat>,
     /// The shape of the input, where it does not show: raw, or CSV of more than two dimensions
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
-    shape: Option<Vec<u64>>,
+    #[arg(long, value_name = "N,N,…", value_parser = making::parse_extents)]
+    shape: Option<Extents>,
     /// The order of raw elements: C (last dimension fastest) or F
     #[arg(
         long,
@@ -157,13 +157,12 @@ struct Destination {
 impl Write {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
-        let path = normal(&self.target.path)?;
         let named = |e: Error| if e.store().is_none() { e.within(self.from.display()) } else { e };
         let mut input = self.open().map_err(named)?;
         if !self.create {
             self.refuse_idle_options()?;
         }
-        let store = common.open_for_writing(&self.target.uri, self.fsync).await?;
+        let (store, path) = common.open_for_writing(&self.target, self.fsync).await?;
         let target = self.find(common, &store, &path, &mut input).await?;
         let placed = |e: Error| e.with_node(shown(&path)).with_store(&store);
         let Place { view, shape, grow } = self.place(&target, &mut input).map_err(placed)?;
@@ -252,7 +251,7 @@ impl Write {
             (None, _) => return Err(Error::usage("the input does not say its type; add --dtype")),
         };
         let shape = match &self.shape {
-            Some(shape) => Some(shape.clone()),
+            Some(shape) => Some(shape.0.clone()),
             None => shape_of(input, &new.data_type, None, &[])?,
         };
         new.shape = shape.ok_or_else(|| Error::usage("the input does not say its shape; add --shape"))?;
@@ -268,7 +267,7 @@ impl Write {
         let append = self.append.as_deref().filter(|_| matches!(target, Found::There(_)));
         let axis = append.map(|name| resize::dimension(name, meta)).transpose()?;
         let said = match (&self.shape, axis) {
-            (Some(shape), _) => Some(shape.clone()),
+            (Some(shape), _) => Some(shape.0.clone()),
             (None, Some(axis)) => appended_shape(input, meta, axis)?,
             (None, None) => {
                 let whole = self.part.view(meta).ok().map(|v| v.shape());
@@ -276,7 +275,7 @@ impl Write {
                 shape_of(input, t, rank, whole.as_deref().unwrap_or_default())?
             }
         };
-        if let (Some(shape), Input::Npy(header, _)) = (&self.shape, &*input)
+        if let (Some(Extents(shape)), Input::Npy(header, _)) = (&self.shape, &*input)
             && *shape != header.shape
         {
             return Err(Error::usage(format!("the input has the shape {:?}, not {shape:?}", header.shape)));

@@ -117,7 +117,7 @@ fn another_array_is_a_model() {
         let like = s.file("x");
         s.zaro(&["create", "@", "y", "--like", like.to_str().unwrap()]).text();
         assert_eq!(meta(&s, "x").replace("\"/x\"", "\"/y\""), meta(&s, "y"), "{format} {more:?}");
-        let run = s.zaro(&["create", "@", "z", "--shape", "9,9", "--like", s.path().to_str().unwrap(), "x"]);
+        let run = s.zaro(&["create", "@", "z", "--shape", "9,9", "--like", like.to_str().unwrap()]);
         run.text();
         assert!(meta(&s, "z").contains("\"shape\":[9,9]"));
     }

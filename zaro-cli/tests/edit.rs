@@ -135,3 +135,26 @@ fn only_what_is_a_zarr_is_deleted() {
     zaro(&["delete", s.file("data.zarr").to_str().unwrap(), "--yes"]).text();
     assert!(!s.file("data.zarr").exists() && s.file("precious/letter.txt").exists());
 }
+
+#[test]
+fn an_address_inside_a_zarr_is_that_of_a_node() {
+    for format in ["2", "3"] {
+        let s = Store::new();
+        s.zaro(&["create", "@", "g", "--group", "--zarr-format", format, "--consolidate"]).text();
+        let inside = |path: &str| s.file(path).to_str().unwrap().to_owned();
+        let (x, y) = (inside("g/x"), inside("g/new/y"));
+        zaro(&["create", &inside("g"), "x", "--shape", "4", "--dtype", "u1"]).text();
+        zaro(&["create", &y, "--shape", "4", "--dtype", "u1"]).text();
+        zaro(&["attrs", &x, "--set", "units=K"]).text();
+        zaro(&["resize", &x, "--shape", "5"]).text();
+        // The root's copies have followed.
+        let listed = s.zaro(&["list", "@", "-r"]).text();
+        assert_eq!(listed, s.zaro(&["list", "@", "-r", "--no-consolidated"]).text());
+        assert!(listed.contains("/g/new/y") && listed.lines().count() == 4, "{listed}");
+        assert!(s.zaro(&["attrs", "@", "g/x"]).text().contains("\"K\""));
+        assert_eq!(zaro(&["create", &inside("g/x/z"), "--group"]).code, 2);
+        zaro(&["delete", &x, "--yes"]).text();
+        assert_eq!(s.zaro(&["list", "@", "-r"]).text().lines().count(), 3);
+        s.zaro(&["validate", "@"]).text();
+    }
+}
