@@ -143,6 +143,45 @@ fn no_increment_of_eight_threads_is_lost() {
     assert_eq!(tree(dir.path()), ["deep", "count"]);
 }
 
+/// What a put without a condition brought is never overwritten by a conditional one that had not seen it.
+fn overwriting_and_changing(store: &dyn Store) {
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for _ in 0..4 {
+            s.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let change = async {
+                        let Some((bytes, tag)) = store.get_tagged("k").await? else {
+                            return Ok(Put::Refused);
+                        };
+                        let changed = format!("{} changed", count_of(&bytes));
+                        store.put("k", changed.into(), Condition::Unchanged(tag)).await
+                    };
+                    let _ = wait(change).unwrap();
+                }
+            });
+        }
+        for round in 1..3000u64 {
+            let put = wait(store.put("k", text(&format!("{round} 0")), Condition::Always)).unwrap();
+            assert!(put.is_done());
+            let seen = count_of(&wait(store.get("k", None)).unwrap().unwrap());
+            if seen != round {
+                over.store(true, std::sync::atomic::Ordering::Relaxed);
+                panic!("{store}: put number {round} was overwritten by one that knew only {seen}");
+            }
+        }
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn conditional_puts_respect_unconditional_ones() {
+    overwriting_and_changing(&MemoryStore::new());
+    let dir = tempfile::tempdir().unwrap();
+    overwriting_and_changing(&LocalStore::new(dir.path()));
+    overwriting_and_changing(&ZipCreateStore::create(dir.path().join("x.zip")).unwrap());
+}
+
 /// The other process of the next test: this test alone, in a process of its own.
 #[test]
 fn child_that_counts() {
@@ -554,4 +593,24 @@ async fn addresses_open_for_writing() {
     ] {
         assert_eq!(open(uri.clone()).await.unwrap_err().kind(), kind, "{uri}");
     }
+}
+
+/// In a process of its own, since the current folder belongs to all threads.
+#[test]
+fn child_in_a_folder() {
+    let Ok(root) = std::env::var("ZARO_TEST_CURRENT") else { return };
+    std::env::set_current_dir(root).unwrap();
+    for root in ["", ".", "sub"] {
+        let suite = async {
+            write_suite(&LocalStore::new(root), false).await;
+            Ok(())
+        };
+        wait(suite).unwrap();
+    }
+}
+
+#[test]
+fn relative_roots_can_be_written_to() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(child("child_in_a_folder", "ZARO_TEST_CURRENT", dir.path()).wait().unwrap().success());
 }

@@ -28,9 +28,10 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// The folder `root`. It need not exist: then every key is missing.
+    /// The folder `root`, the current one if it is empty. It need not exist: then every key is missing.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), durable: false }
+        let root = Some(root.into()).filter(|r| !r.as_os_str().is_empty());
+        Self { root: root.unwrap_or_else(|| PathBuf::from(".")), durable: false }
     }
 
     /// The folder.

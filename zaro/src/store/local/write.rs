@@ -156,7 +156,15 @@ fn lock(folder: &File, exclusive: bool) -> std::io::Result<bool> {
 
 /// Whether an error of `flock` says that there are no locks here: NFS answers EBADF for a folder, others the rest.
 fn lockless(e: &IoError) -> bool {
-    let codes = [libc::EOPNOTSUPP, libc::ENOTSUP, libc::ENOLCK, libc::ENOSYS, libc::EBADF, libc::EINVAL];
+    let codes = [
+        libc::EOPNOTSUPP,
+        libc::ENOTSUP,
+        libc::ENOLCK,
+        libc::ENOSYS,
+        libc::EBADF,
+        libc::EINVAL,
+        libc::EISDIR,
+    ];
     e.kind() == IoKind::Unsupported || e.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 

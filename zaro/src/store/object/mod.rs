@@ -3,7 +3,7 @@
 //! Its clients sign, list and speak the dialects; here they become a [`Store`]: errors sorted into missing, refused,
 //! passing and final; every answer checked against what was asked for; a bucket's region followed where the server
 //! says it. `object_store`'s own repetition is off: [`wrap::retry`](super::wrap::retry) does it for all stores alike,
-//! with `Retry-After`, in the open where the log sees each try. `get_ranges` of `object_store` is not used, since it
+//! with `Retry-After`, in the open where the log sees each try. Puts and deletes are in [`write`]. `get_ranges` of `object_store` is not used, since it
 //! panics on an object shorter than the ranges.
 
 mod azure;

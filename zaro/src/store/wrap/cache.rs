@@ -35,7 +35,8 @@ type Place = (Arc<str>, Option<ByteRange>);
 
 #[derive(Debug, Default)]
 struct State {
-    held: HashMap<Place, Held>,
+    /// By key first, so that a put finds all there is to forget.
+    held: HashMap<Arc<str>, HashMap<Option<ByteRange>, Held>>,
     /// From the moment of the last use to what was used.
     order: BTreeMap<u64, Place>,
     clock: u64,
@@ -59,7 +60,7 @@ struct Flight {
 impl State {
     fn lookup(&mut self, place: &Place) -> Option<Bytes> {
         let now = self.clock.wrapping_add(1);
-        let held = self.held.get_mut(place)?;
+        let held = self.held.get_mut(&place.0)?.get_mut(&place.1)?;
         self.clock = now;
         self.order.remove(&held.used);
         held.used = now;
@@ -68,15 +69,20 @@ impl State {
     }
 
     fn keep(&mut self, place: Place, bytes: &Bytes, capacity: u64) {
-        let cost = cost(&place, bytes.len());
+        let cost = cost(&place.0, bytes.len());
+        let known = self.held.get(&place.0).is_some_and(|parts| parts.contains_key(&place.1));
         // One large object does not drive out all the small ones.
-        if cost > capacity / 4 || self.held.contains_key(&place) {
+        if cost > capacity / 4 || known {
             return;
         }
         while self.bytes.saturating_add(cost) > capacity {
             let Some((_, oldest)) = self.order.pop_first() else { break };
-            if let Some(gone) = self.held.remove(&oldest) {
-                self.bytes = self.bytes.saturating_sub(self::cost(&oldest, gone.bytes.len()));
+            let Some(parts) = self.held.get_mut(&oldest.0) else { continue };
+            if let Some(gone) = parts.remove(&oldest.1) {
+                self.bytes = self.bytes.saturating_sub(self::cost(&oldest.0, gone.bytes.len()));
+            }
+            if parts.is_empty() {
+                self.held.remove(&oldest.0);
             }
         }
         self.clock = self.clock.wrapping_add(1);
@@ -84,13 +90,29 @@ impl State {
         self.bytes = self.bytes.saturating_add(cost);
         // A copy: a slice would keep all of the block it was cut from.
         let bytes = Bytes::copy_from_slice(bytes);
-        self.held.insert(place, Held { bytes, used: self.clock });
+        self.held.entry(place.0).or_default().insert(place.1, Held { bytes, used: self.clock });
+    }
+
+    /// Forgets what is held of `key`, and what is on its way: it may have set out before the change.
+    fn forget(&mut self, key: &str) {
+        self.flights.retain(|(k, _), _| **k != *key);
+        for held in self.held.remove(key).into_iter().flat_map(HashMap::into_values) {
+            self.order.remove(&held.used);
+            self.bytes = self.bytes.saturating_sub(cost(key, held.bytes.len()));
+        }
+    }
+
+    /// The same for every key that begins with `start`.
+    fn forget_all(&mut self, start: &str) {
+        self.flights.retain(|(k, _), _| !k.starts_with(start));
+        let keys: Vec<_> = self.held.keys().filter(|k| k.starts_with(start)).cloned().collect();
+        keys.iter().for_each(|key| self.forget(key));
     }
 }
 
 /// What holding it takes: the bytes, the key, and a flat sum for the tables.
-fn cost(place: &Place, length: usize) -> u64 {
-    u64_of(length.saturating_add(place.0.len()).saturating_add(200))
+fn cost(key: &str, length: usize) -> u64 {
+    u64_of(length.saturating_add(key.len()).saturating_add(200))
 }
 
 /// What a caller has to do about one range.
@@ -161,21 +183,6 @@ impl CacheStore {
         let flight = Arc::new(Flight { answer: OnceLock::new(), over });
         state.flights.insert(place.clone(), Arc::clone(&flight));
         Ok(Part::Fetch(Ours { place, flight, state: Arc::clone(&self.state), _over: sender }))
-    }
-
-    /// Forgets what is held of the keys that were changed, and what is on its way: it may have set out before.
-    fn forget(&self, changed: impl Fn(&str) -> bool) {
-        let mut state = lock(&self.state);
-        state.flights.retain(|(key, _), _| !changed(key));
-        let state = &mut *state;
-        state.held.retain(|place, held| {
-            let stays = !changed(&place.0);
-            if !stays {
-                state.order.remove(&held.used);
-                state.bytes = state.bytes.saturating_sub(cost(place, held.bytes.len()));
-            }
-            stays
-        });
     }
 
     /// Holds the answer and hands it to those who wait.
@@ -311,7 +318,7 @@ impl Store for CacheStore {
         let put = self.inner.put(key, value, when).await;
         // Whatever the answer: a put that failed may have taken place, and one that was refused says that what is
         // held is old.
-        self.forget(|k| k == key);
+        lock(&self.state).forget(key);
         put
     }
 
@@ -321,14 +328,13 @@ impl Store for CacheStore {
 
     async fn delete(&self, key: &str) -> Result<()> {
         let deleted = self.inner.delete(key).await;
-        self.forget(|k| k == key);
+        lock(&self.state).forget(key);
         deleted
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         let deleted = self.inner.delete_prefix(prefix).await;
-        let start = join(prefix, "");
-        self.forget(|k| k.starts_with(&start));
+        lock(&self.state).forget_all(&join(prefix, ""));
         deleted
     }
 
@@ -363,13 +369,13 @@ impl Direct for CacheStore {
 
     fn put(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
         let put = self.inside()?.put(key, parts, when);
-        self.forget(|k| k == key);
+        lock(&self.state).forget(key);
         put
     }
 
     fn delete(&self, key: &str) -> Result<()> {
         let deleted = self.inside()?.delete(key);
-        self.forget(|k| k == key);
+        lock(&self.state).forget(key);
         deleted
     }
 }
