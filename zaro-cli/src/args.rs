@@ -12,6 +12,7 @@ use zaro::{OpenOptions, Result, Zarr};
 
 use crate::number;
 use crate::paint::{Color, Paint, plain};
+use crate::place;
 
 /// Where the Zarr is.
 #[derive(Debug, Clone, Args)]
@@ -59,10 +60,10 @@ pub(crate) struct Common {
     /// Ignore consolidated metadata, read each node's own
     #[arg(long, global = true, help_heading = "Reading options")]
     pub(crate) no_consolidated: bool,
-    /// How many threads decode [default: all cores]
+    /// How many threads decode and encode [default: all cores]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reading options")]
     threads: Option<u16>,
-    /// How much memory to use beyond small change; larger results are written piece by piece
+    /// How much memory to use beyond small change; what is larger is read and written piece by piece
     #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = number::parse_bytes, help_heading = "Reading options")]
     pub(crate) memory: usize,
 
@@ -126,12 +127,13 @@ impl Common {
         self.zarr_format.map(|n| if n == 2 { Format::V2 } else { Format::V3 })
     }
 
-    /// The store at `uri`, to be written to; it need not exist. With `durable`, what is written is on the disk when it
-    /// counts as written.
-    pub(crate) async fn open_for_writing(&self, uri: &str, durable: bool) -> Result<SharedStore> {
+    /// The store that holds the node, to be written to, and the node's path in it. The store need not exist. With
+    /// `durable`, what is written is on the disk when it counts as written.
+    pub(crate) async fn open_for_writing(&self, at: &Target, durable: bool) -> Result<(SharedStore, String)> {
         let mut options = self.store_options()?;
         options.durable = durable;
-        zaro::open::open_store_for_writing(uri, &options).await
+        let (uri, path) = place::from_the_top(&at.uri, &at.path)?;
+        Ok((zaro::open::open_store_for_writing(&uri, &options).await?, path))
     }
 
     /// The Zarr in a store that is written to. Its nodes' own documents are read: they are what is changed.

@@ -3,7 +3,6 @@
 use clap::Args;
 use zaro::meta::edit::Attributes;
 use zaro::meta::json::Json;
-use zaro::meta::path::normal;
 use zaro::{Error, Result, hierarchy};
 
 use crate::args::{Common, Target};
@@ -67,8 +66,7 @@ impl Attrs {
         {
             return Err(Error::usage(format!("{name:?} is to be set and taken away")));
         }
-        let path = normal(&self.target.path)?;
-        let store = common.open_for_writing(&self.target.uri, false).await?;
+        let (store, path) = common.open_for_writing(&self.target, false).await?;
         hierarchy::edit_attributes(&store, &path, &edit).await?;
         store.finish().await
     }

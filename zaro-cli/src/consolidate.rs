@@ -2,7 +2,7 @@
 
 use clap::Args;
 use zaro::meta::json::Json;
-use zaro::meta::path::{normal, shown};
+use zaro::meta::path::shown;
 use zaro::{Result, hierarchy};
 
 use crate::args::{Common, Target};
@@ -34,8 +34,7 @@ pub(crate) struct Consolidate {
 impl Consolidate {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
-        let path = normal(&self.target.path)?;
-        let store = common.open_for_writing(&self.target.uri, false).await?;
+        let (store, path) = common.open_for_writing(&self.target, false).await?;
         let (number, text) = if self.remove {
             let removed = hierarchy::unconsolidate(&store, &path).await?;
             let text = if removed { "removed" } else { "there were none" };

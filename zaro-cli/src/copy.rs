@@ -10,7 +10,7 @@ use zaro::meta::path::shown;
 use zaro::meta::{ChunkKeys, Format, Json, short};
 use zaro::{Error, Result, Selection, num};
 
-use crate::args::Common;
+use crate::args::{Common, Target};
 use crate::making::{KeysArg, parse_layout, parse_separator};
 use crate::output;
 use crate::progress::Watch;
@@ -138,7 +138,8 @@ impl Copy {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let Some(target) = &self.target else { return self.in_place(common).await };
         let source = common.open_any(&self.source).await?;
-        let store = common.open_for_writing(target, self.fsync).await?;
+        let at = Target { uri: target.clone(), path: self.to.clone() };
+        let (store, to) = common.open_for_writing(&at, self.fsync).await?;
         if is_within(&self.source, target) {
             return Err(Error::usage("DST lies in SRC; a copy into itself would never end"));
         }
@@ -146,7 +147,7 @@ impl Copy {
         let mut options = self.options(common)?;
         options.progress = watch.callback_of_all();
         options.cancel = Some(watch.cancel.clone());
-        let (name, path, to) = (self.source.clone(), self.path.clone(), self.to.clone());
+        let (name, path) = (self.source.clone(), self.path.clone());
         let begun = std::time::Instant::now();
         let copied = zaro::blocking::off(move || copy(&source, &name, &path, &store, &to, &options)).await;
         watch.finish();
@@ -198,8 +199,8 @@ impl Copy {
                 "--in-place changes the version alone; chunks are coded anew by a copy",
             ));
         }
-        let store = common.open_for_writing(&self.source, self.fsync).await?;
-        let path = self.path.clone();
+        let at = Target { uri: self.source.clone(), path: self.path.clone() };
+        let (store, path) = common.open_for_writing(&at, self.fsync).await?;
         let nodes = zaro::blocking::off(move || convert_in_place(&store, &path, format)).await?;
         common.say(&format!(
             "converted {nodes} nodes below {} to V{}; chunks are as they were",

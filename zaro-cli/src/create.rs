@@ -4,11 +4,10 @@ use clap::Args;
 use zaro::hierarchy::{self, Existing};
 use zaro::meta::create::{Layout, NewArray};
 use zaro::meta::json::Json;
-use zaro::meta::path::normal;
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
-use crate::making::{self, Making};
+use crate::making::{self, Extents, Making};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,15 +32,15 @@ version of the group it lies in, else 3.";
 pub(crate) struct Create {
     #[command(flatten)]
     target: Target,
-    /// The extents of the array
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', num_args = 0..)]
-    shape: Option<Vec<u64>>,
+    /// The extents of the array; '' for a scalar
+    #[arg(long, value_name = "N,N,…", value_parser = making::parse_extents)]
+    shape: Option<Extents>,
     /// Make a group instead of an array
     #[arg(long, conflicts_with_all = ["shape", "like", "order", "dtype", "chunks", "shards", "codec", "fill", "endian", "separator", "key_encoding", "dims"])]
     group: bool,
-    /// Take everything that is not said from this array: an address, or one and a path
-    #[arg(long, value_name = "URI", num_args = 1..=2)]
-    like: Vec<String>,
+    /// Take everything that is not said from this array, such as data.zarr/temperature
+    #[arg(long, value_name = "URI")]
+    like: Option<String>,
     #[command(flatten)]
     making: Making,
     /// The order of elements in a chunk: C (last dimension fastest), F, or dimensions such as 2,0,1
@@ -58,14 +57,13 @@ pub(crate) struct Create {
 impl Create {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
-        let path = normal(&self.target.path)?;
+        let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
+        let (store, path) = common.open_for_writing(&self.target, false).await?;
         if self.consolidate && path.is_empty() && !self.group {
             return Err(Error::usage(
                 "--consolidate is for groups; an array at the root has nothing to carry",
             ));
         }
-        let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
-        let store = common.open_for_writing(&self.target.uri, false).await?;
         if self.group {
             let attributes = self.making.attrs.as_deref().map(making::attributes_of).transpose()?;
             let format = making::format_for(&store, &path, common.format()).await?;
@@ -73,7 +71,7 @@ impl Create {
             hierarchy::create_group(&store, &path, format, &attributes, existing).await?;
         } else {
             let mut new = self.described(common).await?;
-            if self.like.is_empty() || common.format().is_some() {
+            if self.like.is_none() || common.format().is_some() {
                 new.format = making::format_for(&store, &path, common.format()).await?;
             }
             self.making.apply(&mut new)?;
@@ -92,20 +90,16 @@ impl Create {
 
     /// The array with its shape and type, and all that `--like` says.
     async fn described(&self, common: &Common) -> Result<NewArray> {
-        let mut new = match self.like.split_first() {
-            Some((uri, path)) => {
-                let zarr = common.open(uri).await?;
-                let array = zarr.array(path.first().map_or("", String::as_str)).await?;
-                NewArray::like(array.meta())?
-            }
+        let mut new = match &self.like {
+            Some(uri) => NewArray::like(common.open(uri).await?.array("").await?.meta())?,
             None => NewArray::default(),
         };
-        match (&self.shape, self.like.is_empty()) {
-            (Some(shape), _) => new.shape.clone_from(shape),
+        match (&self.shape, self.like.is_none()) {
+            (Some(shape), _) => new.shape.clone_from(&shape.0),
             (None, true) => return Err(Error::usage("say --shape and --dtype of the array, or --group")),
             (None, false) => {}
         }
-        match (self.making.data_type()?, self.like.is_empty()) {
+        match (self.making.data_type()?, self.like.is_none()) {
             (Some((t, endian)), _) => {
                 if t != new.data_type {
                     // A fill value and codecs of another type need not fit.

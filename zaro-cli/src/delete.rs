@@ -5,7 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use clap::Args;
 use zaro::meta::NodeMeta;
 use zaro::meta::json::Json;
-use zaro::meta::path::{normal, shown};
+use zaro::meta::path::shown;
 use zaro::{Error, ErrorKind, Node, Result, hierarchy};
 
 use crate::args::{Common, Target};
@@ -38,8 +38,7 @@ pub(crate) struct Delete {
 impl Delete {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
-        let path = normal(&self.target.path)?;
-        let store = common.open_for_writing(&self.target.uri, false).await?;
+        let (store, path) = common.open_for_writing(&self.target, false).await?;
         let zarr = common.zarr_in(&store).await?;
         let nodes = zarr.walk(&path).await?;
         for e in zarr.take_damaged() {

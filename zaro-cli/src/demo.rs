@@ -1,17 +1,21 @@
 //! `zaro demo`: a small example of everything, made and shown.
 //!
 //! Two stores: `ocean.zarr` (V3: a packed climate field in shards, coordinates, texts, times; consolidated) and
-//! `cells.zarr` (V2: a picture in blosc). They are made with the library's own encoders, chunk by chunk.
+//! `cells.zarr` (V2: a picture in blosc). They are made as any program would make them: arrays are
+//! created, slabs written, metadata consolidated.
 
 use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
-use zaro::codec::chain::Chain;
-use zaro::codec::{Buffer, Repr};
+use zaro::array::{Order, Values, WriteOptions};
+use zaro::hierarchy::{self, Existing};
 use zaro::meta::json::Json;
-use zaro::meta::{ArrayMeta, Findings, Mode, NodeMeta, v2, v3};
-use zaro::{Error, Result};
+use zaro::meta::{ChunkKeys, DataType, Fill, Format, NewArray, short};
+use zaro::store::SharedStore;
+use zaro::store::local::LocalStore;
+use zaro::{Error, Result, Selection, Slab};
 
 use crate::output;
 
@@ -23,17 +27,17 @@ pub(crate) struct Demo {
     dir: PathBuf,
 }
 
-const MONTHS: usize = 12;
-const LATS: usize = 180;
-const LONS: usize = 360;
-const SIDE: usize = 384;
+const MONTHS: u64 = 12;
+const LATS: u64 = 180;
+const LONS: u64 = 360;
+const SIDE: u64 = 384;
 
 /// What marks a folder as ours to write again.
 const MARK: &str = "made-by-zaro-demo";
 
 impl Demo {
     /// Makes the folder and gives the command lines that show it, for the caller to run.
-    pub(crate) fn make(&self) -> Result<Vec<Vec<String>>> {
+    pub(crate) async fn make(&self) -> Result<Vec<Vec<String>>> {
         let dir = &self.dir;
         if dir.exists() && !dir.join(MARK).exists() {
             return Err(Error::usage(format!(
@@ -45,8 +49,8 @@ impl Demo {
         std::fs::write(dir.join(MARK), "")?;
         let ocean = dir.join("ocean.zarr");
         let cells = dir.join("cells.zarr");
-        make_ocean(&ocean)?;
-        make_cells(&cells)?;
+        make_ocean(&ocean).await?;
+        make_cells(&cells).await?;
         let text = |p: &Path| p.to_string_lossy().into_owned();
         let picture = |name: &str| text(&dir.join(name));
         let line = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<String>>();
@@ -74,96 +78,76 @@ impl Demo {
 }
 
 /// Packed sea-surface temperature: warm at the equator, seasons, eddies, and continents where nothing is known.
-fn make_ocean(root: &Path) -> Result<()> {
-    let mut nodes = Vec::new();
-    let mut array = |name: &str, document: String, chunk: &mut dyn FnMut(&[u64]) -> Result<Buffer>| {
-        let document = parse(&document)?;
-        let mut findings = Findings::new(Mode::Strict, "/");
-        let NodeMeta::Array(meta) = v3::node(document.clone(), &mut findings)? else {
-            return Err(Error::invalid("the demo made no array"));
-        };
-        write(&root.join(name).join("zarr.json"), document.pretty().as_bytes())?;
-        nodes.push((name.to_owned(), document));
-        write_chunks(&root.join(name), &meta, chunk)
+async fn make_ocean(root: &Path) -> Result<()> {
+    let store: SharedStore = Arc::new(LocalStore::new(root));
+    let title = r#"{"title": "An example made by zaro demo", "Conventions": "CF-1.10"}"#;
+    hierarchy::create_group(&store, "", Format::V3, &parse(title)?, Existing::Replace).await?;
+    let field = NewArray {
+        shape: vec![MONTHS, LATS, LONS],
+        data_type: DataType::Int(16),
+        chunks: Some(vec![1, 90, 180]),
+        shards: Some(vec![6, LATS, LONS]),
+        fill: Some(Fill(i16::MIN.to_le_bytes().to_vec().into())),
+        codecs: Some(short::parse("zstd:5")?),
+        dimension_names: names(&["month", "lat", "lon"]),
+        attributes: attributes(
+            r#"{"long_name": "sea surface temperature", "units": "degC", "scale_factor": 0.001,
+                "add_offset": 15.0, "_FillValue": -32768}"#,
+        )?,
+        ..NewArray::default()
     };
-    array("sst", field_document(), &mut |at| Ok(Buffer::fixed(field(at))))?;
-    let degrees = |first: f64, n: usize| -> Vec<u8> {
+    put(&store, "sst", &field, temperatures()).await?;
+    let degrees = |first: f64, n: u64| -> Vec<u8> {
         (0..n).flat_map(|i| float32(first + count(i)).to_le_bytes()).collect()
     };
     let lat =
-        axis_document("float32", LATS, "lat", r#"{"units": "degrees_north", "standard_name": "latitude"}"#);
-    array("lat", lat, &mut |_| Ok(Buffer::fixed(degrees(-89.5, LATS))))?;
+        axis(DataType::FLOAT32, LATS, "lat", r#"{"units": "degrees_north", "standard_name": "latitude"}"#)?;
+    put(&store, "lat", &lat, degrees(-89.5, LATS)).await?;
     let lon =
-        axis_document("float32", LONS, "lon", r#"{"units": "degrees_east", "standard_name": "longitude"}"#);
-    array("lon", lon, &mut |_| Ok(Buffer::fixed(degrees(0.5, LONS))))?;
-    let month = axis_document(
-        "int32",
-        MONTHS,
-        "month",
-        r#"{"units": "days since 2000-01-01", "calendar": "360_day"}"#,
-    );
-    let days: Vec<u8> = (0..12i32).flat_map(|m| (m * 30 + 15).to_le_bytes()).collect();
-    array("month", month, &mut |_| Ok(Buffer::fixed(days.clone())))?;
-    array("stations", texts_document(), &mut |_| {
-        Buffer::variable(
-            ["Davis", "Mawson", "Casey", "Macquarie Island", "Île de la Possession"].map(str::as_bytes),
-        )
-    })?;
-    let attributes = r#"{"title": "An example made by zaro demo", "Conventions": "CF-1.10"}"#;
-    let consolidated = Json::Object(vec![
-        ("kind".into(), Json::string("inline")),
-        ("must_understand".into(), Json::Bool(false)),
-        ("metadata".into(), Json::Object(nodes)),
-    ]);
-    let group = Json::Object(vec![
-        ("zarr_format".into(), Json::int(3)),
-        ("node_type".into(), Json::string("group")),
-        ("attributes".into(), parse(attributes)?),
-        ("consolidated_metadata".into(), consolidated),
-    ]);
-    write(&root.join("zarr.json"), group.pretty().as_bytes())
+        axis(DataType::FLOAT32, LONS, "lon", r#"{"units": "degrees_east", "standard_name": "longitude"}"#)?;
+    put(&store, "lon", &lon, degrees(0.5, LONS)).await?;
+    let calendar = r#"{"units": "days since 2000-01-01", "calendar": "360_day"}"#;
+    let month = axis(DataType::Int(32), MONTHS, "month", calendar)?;
+    put(&store, "month", &month, (0..12i32).flat_map(|m| (m * 30 + 15).to_le_bytes()).collect()).await?;
+    let texts = ["Davis", "Mawson", "Casey", "Macquarie Island", "Île de la Possession"].map(str::as_bytes);
+    let stations =
+        NewArray { codecs: Some(short::parse("gzip:5")?), ..axis(DataType::String, 5, "station", "{}")? };
+    let slab = Slab::variable(&DataType::String, &stations.shape, Order::C, texts)?;
+    put_slab(&store, "stations", &stations, slab).await?;
+    hierarchy::consolidate(&store, "").await.map(drop)
 }
 
-fn field_document() -> String {
-    format!(
-        r#"{{"zarr_format": 3, "node_type": "array", "shape": [{MONTHS}, {LATS}, {LONS}], "data_type": "int16",
-        "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [6, {LATS}, {LONS}]}}}},
-        "chunk_key_encoding": {{"name": "default", "configuration": {{"separator": "/"}}}}, "fill_value": -32768,
-        "codecs": [{{"name": "sharding_indexed", "configuration": {{"chunk_shape": [1, 90, 180],
-          "codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}},
-                     {{"name": "zstd", "configuration": {{"level": 5, "checksum": false}}}}],
-          "index_codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}}, {{"name": "crc32c"}}],
-          "index_location": "end"}}}}],
-        "dimension_names": ["month", "lat", "lon"],
-        "attributes": {{"long_name": "sea surface temperature", "units": "degC", "scale_factor": 0.001,
-                        "add_offset": 15.0, "_FillValue": -32768}}}}"#
-    )
+/// An array of one dimension and one chunk.
+fn axis(data_type: DataType, n: u64, name: &str, described: &str) -> Result<NewArray> {
+    Ok(NewArray {
+        shape: vec![n],
+        data_type,
+        codecs: Some(Vec::new()),
+        dimension_names: names(&[name]),
+        attributes: attributes(described)?,
+        ..NewArray::default()
+    })
 }
 
-fn axis_document(data_type: &str, n: usize, name: &str, attributes: &str) -> String {
-    format!(
-        r#"{{"zarr_format": 3, "node_type": "array", "shape": [{n}], "data_type": "{data_type}",
-        "chunk_grid": {{"name": "regular", "configuration": {{"chunk_shape": [{n}]}}}},
-        "chunk_key_encoding": {{"name": "default", "configuration": {{"separator": "/"}}}}, "fill_value": 0,
-        "codecs": [{{"name": "bytes", "configuration": {{"endian": "little"}}}}],
-        "dimension_names": ["{name}"], "attributes": {attributes}}}"#
-    )
+fn names(names: &[&str]) -> Option<Vec<Option<String>>> {
+    Some(names.iter().map(|n| Some((*n).to_owned())).collect())
 }
 
-fn texts_document() -> String {
-    r#"{"zarr_format": 3, "node_type": "array", "shape": [5], "data_type": "string",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [5]}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": "",
-        "codecs": [{"name": "vlen-utf8"}, {"name": "gzip", "configuration": {"level": 5}}],
-        "dimension_names": ["station"], "attributes": {}}"#
-        .to_owned()
+/// Makes an array and writes all its elements.
+async fn put(store: &SharedStore, path: &str, new: &NewArray, bytes: Vec<u8>) -> Result<()> {
+    put_slab(store, path, new, Slab::new(&new.data_type, &new.shape, Order::C, bytes)?).await
 }
 
-/// The months of one shard.
-fn field(at: &[u64]) -> Vec<u8> {
-    let first = at.first().map_or(0, |n| usize::try_from(*n).unwrap_or(0) * 6);
-    let mut out = Vec::with_capacity(6 * LATS * LONS * 2);
-    for month in first..first + 6 {
+async fn put_slab(store: &SharedStore, path: &str, new: &NewArray, slab: Slab) -> Result<()> {
+    let array = hierarchy::create_array(store, path, new, Existing::Replace).await?;
+    let options = WriteOptions { blank: true, ..WriteOptions::default() };
+    tokio::task::block_in_place(|| array.write(&Selection::all(), Values::from(&slab), &options))
+}
+
+/// The elements of the field.
+fn temperatures() -> Vec<u8> {
+    let mut out = Vec::new();
+    for month in 0..MONTHS {
         for lat in 0..LATS {
             for lon in 0..LONS {
                 out.extend_from_slice(&packed(count(month), count(lat), count(lon)).to_le_bytes());
@@ -190,23 +174,21 @@ fn packed(month: f64, lat: f64, lon: f64) -> i16 {
 }
 
 /// A picture of round cells on a dim ground.
-fn make_cells(root: &Path) -> Result<()> {
-    let document = format!(
-        r#"{{"zarr_format": 2, "shape": [{SIDE}, {SIDE}], "chunks": [128, 128], "dtype": "|u1", "fill_value": 0,
-        "order": "C", "filters": null, "dimension_separator": "/",
-        "compressor": {{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}}}}"#
-    );
-    let attributes = parse(r#"{"_ARRAY_DIMENSIONS": ["y", "x"], "title": "Cells that never lived"}"#)?;
-    let document = parse(&document)?;
-    write(&root.join(".zarray"), document.pretty().as_bytes())?;
-    write(&root.join(".zattrs"), attributes.pretty().as_bytes())?;
-    let meta = v2::array(document.into(), Some(attributes.into()), &mut Findings::new(Mode::Strict, "/"))?;
-    write_chunks(root, &meta, &mut |at| {
-        let corner: Vec<f64> = at.iter().map(|n| count(usize::try_from(*n).unwrap_or(0) * 128)).collect();
-        let (y0, x0) = (corner.first().copied().unwrap_or(0.0), corner.get(1).copied().unwrap_or(0.0));
-        let pixels = (0..128 * 128).map(|i| brightness(y0 + count(i / 128), x0 + count(i % 128))).collect();
-        Ok(Buffer::fixed(pixels))
-    })
+async fn make_cells(root: &Path) -> Result<()> {
+    let store: SharedStore = Arc::new(LocalStore::new(root));
+    let cells = NewArray {
+        format: Format::V2,
+        shape: vec![SIDE, SIDE],
+        data_type: DataType::UINT8,
+        chunks: Some(vec![128, 128]),
+        codecs: Some(short::parse("blosc:lz4:5:shuffle")?),
+        keys: Some(ChunkKeys { prefixed: false, separator: '/' }),
+        dimension_names: names(&["y", "x"]),
+        attributes: attributes(r#"{"title": "Cells that never lived"}"#)?,
+        ..NewArray::default()
+    };
+    let pixels = (0..SIDE * SIDE).map(|i| brightness(count(i / SIDE), count(i % SIDE))).collect();
+    put(&store, "", &cells, pixels).await
 }
 
 fn brightness(y: f64, x: f64) -> u8 {
@@ -226,7 +208,7 @@ fn brightness(y: f64, x: f64) -> u8 {
 }
 
 /// A small count as a float; exact.
-fn count(n: usize) -> f64 {
+fn count(n: u64) -> f64 {
     u32::try_from(n).map_or(f64::NAN, f64::from)
 }
 
@@ -244,38 +226,6 @@ fn parse(text: &str) -> Result<Json> {
     Ok(Json::parse(text.as_bytes())?.value)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
-    std::fs::write(path, bytes).map_err(|e| Error::from(e).within(path.display()))
-}
-
-/// Encodes and writes every chunk of an array; `chunk` gives the elements of the chunk at an index.
-fn write_chunks(
-    root: &Path,
-    meta: &ArrayMeta,
-    chunk: &mut dyn FnMut(&[u64]) -> Result<Buffer>,
-) -> Result<()> {
-    let counts = meta.grid.counts(&meta.shape);
-    let shape = meta.grid.largest();
-    let repr = Repr { shape, data_type: meta.data_type.clone(), fill: meta.fill.clone() };
-    let chain = Chain::build(&meta.codecs, repr, true)?;
-    let total: u64 = counts.iter().product();
-    for i in 0..total {
-        let mut left = i;
-        let mut at: Vec<u64> = counts
-            .iter()
-            .rev()
-            .map(|n| {
-                let here = left % n;
-                left /= n;
-                here
-            })
-            .collect();
-        at.reverse();
-        let encoded = chain.encode(chunk(&at)?)?;
-        write(&root.join(meta.keys.key("", &at)), &encoded)?;
-    }
-    Ok(())
+fn attributes(text: &str) -> Result<Vec<(String, Json)>> {
+    Ok(parse(text)?.members().unwrap_or_default().to_vec())
 }

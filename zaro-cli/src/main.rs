@@ -1,9 +1,10 @@
-//! The `zaro` command: open any Zarr, wherever it lives; look at it, read it, check it.
+//! The `zaro` command: open any Zarr, wherever it lives; look at it, read it, write it, check it.
 //!
-//! One file a command (`info`, `list`, `meta`, `read`, `validate`, `demo`, `completions`, `man`), each with its options, its
-//! help and its examples; `args` has the options that all of them share. What a command does with Zarrs is the business of
+//! One file a command (`info`, `list`, `meta`, `read`, `validate`, `demo`, `completions`, `man`, and those that write:
+//! `create`, `write`, `resize`, `attrs`, `consolidate`, `delete`), each with its options, its help and its examples;
+//! `args` has the options that all of them share. What a command does with Zarrs is the business of
 //! the library, [`zaro`]. Here is only what a terminal needs: text, pictures, the CF conventions (`cf`, `calendar`),
-//! windows that keep a large answer out of memory (`view`), output formats (`format`), colours and progress.
+//! windows that keep a large answer out of memory (`view`, `tiles`), formats (`format`, `input`), colours and progress.
 //!
 //! Data go to standard output, everything else to standard error. Exit codes are those of
 //! [`zaro::ErrorKind::exit_code`], and 1 for findings of `zaro validate`. `docs/book/reading.md` is the guide.
@@ -25,6 +26,7 @@ mod dtype;
 mod element;
 mod format;
 mod info;
+mod input;
 mod list;
 mod making;
 mod man;
@@ -34,14 +36,17 @@ mod number;
 mod ome;
 mod output;
 mod paint;
+mod place;
 mod progress;
 mod read;
 mod resize;
 mod select;
 mod stale;
+mod tiles;
 mod validate;
 mod value;
 mod view;
+mod write;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -63,13 +68,16 @@ Examples:
       zaro info s3://bucket/data.zarr --anonymous
       zaro info https://example.org/data.zarr
       zaro list archive.zarr.zip -r
+  Make an array of a numpy file, and more of it:
+      zaro write data.zarr temperature --from temperature.npy --create
+      zaro write data.zarr temperature --from tomorrow.npy --append time
   Is it sound?
       zaro validate data.zarr
 
 Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 invalid data, 5 unsupported,
 6 input/output or network, 7 not permitted.";
 
-/// Open any Zarr, wherever it lives: look at it, read it, check it
+/// Open any Zarr, wherever it lives: look at it, read it, write it, check it
 #[derive(Debug, Parser)]
 #[command(name = "zaro", version, after_help = EXAMPLES, arg_required_else_help = true, override_usage = "zaro [OPTIONS] <COMMAND>")]
 struct Cli {
@@ -91,6 +99,7 @@ enum Command {
     Validate(validate::Validate),
     Copy(Box<copy::Copy>),
     Create(Box<create::Create>),
+    Write(Box<write::Write>),
     Resize(resize::Resize),
     Attrs(attrs::Attrs),
     Consolidate(consolidate::Consolidate),
@@ -138,12 +147,13 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Validate(c)), _) => return c.run(common).await,
         (Some(Command::Copy(c)), _) => c.run(common).await?,
         (Some(Command::Create(c)), _) => c.run(common).await?,
+        (Some(Command::Write(c)), _) => c.run(common).await?,
         (Some(Command::Resize(c)), _) => c.run(common).await?,
         (Some(Command::Attrs(c)), _) => c.run(common).await?,
         (Some(Command::Consolidate(c)), _) => c.run(common).await?,
         (Some(Command::Delete(c)), _) => c.run(common).await?,
         (Some(Command::Demo(c)), _) => {
-            for line in c.make()? {
+            for line in c.make().await? {
                 let shown: Vec<String> = line.iter().map(|w| quoted(w)).collect();
                 output::print(&format!("\n$ zaro {}\n", shown.join(" ")))?;
                 let words = std::iter::once("zaro".to_owned()).chain(line);

@@ -70,6 +70,22 @@ pub(crate) enum KeysArg {
     V2,
 }
 
+/// Extents as one word of the command line, so that a path after them is none of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Extents(pub(crate) Vec<u64>);
+
+/// `6,4`; nothing, or `()`, for a scalar.
+pub(crate) fn parse_extents(text: &str) -> std::result::Result<Extents, String> {
+    let text = text.trim();
+    if matches!(text, "" | "()") {
+        return Ok(Extents(Vec::new()));
+    }
+    let extent = |n: &str| {
+        n.trim().parse().map_err(|_| "write one whole number a dimension, such as 365,180,360".into())
+    };
+    text.split(',').map(extent).collect::<std::result::Result<_, String>>().map(Extents)
+}
+
 pub(crate) fn parse_separator(text: &str) -> std::result::Result<char, String> {
     match text {
         "/" => Ok('/'),

@@ -92,7 +92,7 @@ pub(crate) struct Read {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum OrderArg {
+pub(crate) enum OrderArg {
     #[value(name = "C")]
     C,
     #[value(name = "F")]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use zaro::meta::ArrayMeta;
-use zaro::meta::path::{normal, shown};
+use zaro::meta::path::shown;
 use zaro::{Array, Error, Result, hierarchy};
 
 use crate::args::{Common, Target};
@@ -81,8 +81,7 @@ pub(crate) fn dimension(name: &str, meta: &ArrayMeta) -> Result<usize> {
 impl Resize {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
-        let path = normal(&self.target.path)?;
-        let store = common.open_for_writing(&self.target.uri, false).await?;
+        let (store, path) = common.open_for_writing(&self.target, false).await?;
         let array = common.zarr_in(&store).await?.array(&path).await?;
         let resized = match (&self.shape, self.axis.as_slice()) {
             (Some(shape), _) => hierarchy::resize(&store, &path, shape).await?,

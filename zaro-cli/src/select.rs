@@ -1,4 +1,4 @@
-//! The options of `zaro read` that say which part is wanted.
+//! The options of `zaro read` and `zaro write` that say which part is meant.
 
 use clap::Args;
 use zaro::array::select::split_outside_brackets;
@@ -35,12 +35,18 @@ impl Part {
 
     /// What these options ask of an array with these metadata.
     pub(crate) fn view(&self, meta: &ArrayMeta) -> Result<View> {
+        self.view_of(meta, None)
+    }
+
+    /// The same, where `--start` without `--count` means as many positions as `count` says.
+    pub(crate) fn view_of(&self, meta: &ArrayMeta, count: Option<&[u64]>) -> Result<View> {
         let indexes = if let Some(text) = &self.select {
             Selection::parse(text)?.indexes(meta)?
         } else if !self.sel.is_empty() {
             named(&self.sel, meta)?
         } else if self.start.is_some() || self.count.is_some() {
-            block(self.start.as_deref(), self.count.as_deref(), meta)?
+            let count = count.filter(|c| c.len() == meta.shape.len());
+            block(self.start.as_deref(), self.count.as_deref().or(count), meta)?
         } else {
             Vec::new()
         };

@@ -1,4 +1,4 @@
-//! What a read asks for, in a form that can be cut into windows and thinned out.
+//! What a read or write asks for, in a form that can be cut into windows and thinned out.
 //!
 //! The library takes a selection and gives an answer; this cuts a selection too large for memory into smaller ones
 //! whose answers, one after the other, are the same bytes.
@@ -152,6 +152,36 @@ impl View {
         Ok(Self { picks })
     }
 
+    /// Where to cut each dimension of the answer into pieces of at most `extents` positions: `(from, count)`. Cuts are at
+    /// chunk borders where they can.
+    pub(crate) fn cuts(&self, extents: &[u64], axes: &[Axis]) -> Vec<Vec<(u64, u64)>> {
+        let cut = |((d, pick), extent): ((usize, &Pick), &u64)| {
+            let (mut pieces, mut from, count) = (Vec::new(), 0, pick.count());
+            while from < count {
+                let end = end_of(pick, axes.get(d), from, (*extent).max(1), count);
+                pieces.push((from, end - from));
+                from = end;
+            }
+            pieces
+        };
+        self.kept().zip(extents).map(cut).collect()
+    }
+
+    /// The part of this view that is `(from, count)` in each dimension of the answer.
+    pub(crate) fn narrowed(&self, places: &[(u64, u64)]) -> Self {
+        let mut places = places.iter();
+        let narrow = |p: &Pick| match p {
+            Pick::At(i) => Pick::At(*i),
+            kept => places.next().map_or_else(|| kept.clone(), |(from, count)| kept.narrow(*from, *count)),
+        };
+        Self { picks: self.picks.iter().map(narrow).collect() }
+    }
+
+    /// The numbers among `of_array`, one a dimension of the array, that belong to dimensions of the answer.
+    pub(crate) fn kept_of(&self, of_array: &[u64]) -> Vec<u64> {
+        self.kept().map(|(d, _)| of_array.get(d).copied().unwrap_or(1)).collect()
+    }
+
     /// This view cut into windows whose answers have at most `budget` bytes, in the order in which they are written.
     ///
     /// Windows end at chunk borders where they can, so that no chunk is decoded twice; an answer that fits is one
@@ -201,6 +231,19 @@ fn first_of(start: Option<i64>, step: i64, extent: u64) -> u64 {
     u64::try_from(first.clamp(0, high.max(0))).unwrap_or(0)
 }
 
+/// Where a piece that begins at `from` ends: after `rows`, or at a chunk border shortly before.
+fn end_of(pick: &Pick, axis: Option<&Axis>, from: u64, rows: u64, count: u64) -> u64 {
+    let end = from.saturating_add(rows).min(count);
+    let Pick::Range { start, step: 1, .. } = pick else { return end };
+    if end == count {
+        return end;
+    }
+    match axis.and_then(|a| a.chunk_at(start.saturating_add(end))) {
+        Some((_, first, _)) if first > start.saturating_add(from) => first - start,
+        _ => end,
+    }
+}
+
 /// The windows of a view; see [`View::windows`].
 #[derive(Debug)]
 pub(crate) struct Windows {
@@ -222,15 +265,7 @@ pub(crate) struct Windows {
 impl Windows {
     /// Where a piece that begins at `from` ends: after as many rows as fit, or at a chunk border shortly before.
     fn end(&self, d: usize, from: u64, count: u64) -> u64 {
-        let end = from.saturating_add(self.rows).min(count);
-        let Some(Pick::Range { start, step: 1, .. }) = self.view.picks.get(d) else { return end };
-        if end == count {
-            return end;
-        }
-        match self.axes.get(d).and_then(|a| a.chunk_at(start.saturating_add(end))) {
-            Some((_, first, _)) if first > start.saturating_add(from) => first - start,
-            _ => end,
-        }
+        self.view.picks.get(d).map_or(count, |p| end_of(p, self.axes.get(d), from, self.rows, count))
     }
 
     /// Moves to the next piece; says whether there is one.

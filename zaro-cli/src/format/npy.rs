@@ -27,8 +27,10 @@ impl Sink for Npy {
     fn begin(&mut self, layout: &Layout, out: &mut dyn Write) -> Result<()> {
         let descr = match &layout.data_type {
             DataType::String => {
-                self.width = Some(layout.width.saturating_mul(4));
-                format!("'<U{}'", layout.width)
+                // numpy has no text of no width; it, too, makes it 1.
+                let width = layout.width.max(1);
+                self.width = Some(width.saturating_mul(4));
+                format!("'<U{width}'")
             }
             t => descr(t)?,
         };

@@ -2,8 +2,9 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -105,6 +106,36 @@ impl Run {
         assert_eq!(self.code, 0, "{}", self.err);
         String::from_utf8(self.out).expect("text")
     }
+}
+
+/// Runs `zaro` with something on its standard input.
+pub(crate) fn zaro_with(args: &[&str], input: &[u8]) -> Run {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zaro"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("zaro runs");
+    // It may have ended before it read everything.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("zaro ends");
+    Run {
+        code: status.code().expect("no signal"),
+        out: stdout,
+        err: String::from_utf8_lossy(&stderr).into_owned(),
+    }
+}
+
+/// A numpy file.
+pub(crate) fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
+    let order = if fortran { "True" } else { "False" };
+    let header = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n");
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    out.extend(header.as_bytes());
+    out.extend(data);
+    out
 }
 
 /// Runs `zaro`.

@@ -1,0 +1,173 @@
+//! Elements that lie in a file or come through a pipe one after the other, read box by box.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use zaro::array::Order;
+use zaro::meta::DataType;
+use zaro::meta::typestr::TypeStr;
+use zaro::{Error, Result, num};
+
+use super::Origin;
+use crate::tiles::Tile;
+
+/// Elements of a fixed size, in a shape and an order.
+pub(crate) struct Stream {
+    origin: Origin,
+    /// The byte at which the elements begin.
+    begin: u64,
+    /// The type, and the byte order of its numbers.
+    stored: TypeStr,
+    data_type: DataType,
+    pub(crate) order: Order,
+    pub(crate) shape: Vec<u64>,
+}
+
+impl Stream {
+    /// Elements that begin `begin` bytes into the origin, which has been read that far. A file must hold all of them and, if
+    /// it is `exact`, nothing else.
+    pub(crate) fn new(
+        origin: Origin,
+        begin: u64,
+        stored: TypeStr,
+        order: Order,
+        shape: Vec<u64>,
+        exact: bool,
+    ) -> Result<Self> {
+        let data_type = stored.fixed()?.clone();
+        let wanted = num::product(&shape)?.checked_mul(num::u64_of(data_type.size()));
+        let wanted =
+            wanted.ok_or_else(|| Error::invalid(format!("no file holds {shape:?} of {data_type}")))?;
+        if let Origin::File(_, size) = &origin {
+            let held = size.saturating_sub(begin);
+            if held < wanted || (exact && held != wanted) {
+                return Err(Error::usage(format!(
+                    "the input has {held} bytes of elements, but {shape:?} of {data_type} takes {wanted}"
+                )));
+            }
+        }
+        Ok(Self { origin, begin, stored, data_type, order, shape })
+    }
+
+    /// Whether any part can be read; else only what comes next.
+    pub(crate) fn is_seekable(&self) -> bool {
+        matches!(self.origin, Origin::File(..))
+    }
+
+    /// The elements of a box, little-endian, in the stream's order. From a pipe, boxes must come one after the other.
+    pub(crate) fn read(&mut self, tile: &Tile) -> Result<Vec<u8>> {
+        let size = self.data_type.size();
+        let count = num::product_usize(&tile.count())?;
+        let length = count.checked_mul(size).ok_or_else(|| Error::invalid("a box beyond all memory"))?;
+        let mut bytes = vec![0; length];
+        match &mut self.origin {
+            Origin::Pipe(pipe) => pipe.read_exact(&mut bytes).map_err(short)?,
+            Origin::File(file, _) => {
+                for (from, out) in runs(&self.shape, tile, self.order, size)?.zip_with(&mut bytes) {
+                    file.seek(SeekFrom::Start(self.begin.saturating_add(from)))?;
+                    file.read_exact(out).map_err(short)?;
+                }
+            }
+        }
+        if self.stored.endian != Some(zaro::meta::dtype::Endian::Little) && self.data_type.has_byte_order() {
+            for element in bytes.chunks_exact_mut(size.max(1)) {
+                self.stored.swap(element);
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Fails if a pipe still holds something, which then was not what it was taken for.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        let mut one = [0u8];
+        if let Origin::Pipe(pipe) = &mut self.origin
+            && pipe.read(&mut one)? > 0
+        {
+            let message = format!("there is more input than {:?} of {}", self.shape, self.data_type);
+            return Err(Error::usage(message));
+        }
+        Ok(())
+    }
+}
+
+fn short(e: std::io::Error) -> Error {
+    match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => Error::usage("the input ends before all elements were read"),
+        _ => e.into(),
+    }
+}
+
+/// Runs of bytes that lie together, all of one length.
+struct Runs {
+    /// Where in the outer dimensions of the box, slowest first.
+    at: Vec<u64>,
+    /// For each outer dimension: how many positions, and how many bytes apart.
+    outer: Vec<(u64, u64)>,
+    first: u64,
+    length: usize,
+}
+
+/// The runs of a box of elements of `size` bytes, in the order in which they are wanted.
+fn runs(shape: &[u64], tile: &Tile, order: Order, size: usize) -> Result<Runs> {
+    let mut dims: Vec<(u64, u64, u64)> =
+        shape.iter().zip(&tile.0).map(|(n, (from, count))| (*n, *from, *count)).collect();
+    if order == Order::F {
+        dims.reverse();
+    }
+    let mut stride = num::u64_of(size);
+    let (mut first, mut length, mut whole) = (0u64, stride, true);
+    let mut outer = Vec::new();
+    let too_large = || Error::invalid("a file beyond 2^64 bytes");
+    for (n, from, count) in dims.into_iter().rev() {
+        first = from.checked_mul(stride).and_then(|b| b.checked_add(first)).ok_or_else(too_large)?;
+        if whole {
+            length = length.checked_mul(count).ok_or_else(too_large)?;
+        } else {
+            outer.push((count, stride));
+        }
+        // Slower dimensions lie together only if all of this one is taken.
+        whole &= count == n;
+        stride = stride.checked_mul(n).ok_or_else(too_large)?;
+    }
+    outer.reverse();
+    Ok(Runs { at: vec![0; outer.len()], outer, first, length: num::usize_of(length)? })
+}
+
+impl Runs {
+    /// Each run's first byte with the part of `bytes` it goes to.
+    fn zip_with(mut self, bytes: &mut [u8]) -> impl Iterator<Item = (u64, &mut [u8])> {
+        bytes.chunks_exact_mut(self.length.max(1)).map(move |out| {
+            let steps = self.at.iter().zip(&self.outer).map(|(i, (_, stride))| i.saturating_mul(*stride));
+            let from = steps.fold(self.first, u64::saturating_add);
+            for (i, (count, _)) in self.at.iter_mut().zip(&self.outer).rev() {
+                *i += 1;
+                if *i < *count {
+                    break;
+                }
+                *i = 0;
+            }
+            (from, out)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_as_long_as_they_can_be() {
+        let list = |shape: &[u64], tile: &[(u64, u64)], order| {
+            let runs = runs(shape, &Tile(tile.to_vec()), order, 2).unwrap();
+            let count: u64 = tile.iter().map(|(_, n)| n).product();
+            let mut bytes = vec![0; usize::try_from(count * 2).unwrap()];
+            let runs: Vec<_> = runs.zip_with(&mut bytes).map(|(from, out)| (from, out.len())).collect();
+            runs
+        };
+        assert_eq!(list(&[3, 4], &[(0, 3), (0, 4)], Order::C), [(0, 24)]);
+        assert_eq!(list(&[3, 4], &[(1, 2), (0, 4)], Order::C), [(8, 16)]);
+        assert_eq!(list(&[3, 4], &[(1, 2), (1, 2)], Order::C), [(10, 4), (18, 4)]);
+        assert_eq!(list(&[3, 4], &[(1, 2), (1, 2)], Order::F), [(8, 4), (14, 4)]);
+        assert_eq!(list(&[], &[], Order::C), [(0, 2)]);
+        assert_eq!(list(&[2, 2, 2], &[(0, 2), (1, 1), (0, 2)], Order::C), [(4, 4), (12, 4)]);
+    }
+}

@@ -1,0 +1,82 @@
+//! Where a change is made: at the root of the hierarchy, even if an address points into it.
+//!
+//! `data.zarr/group` and `x` name the same node as `data.zarr` and `group/x`. A change has to see the groups above the
+//! node: for their version, and for the copies of metadata they carry. Of a folder they are looked for; what lies above an
+//! address elsewhere is not known.
+
+use std::path::{Component, Path, PathBuf};
+
+use zaro::Result;
+use zaro::meta::path::{join, normal};
+
+/// The documents that make a folder a node.
+const DOCUMENTS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
+
+/// The address of the outermost group around what `uri` and `path` name, and the node's path from there.
+pub(crate) fn from_the_top(uri: &str, path: &str) -> Result<(String, String)> {
+    let path = normal(path)?;
+    let Some((top, below)) = climb(uri) else { return Ok((uri.to_owned(), path)) };
+    Ok((top, join(&below, &path)))
+}
+
+/// The outermost folder of metadata above the folder `uri`, and the way from there; `None` if there is none.
+fn climb(uri: &str) -> Option<(String, String)> {
+    if uri.contains([':', '|', '#', '?']) {
+        return None;
+    }
+    let given = Path::new(uri);
+    if given.components().any(|c| c == Component::ParentDir) {
+        return None;
+    }
+    let start = std::path::absolute(given).ok()?;
+    let mut top: PathBuf = start.clone();
+    for above in start.ancestors().skip(1) {
+        if DOCUMENTS.iter().any(|d| above.join(d).is_file()) {
+            top = above.to_owned();
+        } else if above.exists() {
+            // A plain folder: what lies above is something else. One that is not there will be made a group.
+            break;
+        }
+    }
+    let below = start.strip_prefix(&top).ok()?.to_str().filter(|b| !b.is_empty())?;
+    // The address of a document is that of its node.
+    let is_document = |name: &str| DOCUMENTS.contains(&name) || [".zattrs", ".zmetadata"].contains(&name);
+    let below = match below.rsplit_once('/') {
+        Some((folder, name)) if is_document(name) => folder,
+        None if is_document(below) => "",
+        _ => below,
+    };
+    Some((top.to_str()?.to_owned(), below.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_named_from_the_top() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path).to_str().unwrap().to_owned();
+        for folder in ["plain/data.zarr/g/h", "plain/data.zarr/other"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        for document in ["plain/data.zarr/zarr.json", "plain/data.zarr/g/zarr.json"] {
+            std::fs::write(at(document), "{}").unwrap();
+        }
+        let root = at("plain/data.zarr");
+        for (uri, path, wanted) in [
+            ("plain/data.zarr", "g/x", (root.clone(), "g/x")),
+            ("plain/data.zarr/g", "x", (root.clone(), "g/x")),
+            ("plain/data.zarr/g/", "", (root.clone(), "g")),
+            ("plain/data.zarr/g/zarr.json", "", (root.clone(), "g")),
+            ("plain/data.zarr/zarr.json", "x", (root.clone(), "x")),
+            ("plain/data.zarr/new/x", "", (root.clone(), "new/x")),
+            ("plain/new.zarr", "x", (at("plain/new.zarr"), "x")),
+        ] {
+            let found = from_the_top(&at(uri), path).unwrap();
+            assert_eq!(found, (wanted.0, wanted.1.to_owned()), "{uri} {path}");
+        }
+        let remote = ("s3://bucket/a.zarr".to_owned(), "x".to_owned());
+        assert_eq!(from_the_top("s3://bucket/a.zarr", "/x/").unwrap(), remote);
+    }
+}
