@@ -73,7 +73,19 @@ impl Cast {
             How::Same => Slab::new(&self.to, shape, order, bytes),
             How::Bytes => Slab::variable(&self.to, shape, order, bytes.chunks_exact(size).map(trim_nul)),
             How::Text => {
-                let texts: Vec<String> = bytes.chunks_exact(size).map(value::utf32).collect();
+                let text = |item: &[u8]| {
+                    let text = value::utf32(item);
+                    // Reading puts a sign in place of what is no character; writing must not.
+                    let faulty = item.chunks_exact(4).any(|c| {
+                        c.first_chunk().is_none_or(|c| char::from_u32(u32::from_le_bytes(*c)).is_none())
+                    });
+                    if faulty {
+                        Err(Error::invalid(format!("{text:?} has a code that is no character")))
+                    } else {
+                        Ok(text)
+                    }
+                };
+                let texts = bytes.chunks_exact(size).map(text).collect::<Result<Vec<String>>>()?;
                 Slab::variable(&self.to, shape, order, texts.iter().map(String::as_bytes))
             }
             How::Width => {
@@ -222,5 +234,6 @@ mod tests {
         assert!(Cast::new(&DataType::String, &f64s, true).is_err());
         assert!(cast(&DataType::FixedBytes(3), &DataType::FixedBytes(2), b"abc").is_err());
         assert!(cast(&DataType::Int(8), &DataType::Int(4), &[8]).is_err());
+        assert!(cast(&DataType::FixedUtf32(1), &DataType::String, &0xd800u32.to_le_bytes()).is_err());
     }
 }
