@@ -1,13 +1,13 @@
 """Random arrays written by zaro, read back through other people's libraries and compared with numpy.
 
-    write_differential.py [--cases N] [--seed S] [--kind made|copied|zip] [--keep FOLDER]
+    write_differential.py [--cases N] [--seed S] [--kind made|copied] [--keep FOLDER]
 
 Each case draws a version, type, shape, chunking, sharding, codec chain, order, byte order, chunk keys, fill
 value, dimension names and attributes. A `made` array comes from `zaro create` or `zaro write --create`, and then
 a few of: writes of overlapping parts (numpy's files, raw bytes, JSON, CSV, standard input; boxes, steps of either
 sign, lists), appends, resizes in both directions. A `copied` one is written by zarr-python or tensorstore and
 goes through `zaro copy` with random options: other chunks, shards, codecs, version, type, a part of it, in
-place. A `zip` one is either of these in an archive. What the array must hold is kept in numpy beside it.
+place. Some of both go into an archive. What the array must hold is kept in numpy beside it.
 
 Then zarr-python, tensorstore and zarrs (as zarr-python's codec pipeline) read it, each what it can, zarr-python
 always, and zaro itself. All compare to the bit, payloads of NaNs included. Type, shape, chunks, fill value,
@@ -17,6 +17,7 @@ the values. A case is a function of its seed alone: a failure prints `--seed S -
 """
 
 import base64
+import dataclasses
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ import sys
 import tempfile
 import time
 import warnings
+import zipfile
 from pathlib import Path
 
 import common
@@ -36,15 +38,46 @@ try:
     import tensorstore as ts
     import zarr
     import zarrs  # noqa: F401
+    from zarr.core.dtype.common import DataTypeValidationError
 except ImportError as e:
     sys.exit(f"{e}: run scripts/python-env.sh and use target/venv/bin/python")
 
 V3_NAMES = {v: k for k, v in diff.TS_TYPES.items()}
-STRUCTS = [*diff.STRUCTS, [("p", [("lat", "<f4"), ("lon", "<f4")]), ("ok", "?"), ("tag", "S3")]]
+# zarr-python 3.1 has no structs in structs.
+STRUCTS = [*diff.STRUCTS, [("ok", "?"), ("tag", "S3"), ("c", "<c8"), ("name", "<U2")]]
 WORDS = [*arrays.WORDS, "line\nbreak", "com,ma", " blanks ", "nul\0inside", "'", "NaN", "-1", "\U0010ffff"]
 NUMBERS = "biufc"
 # Types that zarr-python does not have; tensorstore reads them.
 FOREIGN = {"bfloat16": "bfloat16", "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2", "float8_e4m3b11fnuz": "float8_e4m3b11fnuz"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Struct(zarr.core.dtype.Structured):
+    """V3's `struct`, which zarr-python has from 3.2 on; 3.1 has it under another name, and its fields as pairs."""
+
+    _zarr_v3_name = "struct"
+
+    @classmethod
+    def from_native_dtype(cls, dtype):
+        raise DataTypeValidationError("only for reading")
+
+    @classmethod
+    def _check_json_v2(cls, data):
+        return False
+
+    @classmethod
+    def _from_json_v3(cls, data):
+        if not cls._check_json_v3(data):
+            raise DataTypeValidationError("no struct")
+        one = lambda t: zarr.core.dtype.get_data_type_from_json(t, zarr_format=3)  # noqa: E731
+        return cls(fields=tuple((f["name"], one(f["data_type"])) for f in data["configuration"]["fields"]))
+
+    def from_json_scalar(self, data, *, zarr_format):
+        return np.array([tuple(t.from_json_scalar(data[n], zarr_format=zarr_format) for n, t in self.fields)], self.to_native_dtype())[0]
+
+
+if "struct" not in zarr.core.dtype.data_type_registry.contents:
+    zarr.core.dtype.data_type_registry.register("struct", Struct)
 
 
 class Refused(Exception):
@@ -231,12 +264,19 @@ def draw_fill(case, dtype):
     elif dtype.kind in "iu" and case.chance(0.4):
         value = dtype.type(case.pick([np.iinfo(dtype).min, np.iinfo(dtype).max]))
     elif dtype.kind == "f" and case.chance(0.3):
-        value = payloads(case, np.array([case.pick([np.nan, np.finfo(dtype).max, np.finfo(dtype).tiny])], dtype))[0]
+        value = nan(case, dtype) if case.chance(0.5) else dtype.type(case.pick([np.finfo(dtype).max, np.finfo(dtype).tiny]))
     else:
         value = case.fill(dtype)
-    if case.fmt == 2 and isinstance(value, np.floating) and np.isnan(value):
-        value = value.dtype.type(np.nan)  # V2 has one NaN
     return value, [f"--fill={word(case, value)}"]
+
+
+def nan(case, dtype):
+    """A NaN that zarr-python keeps as a fill value: it makes signalling ones quiet, and a float16 loses its payload. V2 has but one."""
+    if case.fmt == 2 or case.chance(0.3):
+        return dtype.type(np.nan)
+    size, mantissa = dtype.itemsize, {2: 10, 4: 23, 8: 52}[dtype.itemsize]
+    bits = int(np.array(np.nan, dtype).view(f"u{size}")) | int(case.rng.integers(2)) << (size * 8 - 1)
+    return np.array(bits | (int(case.rng.integers(1 << (mantissa - 1))) if size > 2 else 0), f"u{size}").view(dtype)[()]
 
 
 def zero(dtype):
@@ -274,18 +314,21 @@ def bytes_codecs(case, size):
               lambda: blosc_v3(case, size), lambda: {"name": "crc32c"},
               lambda: n("lz4", acceleration=integer(case, 1, 9)), lambda: n("zlib", level=integer(case, 0, 10)), lambda: n("bz2", level=integer(case, 1, 10)),
               lambda: n("lzma", preset=1), lambda: n("lzma", format=1, check=case.pick([0, 1, 4]), preset=integer(case, 0, 4)), lambda: n("zstd", level=3), lambda: n("gzip", level=1),
-              lambda: n("shuffle", elementsize=size), lambda: n("crc32", location=case.pick(["start", "end"])), lambda: n("adler32"), lambda: n("crc32c"), lambda: n("jenkins_lookup3"),
+              lambda: n("crc32", location=case.pick(["start", "end"])), lambda: n("adler32"), lambda: n("crc32c"), lambda: n("jenkins_lookup3"),
               lambda: n("fletcher32"), lambda: n("blosc", cname=case.pick(["lz4", "zstd"]), clevel=3, shuffle=integer(case, -1, 3), blocksize=0)]
-    return [case.pick(makers)() for _ in range(int(case.pick([0, 1, 1, 2, 3])))]
+    # numcodecs does not shuffle what is no whole number of elements, as what is compressed may be.
+    shuffled = [n("shuffle", elementsize=size)] if case.chance(0.1) else []
+    return shuffled + [case.pick(makers)() for _ in range(int(case.pick([0, 1, 1, 2, 3])))]
 
 
 def filters(case, dtype):
     """Value->value filters of numcodecs as (id, configuration); a lossy one becomes `case.lossy`."""
-    if isinstance(dtype, str) or case.foreign:
+    if isinstance(dtype, str) or case.foreign or (case.fmt == 3 and case.notes.get("big")):
+        # Behind filters of numcodecs in V3 zarr-python takes big-endian values for little-endian ones.
         return []
     kind, text = dtype.kind, dtype.newbyteorder(">").str if case.notes.get("big") and case.fmt == 2 else dtype.str
     if kind in "iu" and case.chance(0.15):
-        return [case.pick([("delta", {"dtype": text}), ("fixedscaleoffset", {"offset": 3, "scale": 1, "dtype": text, "astype": text})])]
+        return [("delta", {"dtype": text})]
     if dtype == np.dtype("<i4") and case.chance(0.2):
         return [("astype", {"encode_dtype": text[0] + "i8", "decode_dtype": text})]
     if kind == "b" and case.chance(0.3):
@@ -309,7 +352,7 @@ def draw_codecs_v3(case, dtype, chunks):
         chain = [{"name": "numcodecs.pcodec", "configuration": {"level": integer(case, 0, 9), "mode_spec": "auto"}}]
         case.notes["serializer"] = True
     elif dtype in (np.dtype("<i4"), np.dtype("<i8"), np.dtype("<f4"), np.dtype("<f8")) and not chain and 0 < len(chunks) <= 4 and case.chance(0.06):
-        chain = [{"name": "numcodecs.zfpy", "configuration": {"mode": 5}}]
+        chain = [{"name": "numcodecs.zfpy", "configuration": {"mode": 4, "tolerance": -1, "rate": -1, "precision": -1}}]
         case.notes["serializer"] = True
     after = bytes_codecs(case, size)
     if chain and isinstance(after, str):
@@ -388,8 +431,8 @@ def make(case):
     case.want = filled(case, shape)
 
     first = None
-    if case.dims is None and not text and case.chance(0.3):
-        # Dimensions and types of the input; order is only `create`'s.
+    if zipped(case, 0.04 if not text and not case.foreign else 0) or not text and case.chance(0.3):
+        # The order of elements is only `create`'s to choose.
         first = random_values(case, case.dtype, shape)
     if first is None or case.foreign:
         where = [*case.target, "--shape", numbers(shape), *order, *args]
@@ -400,9 +443,31 @@ def make(case):
         case.want[...] = first
     if done.code:
         raise Refused(done.message)
+    if case.store.suffix == ".zip":
+        return
     changes = integer(case, 0, 3) if first is not None else integer(case, 1, 4)
     for _ in range(changes):
         change(case)
+
+
+def zipped(case, p):
+    """Whether it goes into an archive, which is made by one command."""
+    if case.chance(p):
+        case.store = case.folder / "w.zip"
+    return case.store.suffix == ".zip"
+
+
+def unzip(case):
+    """zarr-python and zaro look into the archive, and all others at what is in it."""
+    case.must("validate", case.store, "--strict")
+    if not case.foreign and case.lossy is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            array = zarr.open_array(zarr.storage.ZipStore(case.store, mode="r"), path=case.node, mode="r")
+            check(differs(array[...], case.want), "zarr-python, archive")
+    with zipfile.ZipFile(case.store) as archive:
+        archive.extractall(case.folder / "w.zarr")
+    case.store = case.folder / "w.zarr"
 
 
 def npy(case, values):
@@ -424,6 +489,11 @@ def change(case):
         resize(case)
     elif shape and roll < 0.27:
         append(case)
+    elif roll < 0.32:
+        more = draw_attrs(case)
+        if more:
+            case.must("attrs", *case.target, *[x for k, v in more.items() for x in ("--set", f"{k}={json.dumps(v)}")])
+            case.attrs = {**case.attrs, **more}
     else:
         put(case)
 
@@ -456,6 +526,8 @@ def append(case):
     if flat:
         part[axis] = 1
     form, values = content(case, part)
+    if flat and form == "csv" and values.dtype.names:
+        form = "json"
     case.want = np.concatenate([old, values], axis)
     write(case, values.squeeze(axis) if flat else values, form, ["--append", axis_name(case, axis)], count=True)
 
@@ -492,12 +564,17 @@ def content(case, shape):
         form = "npy"
     if form == "json" and 0 in shape:
         form = "npy"
+    case.notes["cast"] = form == "npy" and not isinstance(case.dtype, str) and case.dtype.kind in "iufc" and case.chance(0.1)
+    if case.notes["cast"]:
+        return form, case.rng.integers(0, 100, tuple(shape)).astype(case.dtype)
     return form, random_values(case, case.dtype, tuple(shape), text=form in ("json", "csv"))
 
 
 def write(case, values, form, args, count=False):
     extra = []
-    if form == "npy":
+    if form == "npy" and case.notes.pop("cast", None):
+        data, extra = npy(case, values.astype(case.pick(["i1", "u1", "i2", "f4"]))), ["--cast"]
+    elif form == "npy":
         data = npy(case, values)
     elif form == "raw":
         order = case.pick("CCF")
@@ -509,7 +586,9 @@ def write(case, values, form, args, count=False):
         data = json.dumps(json_tree(values), ensure_ascii=bool(case.chance(0.5))).encode()
     else:
         data = csv_text(case, values).encode()
-        extra = ["--shape", numbers(values.shape)] if values.ndim > 2 or case.chance(0.2) else []
+        # Of structs a line is an element, and where rows end does not show when they are added.
+        known = values.ndim <= 2 and not (count and values.dtype.names)
+        extra = [] if known and case.chance(0.8) else ["--shape", numbers(values.shape)]
     if case.chance(0.15):
         extra.append("--keep-fill")
     if case.chance(0.15):
@@ -534,7 +613,6 @@ def write(case, values, form, args, count=False):
 
 # ------------------------------------------------------------------------------------------------ copies
 
-# What a copy may refuse, and why: what V2 has no words for.
 def copy(case):
     """`zaro copy` of somebody else's array."""
     writer = case.pick(["zarr3", "zarr3", "zarr2", "zarr2", "ts3", "ts2"])
@@ -551,6 +629,8 @@ def copy(case):
         case.attrs = draw_attrs(case)
         array.attrs.update(case.attrs)
     want = np.asarray(want)
+    if case.notes.get("lossy") and want.dtype.itemsize == 2:
+        raise Refused("drawn: what is rounded twice in float16 is not the same")
     case.foreign = "bfloat16" if case.raw_only else None
     case.fmt = int(writer[-1])
     case.dtype = ("bytes" if want.size and isinstance(want.reshape(-1)[0], bytes) else "string") if want.dtype.kind in "OT" else want.dtype
@@ -561,7 +641,7 @@ def copy(case):
     if case.chance(0.1) and not case.raw_only:
         case.fmt = 5 - case.fmt
         case.store, case.node = source, inner
-        done = case.zaro_run("copy", source, "--in-place", "--zarr-format", case.fmt, *(["--path", inner] if inner and case.chance(0.3) else []))
+        done = case.zaro_run("copy", source, "--in-place", "--zarr-format", case.fmt, *(["--path", inner] if inner and case.chance(0.05) else []))
         if done.code:
             raise Refused(f"in place: {done.message}")
         case.want = want
@@ -600,7 +680,7 @@ def copy(case):
         case.dtype = want.dtype
         args += ["--clamp"] * clamp
     if case.chance(0.15):
-        args += ["--memory", case.pick(["1K", "64K"])]
+        args += ["--memory", "1M"]
     if case.chance(0.2):
         args.append("--verify")
     if inner and case.chance(0.3):
@@ -610,6 +690,7 @@ def copy(case):
         case.node = inner
     if inner and case.chance(0.4):
         args.append("--consolidate")
+    zipped(case, 0.04)
     done = case.zaro_run("copy", source, case.store, *args)
     if done.code:
         raise Refused(done.message)
@@ -668,19 +749,49 @@ def ts_reads(fmt, dtype, codecs, doc):
     return isinstance(dtype, str) and dtype[1] in "biufc" and set(codecs) <= TS_CODECS[2] and not doc["filters"]
 
 
-ZARRS_CODECS = {3: TS_CODECS[3] | {"numcodecs.zlib", "numcodecs.bz2", "numcodecs.shuffle", "numcodecs.fletcher32", "numcodecs.adler32", "numcodecs.crc32c"},
-                2: {"zlib", "gzip", "bz2", "zstd", "blosc"}}
+ZARRS_CODECS = {3: TS_CODECS[3] | {"numcodecs.shuffle", "numcodecs.pcodec"},
+                2: {"zlib", "gzip", "bz2", "zstd", "blosc", "shuffle", "pcodec"}}
 
 
 def zarrs_reads(fmt, dtype, codecs, doc):
-    if fmt == 3:
-        return isinstance(dtype, str) and dtype in diff.TS_TYPES and set(codecs) <= ZARRS_CODECS[3]
-    return isinstance(dtype, str) and dtype[1] in "biufc" and set(codecs) <= ZARRS_CODECS[2]
+    if not isinstance(dtype, str) or not set(codecs) <= ZARRS_CODECS[fmt]:
+        return False
+    if fmt == 2:
+        # Big-endian arrays of V2 and those of order F it refuses in Python; a compressor is no filter; there is no snappy.
+        if any(f["id"] in ("zstd", "zlib", "gzip", "bz2", "blosc") for f in doc["filters"] or []):
+            return False
+        return dtype[0] != ">" and dtype[1] in "biufc" and doc["order"] == "C" and (doc["compressor"] or {}).get("cname") != "snappy"
+    text = json.dumps(doc["codecs"])
+    # It swaps real and imaginary part of big-endian complex numbers when it decodes a chunk in part, and does not decode blosc
+    # in part if another compressor comes before it; both also with what zarr-python writes.
+    unable = dtype.startswith("complex") and '"big"' in text
+    # zarr-python hands it the fill value, and every NaN as "NaN".
+    unable |= "0x" in json.dumps(doc["fill_value"]) or '"snappy"' in text
+    # What pcodec wrote of a chunk whose dimensions changed places, it takes for one of the shape before.
+    unable |= {"transpose", "numcodecs.pcodec"} <= set(codecs)
+    return dtype in diff.TS_TYPES and not unable and not turned_shards(doc["codecs"]) and not blosc_behind(doc["codecs"])
+
+
+def turned_shards(chain):
+    """Whether dimensions change places before shards: zarr-python holds inner chunks against the shape before that."""
+    names = [c["name"] for c in chain]
+    return "sharding_indexed" in names and ("transpose" in names or any(turned_shards(c["configuration"]["codecs"]) for c in chain if c["name"] == "sharding_indexed"))
+
+
+def blosc_behind(chain):
+    """Whether blosc compresses what has already been compressed."""
+    seen = False
+    for codec in chain:
+        if codec["name"] == "blosc" and seen or blosc_behind(codec.get("configuration", {}).get("codecs", [])):
+            return True
+        seen |= codec["name"] in ("gzip", "zstd", "blosc", "numcodecs.pcodec")
+    return False
 
 
 def differs(got, want):
     """None, or how two arrays differ; to the bit."""
-    got = np.asarray(got)
+    # numpy makes scalars of text as long as it is.
+    got = np.asarray(got, want.dtype if not np.ndim(got) and want.dtype.kind in "SU" and isinstance(got, (str, bytes)) else None)
     if got.shape != want.shape:
         return f"shape {got.shape}, want {want.shape}"
     if want.dtype == object or want.dtype.kind == "T":
@@ -705,10 +816,9 @@ def check(why, who):
 
 
 def same_value(got, want):
-    if isinstance(want, (str, bytes)):
-        return got == want
-    got, want = np.asarray(got), np.asarray(want)
-    return differs(got, want) is None
+    if isinstance(want, (str, bytes)) and isinstance(got, type(want)):
+        return got.rstrip(b"\0") == want.rstrip(b"\0") if isinstance(want, bytes) else str(got) == str(want)
+    return differs(got, np.asarray(want)) is None
 
 
 def by_zarr_python(case, array):
@@ -735,17 +845,26 @@ def by_zarr_python(case, array):
         check(differs(array[index], case.want[index]), f"zarr-python, {args}")
 
 
+# What zarr-python warns of whatever is written: types and codecs that the core of V3 has not, shards inside of something.
+TOLD = ["does not have a Zarr V3 specification", "not in the Zarr version 3 specification", "Combining a `sharding_indexed` codec disables"]
+
+
 def read_back(case, peers):
-    """Raises Wrong if anything is."""
+    """Raises Wrong if anything is.
+
+    zarr-python cannot read: types it does not have, dimensions that change places before shards, structs in shards (a fill value
+    without a hash), and blosc's snappy, which numcodecs is built without.
+    """
     if case.lossy is not None:
         case.want = lossy(case)
     fmt, dtype, codecs, doc = stored(case.path)
-    if not case.foreign:
+    unreadable = case.foreign or '"snappy"' in json.dumps(doc) or fmt == 3 and (turned_shards(doc["codecs"]) or "sharding_indexed" in codecs and not isinstance(dtype, str) and dtype["name"] == "struct")
+    if not unreadable:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             by_zarr_python(case, zarr.open_array(case.path, mode="r"))
         for w in caught:
-            if "does not have a Zarr V3 specification" not in str(w.message) and "not in the Zarr version 3 specification" not in str(w.message):
+            if not any(t in str(w.message) for t in TOLD):
                 raise Wrong(f"zarr-python warns: {w.category.__name__}: {w.message}")
         peers["zarr-python"] += 1
     if ts_reads(fmt, dtype, codecs, doc):
@@ -758,7 +877,7 @@ def read_back(case, peers):
         peers["zarrs"] += 1
     by_zaro(case)
     if case.node:
-        consolidated(case)
+        consolidated(case, unreadable)
 
 
 def lossy(case):
@@ -788,7 +907,7 @@ def by_zaro(case):
         raise Wrong(f"zaro validate: {done.out.decode()[-300:]}{done.message[-300:]}")
 
 
-def consolidated(case):
+def consolidated(case, unreadable):
     """The hierarchy through its root, with consolidated metadata."""
     document = case.store / (".zmetadata" if case.fmt == 2 else "zarr.json")
     there = document.exists() and (case.fmt == 2 or "consolidated_metadata" in json.loads(document.read_text()))
@@ -797,11 +916,12 @@ def consolidated(case):
         there = True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if unreadable:
+            return
         group = zarr.open_group(case.store, mode="r", use_consolidated=there or None)
         if there and group.metadata.consolidated_metadata is None:
             raise Wrong("zarr-python: no consolidated metadata")
-        if not case.foreign:
-            by_zarr_python(case, group[case.node])
+        by_zarr_python(case, group[case.node])
     if there:
         done = case.zaro_run("validate", case.store, "--strict")
         if done.code:
@@ -815,6 +935,8 @@ def run_case(zaro, seed, kind, folder, peers):
     refused = wrong = None
     try:
         {"made": make, "copied": copy}[name](case)
+        if case.store.suffix == ".zip":
+            unzip(case)
         read_back(case, peers)
     except Refused as e:
         refused = str(e)

@@ -163,8 +163,15 @@ impl Chain {
                 to_bytes = Some(ToBytes::Bytes(codec));
                 continue;
             }
-            let request =
-                Request { name: &meta.name, config: &meta.configuration, strict, data_type: &here.data_type };
+            let mut config = meta.configuration.clone();
+            if let ("v2.bitround", Some(ToBytes::Bytes(Bytes { endian: Some(endian), .. })), true) =
+                (meta.name.as_str(), &to_bytes, bytes.is_empty())
+            {
+                // The one filter of V2 that works on numbers and does not say of which byte order: the array's.
+                let word = if *endian == super::bytes::Endian::Big { "big" } else { "little" };
+                config.push(("endian".into(), crate::meta::Json::string(word)));
+            }
+            let request = Request { name: &meta.name, config: &config, strict, data_type: &here.data_type };
             let codec = match registry::build(&request) {
                 Ok(codec) => codec,
                 Err(e) if !meta.must_understand && e.kind() == ErrorKind::Unsupported => continue,
@@ -443,6 +450,23 @@ mod tests {
         assert!(build("[\"vlen-utf8\"]", vec![1 << 27], DataType::String).is_err());
         let many = format!("[\"bytes\"{}]", ",\"crc32c\"".repeat(1024));
         assert!(build(&many, vec![1], DataType::UINT8).is_err());
+    }
+
+    #[test]
+    fn v2_bitround_works_in_the_byte_order_of_the_array() {
+        let number = |n: u32| ("keepbits".to_owned(), Json::int(n));
+        for (endian, stored) in [("little", [0, 0, 0x50, 0x3e]), ("big", [0x3e, 0x50, 0, 0])] {
+            let order = CodecMeta::new("bytes", vec![("endian".into(), Json::string(endian))]);
+            let chain = [order, CodecMeta::new("v2.bitround", vec![number(3)])];
+            let fill = Fill::zero(&DataType::FLOAT32);
+            let repr = Repr { shape: vec![1], data_type: DataType::FLOAT32, fill };
+            let chain = Chain::build(&chain, repr, false).unwrap();
+            assert_eq!(
+                chain.encode(Buffer::fixed(0.2f32.to_le_bytes().to_vec())).unwrap(),
+                stored,
+                "{endian}"
+            );
+        }
     }
 
     #[test]
