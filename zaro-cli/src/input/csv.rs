@@ -116,16 +116,16 @@ impl Table {
         let fields = if let DataType::Struct(fields) = t { Some(fields) } else { None };
         let (lines, width) = (num::u64_of(self.lines.len()), num::u64_of(self.width()));
         let wanted = num::product(shape)?;
-        let row = shape.last().copied().unwrap_or(1);
-        // One step along the last dimension may come without it, as rows along the one before.
-        let long = shape.iter().rev().copied().find(|n| *n != 1).unwrap_or(1);
+        // Dimensions of one position do not show: rows of 6 may be a slab of 7 × 6 × 1, and a column one of 1 × 6.
+        let mut long = shape.iter().rev().copied().filter(|n| *n != 1);
+        let (row, vector) = (long.next().unwrap_or(1), long.next().is_none());
+        let rows = match vector {
+            true => width == 1 || lines == 1,
+            false => width == row || Some(&width) == shape.last(),
+        };
         let fits = match fields {
             Some(fields) => lines == wanted && (lines == 0 || width == num::u64_of(fields.len())),
-            None if shape.len() < 2 => (width == 1 || lines == 1) && lines.checked_mul(width) == Some(wanted),
-            None => {
-                let rows = width == row || (row == 1 && width == long) || wanted == 0;
-                lines.checked_mul(width) == Some(wanted) && rows
-            }
+            None => lines.checked_mul(width) == Some(wanted) && (rows || wanted == 0),
         };
         let both_empty = wanted == 0 && lines == 0;
         if !fits && !both_empty {
@@ -206,6 +206,11 @@ mod tests {
         let slab = table("1,2\n,4\n", &int).elements(&int, &Fill(vec![9, 0].into()), &[2, 1, 2]).unwrap();
         assert_eq!(slab.to_vec::<i16>().unwrap(), [1, 2, 9, 4]);
         assert!(table("1,2\n3,4\n", &int).elements(&int, &Fill::zero(&int), &[4]).is_err());
+        let column = table("1\n2\n3\n4\n5\n6\n", &int);
+        for shape in [&[2, 3, 1][..], &[6], &[6, 1], &[1, 6]] {
+            assert!(column.elements(&int, &Fill::zero(&int), shape).is_ok(), "{shape:?}");
+        }
+        assert!(column.elements(&int, &Fill::zero(&int), &[2, 3]).is_err());
         // A step along the last dimension, without it.
         let step = table("1,2,3\n4,5,6\n", &int).elements(&int, &Fill::zero(&int), &[2, 3, 1]).unwrap();
         assert_eq!(
