@@ -220,8 +220,29 @@ fn a_fill_value_is_rounded_like_any_element() {
     put_array_without(&store, "", &document, &data, &[vec![0]]);
     let made: SharedStore = Arc::new(MemoryStore::new());
     let options = CopyOptions { data_type: Some(DataType::FLOAT32), verify: true, ..CopyOptions::default() };
-    run(&(Arc::new(store) as SharedStore), &made, &options).unwrap();
+    let store: SharedStore = Arc::new(store);
+    run(&store, &made, &options).unwrap();
     assert_eq!(all(&made, ""), [0.1f32, 0.2].map(f32::to_le_bytes).concat());
+}
+
+#[test]
+fn another_type_needs_no_other_codecs() {
+    let data = Model { shape: vec![6], size: 1, bytes: (0..6).collect() };
+    let blosc = r#"{"name":"blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":"shuffle","typesize":1,"blocksize":0}}"#;
+    let delta = r#"{"name":"numcodecs.delta","configuration":{"dtype":"|u1"}}"#;
+    let inner = sharding(&[1], r#"{"name":"bytes"},{"name":"crc32c"}"#, LE, "end");
+    for codecs in [format!(r#"{delta},{{"name":"bytes"}},{blosc}"#), sharding(&[3], &inner, LE, "end")] {
+        let store = MemoryStore::new();
+        put_array(&store, "", &V3::new(&[6], &[3], "uint8").codecs(codecs).document(), &data);
+        let (store, made): (SharedStore, SharedStore) = (Arc::new(store), Arc::new(MemoryStore::new()));
+        let options =
+            CopyOptions { data_type: Some(DataType::Int(32)), verify: true, ..CopyOptions::default() };
+        run(&store, &made, &options).unwrap();
+        assert_eq!(all(&made, ""), (0..6i32).flat_map(i32::to_le_bytes).collect::<Vec<u8>>());
+        let text = wait(made.get("zarr.json", None)).unwrap().unwrap();
+        let text = String::from_utf8_lossy(&text).replace([' ', '\n'], "");
+        assert!(!text.contains("delta") && !text.contains(r#""typesize":1"#), "{text}");
+    }
 }
 
 #[test]

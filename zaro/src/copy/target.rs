@@ -72,6 +72,7 @@ impl Target {
         if let Some(cast) = &cast {
             new.data_type = cast.to.data_type.clone();
             new.fill = Some(cast.to.fill.clone());
+            new.codecs = new.codecs.map(|c| retyped(c, new.data_type.size())).transpose()?;
         }
         if let Some(codecs) = &options.codecs {
             new.codecs = Some(codecs.clone());
@@ -82,6 +83,38 @@ impl Target {
         new.keys = Some(options.keys.of(base.keys));
         Ok(Self { meta: new.meta()?, region, cast, verbatim: false })
     }
+}
+
+/// A chain for elements of another type, of `size` bytes: without filters that are for one type, and with everything said
+/// that depends on it.
+fn retyped(chain: Vec<CodecMeta>, size: usize) -> Result<Vec<CodecMeta>> {
+    let mut kept = Vec::with_capacity(chain.len());
+    for mut codec in chain {
+        match codec.name.trim_start_matches("numcodecs.").trim_start_matches("v2.") {
+            "delta" | "fixedscaleoffset" | "quantize" | "astype" | "packbits" | "bitround" | "cast_value"
+            | "scale_offset" => continue,
+            "bytes" if codec.get("endian").is_none() => {
+                codec.configuration.push(("endian".into(), Json::string("little")));
+            }
+            "blosc" | "shuffle" => {
+                for (name, value) in &mut codec.configuration {
+                    if matches!(name.as_str(), "typesize" | "elementsize") {
+                        *value = Json::int(size);
+                    }
+                }
+            }
+            "sharding_indexed" => {
+                for (name, value) in &mut codec.configuration {
+                    if name == "codecs" {
+                        *value = write::write_codecs(&retyped(v3::codecs(value, "codecs")?, size)?);
+                    }
+                }
+            }
+            _ => {}
+        }
+        kept.push(codec);
+    }
+    Ok(kept)
 }
 
 /// A chain whose chunks are no shards; what was inside of them stands in their place.
