@@ -1,5 +1,11 @@
 //! Writing: what is read afterwards is what a naive writer would have made of it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    clippy::panic,
+    reason = "test code: a panic is a failed test"
+)]
 
 mod common;
 
@@ -59,11 +65,11 @@ fn documents() -> Vec<(String, Vec<u64>, usize)> {
         V3::new(&shape, chunks, "uint16").codecs(codecs).fill("7").document()
     };
     let documents = vec![
-        v3(&[4, 3, 5], format!("{le}")),
+        v3(&[4, 3, 5], le.to_owned()),
         v3(&[4, 3, 5], format!("{be},{zstd}")),
         v3(&[10, 7, 9], format!("{}, {le}", transpose(&[2, 0, 1]))),
-        v3(&[4, 4, 6], format!("{}", sharding(&[2, 2, 3], &format!("{le}"), &index, "end"))),
-        v3(&[4, 4, 6], format!("{}", sharding(&[2, 4, 3], &format!("{be},{zstd}"), &index, "start"))),
+        v3(&[4, 4, 6], sharding(&[2, 2, 3], le, &index, "end")),
+        v3(&[4, 4, 6], sharding(&[2, 4, 3], &format!("{be},{zstd}"), &index, "start")),
         v3(
             &[12, 8, 12],
             format!(
@@ -81,7 +87,7 @@ fn documents() -> Vec<(String, Vec<u64>, usize)> {
                 )
             ),
         ),
-        v3(&[4, 4, 6], format!("{},{zstd}", sharding(&[2, 2, 3], &format!("{le}"), &index, "end"))),
+        v3(&[4, 4, 6], format!("{},{zstd}", sharding(&[2, 2, 3], le, &index, "end"))),
         V2::new(&shape, &[3, 7, 2], "<u2").compressor(r#"{"id":"zlib","level":1}"#).document(),
         V2::new(&shape, &[4, 3, 5], ">u2")
             .separator('/')
@@ -181,14 +187,11 @@ fn threads_on_the_same_chunks_lose_nothing() {
 fn text_is_written_and_replaced() {
     let codecs = [
         r#"{"name":"vlen-utf8"}"#.to_owned(),
-        format!(
-            "{}",
-            sharding(
-                &[1, 2],
-                r#"{"name":"vlen-utf8"},{"name":"gzip","configuration":{"level":1}}"#,
-                r#"{"name":"bytes","configuration":{"endian":"little"}}"#,
-                "end"
-            )
+        sharding(
+            &[1, 2],
+            r#"{"name":"vlen-utf8"},{"name":"gzip","configuration":{"level":1}}"#,
+            r#"{"name":"bytes","configuration":{"endian":"little"}}"#,
+            "end",
         ),
     ];
     for codecs in codecs {
