@@ -1,6 +1,6 @@
 //! Changing a hierarchy: nodes are made, edited, resized, consolidated and deleted.
 //!
-//! These are functions over a store, not methods of an opened [`Zarr`](crate::Zarr), which is a view of what was there
+//! These are functions over a store, not methods of an opened [`Zarr`], which is a view of what was there
 //! when it was opened. Every document is put whole, and on the condition that nobody else changed it since it was read;
 //! if somebody did, the change is made anew on what they wrote. Where a group above carries the node's metadata
 //! (consolidated), its copy is renewed too.

@@ -1,12 +1,12 @@
 //! Copying: any node that can be read to any store that can be written to, changed on the way as asked.
 //!
-//! An array whose chunks stay as they are, byte for byte, is copied object by object ([`verbatim`]), also from V2 to V3
-//! where the codecs allow. Any other is decoded and encoded anew ([`recode`]), in blocks that fit into the memory given
-//! ([`blocks`]).
+//! An array whose chunks stay as they are, byte for byte, is copied object by object (`verbatim.rs`), also from V2 to V3
+//! where the codecs allow. Any other is decoded and encoded anew (`recode.rs`), in blocks that fit into the memory given
+//! (`blocks.rs`).
 //!
 //! Where only documents have to change, a hierarchy is converted in its place ([`convert_in_place`]).
 //!
-//! A copy that was killed goes on where it was when it is begun again with the same words ([`journal`]).
+//! A copy that was killed goes on where it was when it is begun again with the same words (`journal.rs`).
 
 mod blocks;
 mod in_place;
