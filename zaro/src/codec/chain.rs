@@ -6,13 +6,15 @@
 //! Transposes at the head of a chain (all of V2's Fortran order, nearly all of V3's) move no data: the chain keeps
 //! them as a permutation, [`Chain::order`], and the reader applies it to the selection.
 
+use std::borrow::Cow;
+
 use super::registry::{self, Request};
 use super::shard::Shard;
 use super::{
     ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, MAX_VARIABLE, Repr, Size, bytes::Bytes, output,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::meta::CodecMeta;
+use crate::meta::{CodecMeta, Json};
 
 /// The codecs of an array, for chunks of one shape.
 #[derive(Debug)]
@@ -163,8 +165,16 @@ impl Chain {
                 to_bytes = Some(ToBytes::Bytes(codec));
                 continue;
             }
-            let request =
-                Request { name: &meta.name, config: &meta.configuration, strict, data_type: &here.data_type };
+            let mut config = Cow::Borrowed(&meta.configuration);
+            if meta.name == "v2.bitround"
+                && let Some(ToBytes::Bytes(Bytes { endian: Some(endian), .. })) = &to_bytes
+                && meta.get("endian").is_none()
+            {
+                // It rounds numbers, but stands after they have become bytes, and does not say in which order.
+                let order = if *endian == super::bytes::Endian::Big { "big" } else { "little" };
+                config.to_mut().push(("endian".to_owned(), Json::string(order)));
+            }
+            let request = Request { name: &meta.name, config: &config, strict, data_type: &here.data_type };
             let codec = match registry::build(&request) {
                 Ok(codec) => codec,
                 Err(e) if !meta.must_understand && e.kind() == ErrorKind::Unsupported => continue,
