@@ -1,6 +1,6 @@
 //! `zaro copy`: a Zarr somewhere else, or in another form.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use zaro::copy::{CopyOptions, Sizes, convert_in_place, copy};
@@ -8,7 +8,7 @@ use zaro::hierarchy::Existing;
 use zaro::meta::create::Layout;
 use zaro::meta::path::shown;
 use zaro::meta::{ChunkKeys, Format, Json, short};
-use zaro::{Error, Result, Selection, num};
+use zaro::{Error, Result, Selection};
 
 use crate::args::{Common, Target};
 use crate::making::{KeysArg, parse_layout, parse_separator};
@@ -140,8 +140,12 @@ impl Copy {
         let source = common.open_any(&self.source).await?;
         let at = Target { uri: target.clone(), path: self.to.clone() };
         let (store, to) = common.open_for_writing(&at, self.fsync).await?;
-        if is_within(&self.source, target) {
-            return Err(Error::usage("DST lies in SRC; a copy into itself would never end"));
+        let (from, into) = (place(&self.source, &self.path), place(target, &self.to));
+        if into.starts_with(&from) {
+            return Err(Error::usage("the copy would lie in what is copied, or be the same"));
+        }
+        if from.starts_with(&into) && self.overwrite {
+            return Err(Error::usage("what is copied lies in what would be overwritten"));
         }
         let watch = Watch::new(0, common.progress);
         let mut options = self.options(common)?;
@@ -245,17 +249,36 @@ impl Copy {
     }
 }
 
-/// Whether a local target is the source or lies inside it.
-fn is_within(source: &str, target: &str) -> bool {
-    let local = |uri: &str| {
-        let path = PathBuf::from(uri.strip_prefix("file://").unwrap_or(uri));
-        // What does not exist yet lies where its parent does.
-        path.canonicalize().ok().or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
-    };
-    match (local(source), local(target)) {
-        (Some(source), Some(target)) => {
-            target.starts_with(&source) && num::u64_of(source.as_os_str().len()) > 1
+/// A node's address as a path that can be compared.
+fn place(uri: &str, path: &str) -> PathBuf {
+    let local = PathBuf::from(uri.strip_prefix("file://").unwrap_or(uri));
+    // What does not exist yet lies where its folder does.
+    let found = local.canonicalize().ok().or_else(|| {
+        let folder = local.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(local.file_name()?))
+    });
+    let whole = if uri.contains("://") && !uri.starts_with("file://") { None } else { found };
+    whole.unwrap_or_else(|| PathBuf::from(uri.trim_end_matches('/'))).join(path.trim_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_compared_as_paths() {
+        assert!(place("s3://b/a/", "x/y").starts_with(place("s3://b/a", "x")));
+        assert!(!place("s3://b/ab", "").starts_with(place("s3://b/a", "")));
+        assert!(place(".", "x").starts_with(place("../", "")));
+        assert!(place("no-such.zarr", "").starts_with(place(".", "")));
+    }
+
+    #[test]
+    fn sizes_are_lists_or_names() {
+        assert_eq!(parse_sizes("3,4").unwrap(), Sizes::List(vec![3, 4]));
+        assert_eq!(parse_sizes("t=3").unwrap(), Sizes::Named(vec![("t".into(), 3)]));
+        for bad in ["", "0", "a", "t=", "3,t=4"] {
+            assert!(parse_sizes(bad).is_err(), "{bad}");
         }
-        _ => false,
     }
 }

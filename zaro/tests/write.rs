@@ -233,3 +233,18 @@ fn text_is_written_and_replaced() {
         assert_eq!(got, ["eins", "zwei", "", "-", "vier", "-", "fünf", "", "-", "vier", "-", "fünf"]);
     }
 }
+
+#[test]
+fn chunks_under_another_separator_are_changed_not_hidden() {
+    let store = Arc::new(MemoryStore::new());
+    store.put(".zarray", V2::new(&[4, 4], &[2, 2], "|u1").separator('.').document()).unwrap();
+    for key in ["0/0", "0/1", "1/0", "1/1"] {
+        store.put(key, vec![1, 2, 3, 4]).unwrap();
+    }
+    let array = open_array(store.clone()).unwrap();
+    array
+        .write(&Selection::parse("1,:").unwrap(), Values::new(&[9; 4], Order::C), &WriteOptions::default())
+        .unwrap();
+    assert_eq!(all(&array), [1, 2, 1, 2, 9, 9, 9, 9, 1, 2, 1, 2, 3, 4, 3, 4]);
+    assert_eq!(store_keys(store.as_ref()).len(), 5);
+}

@@ -249,10 +249,12 @@ impl<'a> Writer<'a> {
                     return Ok(());
                 }
                 let job = self.plan.job(i);
-                let key = self.array.chunk_key(&job.index);
-                if let Err(e) = self.chunk(&access, &job, &key) {
+                let done = self
+                    .key(&access, &job)
+                    .and_then(|key| self.chunk(&access, &job, &key).map_err(|e| e.with_key(key)));
+                if done.is_err() {
                     failed.store(true, Ordering::Relaxed);
-                    return Err(e.with_key(key));
+                    return done;
                 }
             }
         };
@@ -266,6 +268,24 @@ impl<'a> Writer<'a> {
                 done.and(other.join().unwrap_or_else(|_| Err(Error::io("a writing thread was lost"))))
             })
         })
+    }
+
+    /// The key of a chunk. A V2 array may have its chunks under another separator than it says; what is there is to be
+    /// changed, not to be hidden by a second chunk.
+    fn key(&self, access: &Access<'_>, job: &Job<'_>) -> Result<String> {
+        let key = self.array.chunk_key(&job.index);
+        if self.options.blank {
+            return Ok(key);
+        }
+        if let Some(other) = self.array.doubtful_key(&job.index, &key) {
+            if access.exists(&key)? {
+                self.array.found_as_stated();
+            } else if access.exists(&other)? {
+                self.array.found_under_other(&other)?;
+                return Ok(other);
+            }
+        }
+        Ok(key)
     }
 
     fn chunk(&self, access: &Access<'_>, job: &Job<'_>, key: &str) -> Result<()> {
@@ -629,6 +649,13 @@ impl OldTag {
 }
 
 impl Access<'_> {
+    fn exists(&self, key: &str) -> Result<bool> {
+        match self {
+            Self::Direct(direct) => Ok(direct.open(key)?.is_some()),
+            Self::Remote(store) => Ok(crate::blocking::wait(store.size(key))?.is_some()),
+        }
+    }
+
     fn get(&self, key: &str) -> Result<Option<Old>> {
         match self {
             Self::Direct(direct) => {
