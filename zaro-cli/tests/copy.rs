@@ -51,7 +51,7 @@ fn copies_hold_the_same_elements() {
     // Out of the archive again, one node of it, under another name.
     s.zaro(&[
         "copy", zip, "@/b.zarr", "--path", "g/x", "--to", "deep/y", "--region", "1:3,::-1", "--dtype",
-        "float32",
+        "int64",
     ])
     .text();
     assert_eq!(values(&s, "@/b.zarr", "deep/y"), "16,15,14,13,12,11,10,9\n24,23,22,21,20,19,18,17\n");
