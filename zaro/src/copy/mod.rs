@@ -2,11 +2,12 @@
 //!
 //! An array whose chunks stay as they are, byte for byte, is copied object by object ([`verbatim`]), also from V2 to V3
 //! where the codecs allow. Any other is decoded and encoded anew ([`recode`]), in blocks that fit into the memory given
-//! ([`blocks`]).
+//! ([`blocks`]), or in cells that are smaller still ([`cells`]).
 //!
 //! A copy that was killed goes on where it was when it is begun again with the same words ([`journal`]).
 
 mod blocks;
+mod cells;
 mod journal;
 mod recode;
 mod target;
