@@ -261,6 +261,30 @@ fn shards_are_gathered_from_cells() {
     }
 }
 
+#[test]
+fn large_chunks_are_gathered_from_whole_ones() {
+    let shape = [100u64, 90, 33];
+    let mut data = Model::counting(&shape, 4);
+    data.bytes[..65 * 90 * 33 * 4].fill(0);
+    let store = MemoryStore::new();
+    put_array(&store, "", &V3::new(&shape, &[16, 32, 16], "int32").document(), &data);
+    let store: SharedStore = Arc::new(store);
+    for codecs in ["none", "zstd:1", "gzip:1+crc32c"] {
+        for chunks in [[32, 32, 32], [64, 64, 16], [16, 32, 48]] {
+            let made: SharedStore = Arc::new(MemoryStore::new());
+            let options = CopyOptions {
+                chunks: Some(Sizes::List(chunks.to_vec())),
+                codecs: Some(short::parse(codecs).unwrap()),
+                verify: true,
+                ..CopyOptions::default()
+            };
+            run(&store, &made, &options).unwrap();
+            assert!(all(&made, "") == data.bytes, "{codecs} {chunks:?}");
+            assert!(!keys(&made).contains(&"c/0/0/0".to_owned()), "{codecs} {chunks:?}");
+        }
+    }
+}
+
 /// A transposing rechunk of an array many times larger than the memory, with what was read of the source.
 #[test]
 fn a_transpose_larger_than_memory_reads_each_chunk_once() {

@@ -198,7 +198,7 @@ fn with_bench<R>(f: impl FnOnce(&mut Bench) -> R) -> R {
 }
 
 /// Keeps the memory of an encoded chunk that has been put for the next.
-fn recycle(fresh: Fresh<'_>) {
+pub(super) fn recycle(fresh: Fresh<'_>) {
     if let Fresh::Encoded(bytes) = fresh {
         with_bench(|bench| bench.encoded = bytes);
     }

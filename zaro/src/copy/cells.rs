@@ -1,7 +1,8 @@
-//! Copying into shards cell by cell.
+//! Copying cell by cell.
 //!
-//! A cell is the smallest box that is made of whole chunks of the source and of whole inner chunks of the copy. One thread
-//! reads it, cuts it and encodes it, all near the processor, while others do the same with the next cells; who finishes the
+//! A cell is the smallest box that is made of whole chunks of the source and of whole inner chunks of the copy; or, in a
+//! copy without shards, a chunk of it that is made of whole chunks of the source. Below, such a chunk is a shard of one
+//! cell. One thread reads it, cuts it and encodes it, all near the processor, while others do the same with the next cells; who finishes the
 //! last cell of a shard puts the shard. So a shard is in memory only as it is encoded, and no thread waits for another.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,10 +20,13 @@ use crate::num;
 /// The largest cell that is still near the processor, more or less.
 const LARGEST: u64 = 8 << 20;
 
+/// Without shards, smaller chunks are better read many at once.
+const SMALLEST_CHUNK: u64 = 64 << 10;
+
 /// Cells are not to be smaller than this if shards have more: each costs some calls.
 const SMALLEST: u64 = 512 << 10;
 
-/// The cell for this copy, if it can go by cells: files to files, into shards, chunks that begin together, and memory for
+/// The cell for this copy, if it can go by cells: files to files, chunks that begin together, and memory for
 /// some encoded shards.
 pub(super) fn cell(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Option<Vec<u64>> {
     source.store().direct()?;
@@ -37,8 +41,8 @@ pub(super) fn cell(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
     if made.chain().order().is_some() {
         return None;
     }
-    let shard = made.chain().shard()?;
-    let (shards, inner) = (&made.chain().decoded().shape, &shard.inner().decoded().shape);
+    let shards = &made.chain().decoded().shape;
+    let inner = made.chain().shard().map_or(shards, |shard| &shard.inner().decoded().shape);
     // What a part of can be read by itself.
     let chunks = match source.chain().shard() {
         Some(shard) if source.chain().order().is_none() => shard.inner().decoded().shape.clone(),
@@ -72,6 +76,9 @@ pub(super) fn cell(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
     }
     let threads = num::u64_of(rayon::current_num_threads());
     let cells = bytes(&cell);
+    if made.chain().shard().is_none() && cells < SMALLEST_CHUNK {
+        return None;
+    }
     // Threads are at work on cells of neighbouring shards. A cell is there as read, as an inner chunk and as encoded.
     let shards_at_once = threads.saturating_mul(cells).div_ceil(bytes(shards).max(1)).saturating_add(1);
     let needed = shards_at_once

@@ -103,7 +103,6 @@ impl Target {
             keys: options.keys.or(Some(base.keys)),
             dimension_names: base.dimension_names.clone(),
             attributes: base.attributes.members().map(<[_]>::to_vec).unwrap_or_default(),
-            ..NewArray::default()
         };
         Ok(Self { meta: new.meta()?, region, cast, verbatim: false })
     }
