@@ -370,16 +370,23 @@ impl Chain {
 
     /// Encodes a whole chunk of fixed-size elements, given as [`Chain::viewed`] has it.
     pub fn encode_fixed(&self, chunk: &[u8]) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.encode_fixed_into(chunk, &mut out)?;
+        Ok(out)
+    }
+
+    /// The same in place of what `out` holds, whose memory is used again if possible.
+    pub fn encode_fixed_into(&self, chunk: &[u8], out: &mut Vec<u8>) -> Result<()> {
         match (self.simple(), self.bytes.split_first()) {
             (Some(codec), Some(((first, _), rest))) if codec.stores_as_is(&self.viewed.data_type) => {
-                let mut bytes = first.encode(chunk).map_err(|e| e.within(first.name()))?;
+                first.encode_into(chunk, out).map_err(|e| e.within(first.name()))?;
                 for (codec, _) in rest {
-                    bytes = codec.encode(&bytes).map_err(|e| e.within(codec.name()))?;
+                    *out = codec.encode(out).map_err(|e| e.within(codec.name()))?;
                 }
-                Ok(bytes)
             }
-            _ => self.encode_viewed(Buffer::fixed(chunk.to_vec())),
+            _ => *out = self.encode_viewed(Buffer::fixed(chunk.to_vec()))?,
         }
+        Ok(())
     }
 
     /// Encodes a whole chunk, given as [`Chain::viewed`] has it.

@@ -2,13 +2,14 @@
 //!
 //! An array whose chunks stay as they are, byte for byte, is copied object by object (`verbatim.rs`), also from V2 to V3
 //! where the codecs allow. Any other is decoded and encoded anew (`recode.rs`), in blocks that fit into the memory given
-//! (`blocks.rs`).
+//! (`blocks.rs`), or in cells that are smaller still (`cells.rs`).
 //!
 //! Where only documents have to change, a hierarchy is converted in its place ([`convert_in_place`]).
 //!
 //! A copy that was killed goes on where it was when it is begun again with the same words (`journal.rs`).
 
 mod blocks;
+mod cells;
 mod in_place;
 mod journal;
 mod recode;

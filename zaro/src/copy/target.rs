@@ -121,6 +121,11 @@ impl Region {
         Selection::new(sels.collect())
     }
 
+    /// Whether chunks of the source, `chunks` long, begin where the region does, and all their positions are wanted.
+    pub(super) fn starts_at(&self, chunks: &[u64]) -> bool {
+        self.0.iter().zip(chunks).all(|((first, step, _), n)| *step == 1 && first.checked_rem(*n) == Some(0))
+    }
+
     /// The chunks of the source as the copy's positions see them.
     pub(super) fn chunks(&self, meta: &ArrayMeta) -> Vec<u64> {
         let along = |(n, (_, step, _)): (u64, &(u64, i64, u64))| (n / step.unsigned_abs().max(1)).max(1);
