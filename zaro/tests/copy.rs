@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use common::{Model, V2, V3, put_array, put_array_without, sharding, transpose, wait};
 use futures::TryStreamExt;
 use zaro::copy::{Copied, CopyOptions, Sizes, copy};
-use zaro::hierarchy::Existing;
+use zaro::hierarchy::{self, Existing};
 use zaro::meta::create::Layout;
 use zaro::meta::{DataType, Format, short};
 use zaro::store::SharedStore;
@@ -433,4 +433,65 @@ fn a_conversion_that_fails_anywhere_can_be_finished() {
         assert!(!keys(&inner).iter().any(|k| k.contains(".z")), "after {n} requests: {:?}", keys(&inner));
         assert!(all(&inner, "a") == want.0 && all(&inner, "g/b") == want.1, "finished after {n} requests");
     }
+}
+
+#[test]
+fn old_consolidated_metadata_hide_nothing() {
+    for format in [Format::V3, Format::V2] {
+        let (store, _) = source(format);
+        wait(hierarchy::consolidate(&store, "")).unwrap();
+        // Somebody adds an array and does not consolidate again: as if the old document came back.
+        let key = if format == Format::V3 { "zarr.json" } else { ".zmetadata" };
+        let old = wait(store.get(key, None)).unwrap().unwrap();
+        let new = zaro::meta::create::NewArray { format, shape: vec![3], ..Default::default() };
+        wait(hierarchy::create_array(&store, "late", &new, Existing::Refuse)).unwrap();
+        let _ = wait(async { store.put(key, old, zaro::store::Condition::Always).await }).unwrap();
+        let made: SharedStore = Arc::new(MemoryStore::new());
+        assert_eq!(run(&store, &made, &CopyOptions::default()).unwrap().arrays, 3);
+        assert!(wait(open(&made).array("late")).is_ok());
+    }
+}
+
+#[test]
+fn a_copy_is_seen_when_it_is_whole() {
+    let (store, _) = source(Format::V3);
+    for n in 0.. {
+        let inner: SharedStore = Arc::new(MemoryStore::new());
+        let failing: SharedStore = Arc::new(FaultStore::new(inner.clone()).with_all_after(n, Fault::Final));
+        let options = CopyOptions { chunks: Some(Sizes::List(vec![4, 4, 4])), ..CopyOptions::default() };
+        let done = run(&store, &failing, &options);
+        // Whatever is readable is right.
+        let zarr = open(&inner);
+        for path in ["a", "g/b"] {
+            if wait(zarr.array(path)).is_ok() {
+                assert!(all(&inner, path) == all(&store, path), "after {n} requests");
+            }
+        }
+        if done.is_ok() {
+            assert!(n > 50);
+            return;
+        }
+        run(&store, &inner, &options).unwrap_or_else(|e| panic!("going on after {n} requests: {e}"));
+        for path in ["a", "g/b"] {
+            assert!(all(&inner, path) == all(&store, path), "gone on after {n} requests");
+        }
+    }
+}
+
+#[test]
+fn conversion_in_place_finds_chunks_under_another_separator() {
+    let store = MemoryStore::new();
+    store.put(".zarray", V2::new(&[4, 4], &[2, 2], "|u1").separator('.').document()).unwrap();
+    for key in ["0/0", "0/1", "1/0", "1/1"] {
+        store.put(key, vec![1, 2, 3, 4]).unwrap();
+    }
+    let store: SharedStore = Arc::new(store);
+    let before = all(&store, "");
+    wait(hierarchy::resize(&store, "", &[3, 3])).unwrap();
+    wait(hierarchy::resize(&store, "", &[4, 4])).unwrap();
+    let cut = all(&store, "");
+    assert_eq!(cut, [1, 2, 1, 0, 3, 4, 3, 0, 1, 2, 1, 0, 0, 0, 0, 0]);
+    assert_ne!(before, cut);
+    zaro::copy::convert_in_place(&store, "", Format::V3).unwrap();
+    assert_eq!(all(&store, ""), cut);
 }

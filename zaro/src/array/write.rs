@@ -377,7 +377,13 @@ impl<'a> Writer<'a> {
         sels: &[&Sel],
         strides: &[usize],
     ) -> Result<Fresh<'_>> {
-        let within = inside(&self.array.meta, job);
+        // What lies beyond the array as we know it may by now belong to somebody who made it longer. So a chunk on the
+        // border is changed, not replaced, unless nobody else can have written to it.
+        let within = if self.options.blank || self.options.alone {
+            inside(&self.array.meta, job)
+        } else {
+            chain.decoded().shape.clone()
+        };
         let within = chain
             .order()
             .map_or(within.clone(), |order| order.iter().filter_map(|d| within.get(*d).copied()).collect());

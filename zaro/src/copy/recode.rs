@@ -20,6 +20,16 @@ use crate::store::local::LocalStore;
 /// Blocks under way at once: while one is written, the other is read.
 const AT_ONCE: usize = 2;
 
+/// Fails if there is not enough memory for this copy.
+pub(super) fn check(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
+    if cells::cell(run, source, made, target).is_some() {
+        return Ok(());
+    }
+    let (from, to) = (target.region.chunks(source.meta()), made.meta().grid.largest());
+    let size = source.meta().data_type.size().max(made.meta().data_type.size());
+    Cutting { shape: made.shape(), from: &from, to: &to, size }.way(run.memory / 6).map(drop)
+}
+
 /// Copies the elements that `target` takes of `source` to `made`.
 pub(super) fn copy(
     run: &Run<'_>,

@@ -155,6 +155,13 @@ pub(super) struct Cast {
 
 impl Cast {
     fn new(meta: &ArrayMeta, to: &DataType, clamp: bool) -> Result<Self> {
+        let number = |t: &DataType| matches!(t, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_));
+        if !number(&meta.data_type) || !number(to) {
+            return Err(Error::unsupported(format!(
+                "{} does not become {to}: only numbers do",
+                meta.data_type
+            )));
+        }
         let mut config = vec![("data_type".to_owned(), Json::string(to.to_string()))];
         if clamp {
             config.push(("out_of_range".to_owned(), Json::string("clamp")));
@@ -165,7 +172,7 @@ impl Cast {
             return Err(Error::unsupported("no such cast"));
         };
         let from = Repr { shape: vec![1], data_type: meta.data_type.clone(), fill: meta.fill.clone() };
-        let to = codec.encoded(&from).map_err(|e| e.within("the fill value"))?;
+        let to = codec.encoded(&from)?;
         Ok(Self { codec, from, to })
     }
 
