@@ -1,6 +1,6 @@
 //! `zaro copy`: a Zarr somewhere else, or in another form.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use zaro::copy::{CopyOptions, KeysOption, Sizes, convert_in_place, copy};
@@ -8,7 +8,7 @@ use zaro::hierarchy::Existing;
 use zaro::meta::create::Layout;
 use zaro::meta::path::shown;
 use zaro::meta::{Json, short};
-use zaro::{Error, Result, Selection, num};
+use zaro::{Error, Result, Selection};
 
 use crate::args::{Common, Target};
 use crate::making::{KeysArg, parse_layout, parse_separator};
@@ -29,7 +29,7 @@ Examples:
   Long time series instead of maps, within 1 GiB of memory:
       zaro copy maps.zarr series.zarr --chunks time=10000,lat=8,lon=8 --memory 1G
   One year of one variable, in single precision:
-      zaro copy data.zarr part.zarr --path temperature --region '0:365,:,:' --dtype float32
+      zaro copy data.zarr part.zarr --path temperature --select '0:365,:,:' --dtype float32
 
 A copy that was stopped goes on when the same command is given again. Nothing that exists is
 replaced without --overwrite. Chunks that are nothing but fill value are left out.";
@@ -67,7 +67,7 @@ pub(crate) struct Copy {
     no_consolidate: bool,
     /// Only a part of an array: ranges such as 0:365,:,10:20 (a single number keeps its dimension)
     #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
-    region: Option<String>,
+    select: Option<String>,
     /// Wait until everything is on the disk (fsync)
     #[arg(long)]
     fsync: bool,
@@ -140,8 +140,12 @@ impl Copy {
         let source = common.open_any(&self.source).await?;
         let at = Target { uri: target.clone(), path: self.to.clone() };
         let (store, to) = common.open_for_writing(&at, self.fsync).await?;
-        if is_within(&self.source, target) {
-            return Err(Error::usage("DST lies in SRC; a copy into itself would never end"));
+        let (from, into) = (place(&self.source, &self.path), place(target, &self.to));
+        if into.starts_with(&from) {
+            return Err(Error::usage("the copy would lie in what is copied, or be the same"));
+        }
+        if from.starts_with(&into) && self.overwrite {
+            return Err(Error::usage("what is copied lies in what would be overwritten"));
         }
         let watch = Watch::new(0, common.progress);
         let mut options = self.options(common)?;
@@ -188,7 +192,7 @@ impl Copy {
             || self.codec.is_some()
             || self.order.is_some()
             || self.dtype.is_some()
-            || self.region.is_some()
+            || self.select.is_some()
             || self.separator.is_some()
             || self.key_encoding.is_some();
         let Some(format) = common.format() else {
@@ -224,7 +228,7 @@ impl Copy {
             keys,
             data_type: self.dtype.as_deref().map(dtype::parse).transpose()?.map(|(t, _)| t),
             clamp: self.clamp,
-            region: self.region.as_deref().map(Selection::parse).transpose()?,
+            region: self.select.as_deref().map(Selection::parse).transpose()?,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
             consolidate: match (self.consolidate, self.no_consolidate) {
                 (true, _) => Some(true),
@@ -240,17 +244,36 @@ impl Copy {
     }
 }
 
-/// Whether a local target is the source or lies inside it.
-fn is_within(source: &str, target: &str) -> bool {
-    let local = |uri: &str| {
-        let path = PathBuf::from(uri.strip_prefix("file://").unwrap_or(uri));
-        // What does not exist yet lies where its parent does.
-        path.canonicalize().ok().or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
-    };
-    match (local(source), local(target)) {
-        (Some(source), Some(target)) => {
-            target.starts_with(&source) && num::u64_of(source.as_os_str().len()) > 1
+/// A node's address as a path that can be compared.
+fn place(uri: &str, path: &str) -> PathBuf {
+    let local = PathBuf::from(uri.strip_prefix("file://").unwrap_or(uri));
+    // What does not exist yet lies where its folder does.
+    let found = local.canonicalize().ok().or_else(|| {
+        let folder = local.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(local.file_name()?))
+    });
+    let whole = if uri.contains("://") && !uri.starts_with("file://") { None } else { found };
+    whole.unwrap_or_else(|| PathBuf::from(uri.trim_end_matches('/'))).join(path.trim_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_compared_as_paths() {
+        assert!(place("s3://b/a/", "x/y").starts_with(place("s3://b/a", "x")));
+        assert!(!place("s3://b/ab", "").starts_with(place("s3://b/a", "")));
+        assert!(place(".", "x").starts_with(place("../", "")));
+        assert!(place("no-such.zarr", "").starts_with(place(".", "")));
+    }
+
+    #[test]
+    fn sizes_are_lists_or_names() {
+        assert_eq!(parse_sizes("3,4").unwrap(), Sizes::List(vec![3, 4]));
+        assert_eq!(parse_sizes("t=3").unwrap(), Sizes::Named(vec![("t".into(), 3)]));
+        for bad in ["", "0", "a", "t=", "3,t=4"] {
+            assert!(parse_sizes(bad).is_err(), "{bad}");
         }
-        _ => false,
     }
 }

@@ -2,7 +2,13 @@
 //!
 //! The writers are processes of their own: this program, started anew with one test and an environment variable that
 //! says what to do.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    clippy::panic,
+    reason = "test code: a panic is a failed test"
+)]
 
 mod common;
 

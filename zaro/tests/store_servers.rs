@@ -352,3 +352,62 @@ async fn web_servers_cannot_be_written_to() {
     let put = store.put("k", bytes::Bytes::new(), Condition::Always).await.unwrap_err();
     assert_eq!(put.kind(), ErrorKind::Unsupported, "{put}");
 }
+
+/// An array made in a bucket, written in parts by several threads, copied there in other chunks, resized and deleted.
+fn an_array_in(uri: &str, options: &StoreOptions) {
+    use zaro::copy::{CopyOptions, Sizes, copy};
+    use zaro::hierarchy::{self, Existing};
+    use zaro::meta::create::NewArray;
+    use zaro::{OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr, blocking::wait};
+    let store = wait(zaro::open::open_store_for_writing(uri, options)).unwrap();
+    let new = NewArray {
+        shape: vec![16, 40],
+        data_type: zaro::meta::DataType::UINT8,
+        chunks: Some(vec![4, 10]),
+        shards: Some(vec![16, 20]),
+        ..NewArray::default()
+    };
+    let array = wait(hierarchy::create_array(&store, "a/x", &new, Existing::Refuse)).unwrap();
+    std::thread::scope(|s| {
+        for row in 0..16u8 {
+            let array = &array;
+            s.spawn(move || {
+                let values: Vec<u8> = (0..40).map(|i| row.wrapping_mul(40).wrapping_add(i)).collect();
+                let place = Selection::start_count(&[row.into(), 0], &[1, 40]);
+                array.write(&place, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+            });
+        }
+    });
+    let want: Vec<u8> = (0..640u16).map(|i| (i % 256) as u8).collect();
+    let all = |path: &str| {
+        let zarr = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
+        let array = wait(zarr.array(path)).unwrap();
+        array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes
+    };
+    assert!(all("a/x") == want, "sixteen writers of the same two shards");
+    let zarr = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
+    let other = CopyOptions {
+        chunks: Some(Sizes::List(vec![16, 3])),
+        shards: Some(None),
+        verify: true,
+        ..CopyOptions::default()
+    };
+    copy(&zarr, uri, "a", &store, "b", &other).unwrap();
+    assert!(all("b/x") == want);
+    wait(hierarchy::resize(&store, "b/x", &[16, 5])).unwrap();
+    wait(hierarchy::resize(&store, "b/x", &[16, 40])).unwrap();
+    let cut: Vec<u8> = want.iter().enumerate().map(|(i, v)| if i % 40 < 5 { *v } else { 0 }).collect();
+    assert!(all("b/x") == cut);
+    wait(hierarchy::delete(&store, "")).unwrap();
+    assert!(wait(hierarchy::find(&store, "a/x")).unwrap().is_none());
+}
+
+#[test]
+fn arrays_live_in_buckets() {
+    if server("ZARO_TEST_S3").is_some() {
+        an_array_in(&format!("s3://private/{}", fresh()), &options(&[("profile", "zaro-test")]));
+    }
+    if let Some(endpoint) = server("ZARO_TEST_AZURE") {
+        an_array_in(&format!("az://zaro/{}", fresh()), &options(&[("endpoint", &endpoint)]));
+    }
+}

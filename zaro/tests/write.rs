@@ -1,5 +1,11 @@
 //! Writing: what is read afterwards is what a naive writer would have made of it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    clippy::panic,
+    reason = "test code: a panic is a failed test"
+)]
 
 mod common;
 
@@ -59,11 +65,11 @@ fn documents() -> Vec<(String, Vec<u64>, usize)> {
         V3::new(&shape, chunks, "uint16").codecs(codecs).fill("7").document()
     };
     let documents = vec![
-        v3(&[4, 3, 5], format!("{le}")),
+        v3(&[4, 3, 5], le.to_owned()),
         v3(&[4, 3, 5], format!("{be},{zstd}")),
         v3(&[10, 7, 9], format!("{}, {le}", transpose(&[2, 0, 1]))),
-        v3(&[4, 4, 6], format!("{}", sharding(&[2, 2, 3], &format!("{le}"), &index, "end"))),
-        v3(&[4, 4, 6], format!("{}", sharding(&[2, 4, 3], &format!("{be},{zstd}"), &index, "start"))),
+        v3(&[4, 4, 6], sharding(&[2, 2, 3], le, &index, "end")),
+        v3(&[4, 4, 6], sharding(&[2, 4, 3], &format!("{be},{zstd}"), &index, "start")),
         v3(
             &[12, 8, 12],
             format!(
@@ -81,7 +87,7 @@ fn documents() -> Vec<(String, Vec<u64>, usize)> {
                 )
             ),
         ),
-        v3(&[4, 4, 6], format!("{},{zstd}", sharding(&[2, 2, 3], &format!("{le}"), &index, "end"))),
+        v3(&[4, 4, 6], format!("{},{zstd}", sharding(&[2, 2, 3], le, &index, "end"))),
         V2::new(&shape, &[3, 7, 2], "<u2").compressor(r#"{"id":"zlib","level":1}"#).document(),
         V2::new(&shape, &[4, 3, 5], ">u2")
             .separator('/')
@@ -119,8 +125,9 @@ fn random_writes_are_read_back() {
             assert!(all(&other) == model.bytes, "{document}: round {round}, another reader");
         }
         // All fill: nothing is left.
+        let alone = WriteOptions { alone: true, ..WriteOptions::default() };
         let values = fill.repeat(volume(&shape));
-        array.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        array.write(&Selection::all(), Values::new(&values, Order::C), &alone).unwrap();
         let keys = |store: &dyn Store| store_keys(store);
         assert_eq!(keys(array.store().as_ref()).len(), 1, "{document}");
     }
@@ -181,14 +188,11 @@ fn threads_on_the_same_chunks_lose_nothing() {
 fn text_is_written_and_replaced() {
     let codecs = [
         r#"{"name":"vlen-utf8"}"#.to_owned(),
-        format!(
-            "{}",
-            sharding(
-                &[1, 2],
-                r#"{"name":"vlen-utf8"},{"name":"gzip","configuration":{"level":1}}"#,
-                r#"{"name":"bytes","configuration":{"endian":"little"}}"#,
-                "end"
-            )
+        sharding(
+            &[1, 2],
+            r#"{"name":"vlen-utf8"},{"name":"gzip","configuration":{"level":1}}"#,
+            r#"{"name":"bytes","configuration":{"endian":"little"}}"#,
+            "end",
         ),
     ];
     for codecs in codecs {
@@ -228,5 +232,44 @@ fn text_is_written_and_replaced() {
         let got = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
         let got: Vec<&str> = got.items().map(|i| std::str::from_utf8(i).unwrap()).collect();
         assert_eq!(got, ["eins", "zwei", "", "-", "vier", "-", "fünf", "", "-", "vier", "-", "fünf"]);
+    }
+}
+
+#[test]
+fn chunks_under_another_separator_are_changed_not_hidden() {
+    let store = Arc::new(MemoryStore::new());
+    store.put(".zarray", V2::new(&[4, 4], &[2, 2], "|u1").separator('.').document()).unwrap();
+    for key in ["0/0", "0/1", "1/0", "1/1"] {
+        store.put(key, vec![1, 2, 3, 4]).unwrap();
+    }
+    let array = open_array(store.clone()).unwrap();
+    array
+        .write(&Selection::parse("1,:").unwrap(), Values::new(&[9; 4], Order::C), &WriteOptions::default())
+        .unwrap();
+    assert_eq!(all(&array), [1, 2, 1, 2, 9, 9, 9, 9, 1, 2, 1, 2, 3, 4, 3, 4]);
+    assert_eq!(store_keys(store.as_ref()).len(), 5);
+}
+
+/// Who knows only a shorter array does not overwrite what was appended behind it, in the same chunk.
+#[test]
+fn a_writer_with_an_old_shape_keeps_what_was_appended() {
+    use zaro::hierarchy;
+    use zaro::store::SharedStore;
+    let le = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
+    let shards = sharding(&[2], le, le, "end");
+    for codecs in [le.to_owned(), shards] {
+        let store: SharedStore = Arc::new(MemoryStore::new());
+        let document = V3::new(&[4], &[8], "uint16").codecs(codecs).document();
+        let _ = blocking::wait(async {
+            store.put("zarr.json", document.into(), zaro::store::Condition::Always).await
+        })
+        .unwrap();
+        let old = open_array(store.clone()).unwrap();
+        let (longer, at) = blocking::wait(hierarchy::extend(&store, "", 0, 4)).unwrap();
+        let appended = Selection::start_count(&[at], &[4]);
+        let (ones, twos) = ([1, 0].repeat(4), [2, 0].repeat(4));
+        longer.write(&appended, Values::new(&twos, Order::C), &WriteOptions::default()).unwrap();
+        old.write(&Selection::all(), Values::new(&ones, Order::C), &WriteOptions::default()).unwrap();
+        assert_eq!(all(&open_array(store).unwrap()), [ones, twos].concat());
     }
 }

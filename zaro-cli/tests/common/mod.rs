@@ -55,10 +55,15 @@ impl Store {
         self.put(&join(node, &key), chunk)
     }
 
-    /// Runs `zaro` with this folder as the last but one argument of `args`, where it says `@`.
+    /// Runs `zaro` with this folder where an argument says `@`, or begins with `@/`.
     pub(crate) fn zaro(&self, args: &[&str]) -> Run {
         let here = self.dir.path().to_str().unwrap();
-        zaro(&args.iter().map(|a| if *a == "@" { here } else { a }).collect::<Vec<_>>())
+        let word = |a: &&str| match a.strip_prefix('@') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{here}{rest}"),
+            _ => (*a).to_owned(),
+        };
+        let words: Vec<String> = args.iter().map(word).collect();
+        zaro(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -105,6 +110,12 @@ impl Run {
     pub(crate) fn text(self) -> String {
         assert_eq!(self.code, 0, "{}", self.err);
         String::from_utf8(self.out).expect("text")
+    }
+
+    /// The run must have ended with this code, and a message that says so.
+    pub(crate) fn fails(self, code: i32, message: &str) {
+        assert_eq!(self.code, code, "{}", self.err);
+        assert!(self.err.contains(message), "{message:?} in {}", self.err);
     }
 }
 

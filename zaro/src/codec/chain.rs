@@ -6,13 +6,15 @@
 //! Transposes at the head of a chain (all of V2's Fortran order, nearly all of V3's) move no data: the chain keeps
 //! them as a permutation, [`Chain::order`], and the reader applies it to the selection.
 
+use std::borrow::Cow;
+
 use super::registry::{self, Request};
 use super::shard::Shard;
 use super::{
     ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, MAX_VARIABLE, Repr, Size, bytes::Bytes, output,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::meta::CodecMeta;
+use crate::meta::{CodecMeta, Json};
 
 /// The codecs of an array, for chunks of one shape.
 #[derive(Debug)]
@@ -163,13 +165,14 @@ impl Chain {
                 to_bytes = Some(ToBytes::Bytes(codec));
                 continue;
             }
-            let mut config = meta.configuration.clone();
-            if let ("v2.bitround", Some(ToBytes::Bytes(Bytes { endian: Some(endian), .. })), true) =
-                (meta.name.as_str(), &to_bytes, bytes.is_empty())
+            let mut config = Cow::Borrowed(&meta.configuration);
+            if meta.name == "v2.bitround"
+                && let Some(ToBytes::Bytes(Bytes { endian: Some(endian), .. })) = &to_bytes
+                && meta.get("endian").is_none()
             {
-                // The one filter of V2 that works on numbers and does not say of which byte order: the array's.
-                let word = if *endian == super::bytes::Endian::Big { "big" } else { "little" };
-                config.push(("endian".into(), crate::meta::Json::string(word)));
+                // It rounds numbers, but stands after they have become bytes, and does not say in which order.
+                let order = if *endian == super::bytes::Endian::Big { "big" } else { "little" };
+                config.to_mut().push(("endian".to_owned(), Json::string(order)));
             }
             let request = Request { name: &meta.name, config: &config, strict, data_type: &here.data_type };
             let codec = match registry::build(&request) {
@@ -367,16 +370,23 @@ impl Chain {
 
     /// Encodes a whole chunk of fixed-size elements, given as [`Chain::viewed`] has it.
     pub fn encode_fixed(&self, chunk: &[u8]) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.encode_fixed_into(chunk, &mut out)?;
+        Ok(out)
+    }
+
+    /// The same in place of what `out` holds, whose memory is used again if possible.
+    pub fn encode_fixed_into(&self, chunk: &[u8], out: &mut Vec<u8>) -> Result<()> {
         match (self.simple(), self.bytes.split_first()) {
             (Some(codec), Some(((first, _), rest))) if codec.stores_as_is(&self.viewed.data_type) => {
-                let mut bytes = first.encode(chunk).map_err(|e| e.within(first.name()))?;
+                first.encode_into(chunk, out).map_err(|e| e.within(first.name()))?;
                 for (codec, _) in rest {
-                    bytes = codec.encode(&bytes).map_err(|e| e.within(codec.name()))?;
+                    *out = codec.encode(out).map_err(|e| e.within(codec.name()))?;
                 }
-                Ok(bytes)
             }
-            _ => self.encode_viewed(Buffer::fixed(chunk.to_vec())),
+            _ => *out = self.encode_viewed(Buffer::fixed(chunk.to_vec()))?,
         }
+        Ok(())
     }
 
     /// Encodes a whole chunk, given as [`Chain::viewed`] has it.

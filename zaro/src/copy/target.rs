@@ -166,6 +166,11 @@ impl Region {
         Selection::new(sels.collect())
     }
 
+    /// Whether chunks of the source, `chunks` long, begin where the region does, and all their positions are wanted.
+    pub(super) fn starts_at(&self, chunks: &[u64]) -> bool {
+        self.0.iter().zip(chunks).all(|((first, step, _), n)| *step == 1 && first.checked_rem(*n) == Some(0))
+    }
+
     /// The chunks of the source as the copy's positions see them.
     pub(super) fn chunks(&self, meta: &ArrayMeta) -> Vec<u64> {
         let along = |(n, (_, step, _)): (u64, &(u64, i64, u64))| (n / step.unsigned_abs().max(1)).max(1);
@@ -195,6 +200,13 @@ pub(super) struct Cast {
 
 impl Cast {
     fn new(meta: &ArrayMeta, to: &DataType, clamp: bool) -> Result<Self> {
+        let number = |t: &DataType| matches!(t, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_));
+        if !number(&meta.data_type) || !number(to) {
+            return Err(Error::unsupported(format!(
+                "{} does not become {to}: only numbers do",
+                meta.data_type
+            )));
+        }
         let mut config = vec![("data_type".to_owned(), Json::string(to.to_string()))];
         if clamp {
             config.push(("out_of_range".to_owned(), Json::string("clamp")));
