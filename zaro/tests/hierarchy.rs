@@ -131,7 +131,8 @@ fn what_shrinks_and_grows_again_is_fill() {
                 array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap();
             for (i, v) in got.iter().enumerate() {
                 let inside = i / 6 < 5 && i % 6 < 3;
-                assert_eq!(*v, if inside { i as u16 + 1 } else { 0 }, "at {i}");
+                let written = u16::try_from(i).unwrap() + 1;
+                assert_eq!(*v, if inside { written } else { 0 }, "at {i}");
             }
         }
     }
