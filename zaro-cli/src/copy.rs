@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use zaro::copy::{CopyOptions, Sizes, convert_in_place, copy};
+use zaro::copy::{CopyOptions, KeysOption, Sizes, convert_in_place, copy};
 use zaro::hierarchy::Existing;
 use zaro::meta::create::Layout;
 use zaro::meta::path::shown;
-use zaro::meta::{ChunkKeys, Format, Json, short};
+use zaro::meta::{Json, short};
 use zaro::{Error, Result, Selection};
 
 use crate::args::{Common, Target};
@@ -215,14 +215,9 @@ impl Copy {
     }
 
     fn options(&self, common: &Common) -> Result<CopyOptions> {
-        let keys = match (self.key_encoding, self.separator) {
-            (None, None) => None,
-            (encoding, separator) => {
-                let prefixed =
-                    encoding.map_or(common.format() != Some(Format::V2), |k| k == KeysArg::Default);
-                let usual = if prefixed { '/' } else { '.' };
-                Some(ChunkKeys { prefixed, separator: separator.unwrap_or(usual) })
-            }
+        let keys = KeysOption {
+            prefixed: self.key_encoding.map(|k| k == KeysArg::Default),
+            separator: self.separator,
         };
         Ok(CopyOptions {
             format: common.format(),

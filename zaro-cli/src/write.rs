@@ -476,6 +476,15 @@ fn appended_shape(input: &mut Input, meta: &ArrayMeta, axis: usize) -> Result<Op
     match shape_of(input, t, Some(rank), &meta.shape)? {
         // Perhaps one step, without that dimension.
         None if rank > 0 => shape_of(input, t, Some(rank - 1), &meta.shape),
+        Some(shape) if rank > 0 && matches!(input, Input::Csv(_)) => {
+            // A line of a table may be a row or an element, and what fits is meant.
+            let mut step = meta.shape.clone();
+            step.remove(axis);
+            let fits = shape.len() == rank
+                && shape.iter().zip(&meta.shape).enumerate().all(|(d, (a, b))| d == axis || a == b);
+            let one = if fits { None } else { shape_of(input, t, Some(rank - 1), &step)? };
+            Ok(Some(one.filter(|s| *s == step).unwrap_or(shape)))
+        }
         shape => Ok(shape),
     }
 }

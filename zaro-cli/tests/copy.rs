@@ -8,7 +8,17 @@ use common::Store;
 fn source() -> Store {
     let s = Store::new();
     s.zaro(&[
-        "create", "@:/a.zarr", "g/x", "--shape", "6,8", "--dtype", "int32", "--chunks", "2,4", "--dims", "t,x",
+        "create",
+        "@:/a.zarr",
+        "g/x",
+        "--shape",
+        "6,8",
+        "--dtype",
+        "int32",
+        "--chunks",
+        "2,4",
+        "--dims",
+        "t,x",
     ])
     .text();
     let rows: Vec<String> =
@@ -50,7 +60,16 @@ fn copies_hold_the_same_elements() {
     assert_eq!(values(&s, zip, "g/x"), want);
     // Out of the archive again, one node of it, under another name.
     s.zaro(&[
-        "copy", zip, "@:/b.zarr", "--path", "g/x", "--to", "deep/y", "--select", "1:3,::-1", "--dtype",
+        "copy",
+        zip,
+        "@:/b.zarr",
+        "--path",
+        "g/x",
+        "--to",
+        "deep/y",
+        "--select",
+        "1:3,::-1",
+        "--dtype",
         "int64",
     ])
     .text();
@@ -86,7 +105,8 @@ fn what_is_there_is_safe() {
     s.zaro(&["copy", "@:/none.zarr", "@:/c.zarr"]).fails(3, "none.zarr");
     s.zaro(&["copy", "@:/a.zarr", "@:/c.zarr", "--chunks", "2"]).fails(2, "dimensions");
     s.zaro(&["copy", "@:/a.zarr", "http://localhost:1/x"]).fails(5, "web servers");
-    s.zaro(&["copy", "@:/a.zarr", "@:/d.zarr", "--path", "g/x", "--dtype", "uint8", "--select", "5:,:"]).text();
+    s.zaro(&["copy", "@:/a.zarr", "@:/d.zarr", "--path", "g/x", "--dtype", "uint8", "--select", "5:,:"])
+        .text();
     s.zaro(&["create", "@:/f.zarr", "--shape", "4000,4000", "--dtype", "uint8", "--chunks", "10,10"]).text();
     let large = ["copy", "@:/f.zarr", "@:/e.zarr", "--chunks", "4000,4000", "--memory", "1M"];
     s.zaro(&large).fails(2, "--memory");

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Model, V2, V3, put_array, put_array_without, sharding, transpose, wait};
 use futures::TryStreamExt;
-use zaro::copy::{Copied, CopyOptions, Sizes, copy};
+use zaro::copy::{Copied, CopyOptions, KeysOption, Sizes, copy};
 use zaro::hierarchy::{self, Existing};
 use zaro::meta::create::Layout;
 use zaro::meta::{DataType, Format, short};
@@ -195,6 +195,80 @@ fn parts_and_other_types() {
     let narrow = CopyOptions { data_type: Some(DataType::UINT8), ..CopyOptions::default() };
     let e = copy(&open(&store), "s", "a", &made, "n", &narrow).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Invalid, "{e}");
+}
+
+#[test]
+fn keys_change_in_what_is_said_alone() {
+    let with = |prefixed, separator| CopyOptions {
+        keys: KeysOption { prefixed, separator },
+        ..CopyOptions::default()
+    };
+    let key = |format: Format, options: &CopyOptions| {
+        let made: SharedStore = Arc::new(MemoryStore::new());
+        run(&source(format).0, &made, options).unwrap();
+        keys(&made).into_iter().find(|k| k.starts_with("a/") && !k.contains('z')).unwrap()
+    };
+    assert_eq!(key(Format::V2, &with(None, None)), "a/0.0.0");
+    assert_eq!(key(Format::V2, &with(None, Some('/'))), "a/0/0/0");
+    assert_eq!(key(Format::V3, &with(None, Some('.'))), "a/c.0.0.0");
+    assert_eq!(key(Format::V3, &with(Some(false), None)), "a/0.0.0");
+    let down = CopyOptions { format: Some(Format::V2), ..with(None, Some('/')) };
+    assert_eq!(key(Format::V3, &down), "a/0/0/0");
+    let up = CopyOptions { format: Some(Format::V3), ..with(None, Some('.')) };
+    assert_eq!(key(Format::V2, &up), "a/c.0.0.0");
+}
+
+#[test]
+fn a_fill_value_is_rounded_like_any_element() {
+    let store = MemoryStore::new();
+    let data = Model { shape: vec![2], size: 8, bytes: [0.1f64, 0.2].map(f64::to_le_bytes).concat() };
+    let document = V3::new(&[2], &[1], "float64").fill("0.1").document();
+    put_array_without(&store, "", &document, &data, &[vec![0]]);
+    let made: SharedStore = Arc::new(MemoryStore::new());
+    let options = CopyOptions { data_type: Some(DataType::FLOAT32), verify: true, ..CopyOptions::default() };
+    let store: SharedStore = Arc::new(store);
+    run(&store, &made, &options).unwrap();
+    assert_eq!(all(&made, ""), [0.1f32, 0.2].map(f32::to_le_bytes).concat());
+}
+
+#[test]
+fn another_type_needs_no_other_codecs() {
+    let data = Model { shape: vec![6], size: 1, bytes: (0..6).collect() };
+    let blosc = r#"{"name":"blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":"shuffle","typesize":1,"blocksize":0}}"#;
+    let delta = r#"{"name":"numcodecs.delta","configuration":{"dtype":"|u1"}}"#;
+    let inner = sharding(&[1], r#"{"name":"bytes"},{"name":"crc32c"}"#, LE, "end");
+    for codecs in [format!(r#"{delta},{{"name":"bytes"}},{blosc}"#), sharding(&[3], &inner, LE, "end")] {
+        let store = MemoryStore::new();
+        put_array(&store, "", &V3::new(&[6], &[3], "uint8").codecs(codecs).document(), &data);
+        let (store, made): (SharedStore, SharedStore) = (Arc::new(store), Arc::new(MemoryStore::new()));
+        let options =
+            CopyOptions { data_type: Some(DataType::Int(32)), verify: true, ..CopyOptions::default() };
+        run(&store, &made, &options).unwrap();
+        assert_eq!(all(&made, ""), (0..6i32).flat_map(i32::to_le_bytes).collect::<Vec<u8>>());
+        let text = wait(made.get("zarr.json", None)).unwrap().unwrap();
+        let text = String::from_utf8_lossy(&text).replace([' ', '\n'], "");
+        assert!(!text.contains("delta") && !text.contains(r#""typesize":1"#), "{text}");
+    }
+}
+
+#[test]
+fn shards_in_shards_go_where_chunks_are_asked_for() {
+    let store = MemoryStore::new();
+    let data = Model::counting(&[8, 12], 4);
+    let inner = sharding(&[2, 1], &format!("{LE},{ZSTD}"), LE, "end");
+    let document =
+        V3::new(&[8, 12], &[8, 6], "int32").codecs(sharding(&[4, 3], &inner, LE, "end")).document();
+    put_array(&store, "", &document, &data);
+    let store: SharedStore = Arc::new(store);
+    let none = CopyOptions { shards: Some(None), ..CopyOptions::default() };
+    let odd = CopyOptions { chunks: Some(Sizes::List(vec![3, 5])), ..CopyOptions::default() };
+    for options in [CopyOptions { chunks: odd.chunks.clone(), ..none.clone() }, none, odd] {
+        let made: SharedStore = Arc::new(MemoryStore::new());
+        run(&store, &made, &options).unwrap();
+        assert!(all(&made, "") == data.bytes);
+        let text = wait(made.get("zarr.json", None)).unwrap().unwrap();
+        assert!(!String::from_utf8_lossy(&text).contains("sharding"), "{options:?}");
+    }
 }
 
 #[test]
@@ -405,6 +479,11 @@ fn conversion_in_place_leaves_chunks_alone() {
         assert_eq!(open(&store).is_consolidated(), consolidated);
         assert!(all(&store, "a") == a && all(&store, "g/b") == b);
     }
+    // A node below a group of the other version would be found by nobody.
+    let (store, _) = source(Format::V2);
+    let before = keys(&store);
+    let e = zaro::copy::convert_in_place(&store, "g/b", Format::V3).unwrap_err();
+    assert_eq!((e.kind(), keys(&store)), (ErrorKind::Usage, before), "{e}");
     // What would have to be coded anew is refused before anything is changed.
     let (store, _) = source(Format::V3);
     let before = keys(&store);

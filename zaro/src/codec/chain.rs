@@ -169,6 +169,7 @@ impl Chain {
             if meta.name == "v2.bitround"
                 && let Some(ToBytes::Bytes(Bytes { endian: Some(endian), .. })) = &to_bytes
                 && meta.get("endian").is_none()
+                && bytes.is_empty()
             {
                 // It rounds numbers, but stands after they have become bytes, and does not say in which order.
                 let order = if *endian == super::bytes::Endian::Big { "big" } else { "little" };
@@ -460,6 +461,23 @@ mod tests {
         assert!(build("[\"vlen-utf8\"]", vec![1 << 27], DataType::String).is_err());
         let many = format!("[\"bytes\"{}]", ",\"crc32c\"".repeat(1024));
         assert!(build(&many, vec![1], DataType::UINT8).is_err());
+    }
+
+    #[test]
+    fn v2_bitround_works_in_the_byte_order_of_the_array() {
+        let number = |n: u32| ("keepbits".to_owned(), Json::int(n));
+        for (endian, stored) in [("little", [0, 0, 0x50, 0x3e]), ("big", [0x3e, 0x50, 0, 0])] {
+            let order = CodecMeta::new("bytes", vec![("endian".into(), Json::string(endian))]);
+            let chain = [order, CodecMeta::new("v2.bitround", vec![number(3)])];
+            let fill = Fill::zero(&DataType::FLOAT32);
+            let repr = Repr { shape: vec![1], data_type: DataType::FLOAT32, fill };
+            let chain = Chain::build(&chain, repr, false).unwrap();
+            assert_eq!(
+                chain.encode(Buffer::fixed(0.2f32.to_le_bytes().to_vec())).unwrap(),
+                stored,
+                "{endian}"
+            );
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy;
-use crate::meta::path::{join, normal, shown};
+use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, Format, Json, NodeMeta, consolidate, convert};
 use crate::store::{Condition, SharedStore};
@@ -43,6 +43,14 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
         return Ok(count);
     }
     let zarr = open(from)?;
+    for above in ancestors(&path) {
+        if wait(zarr.direct_node(above))?.is_some() {
+            let (above, from) = (shown(above), from.number());
+            return Err(placed(Error::usage(format!(
+                "it lies in {above}, which is Zarr V{from}, and would be lost there; convert that"
+            ))));
+        }
+    }
     let nodes = wait(zarr.walk(&path))?;
     if let Some(damaged) = zarr.take_damaged().into_iter().next() {
         return Err(damaged.within("a node cannot be read, so that it would be lost"));

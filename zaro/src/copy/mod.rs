@@ -66,6 +66,28 @@ impl Sizes {
     }
 }
 
+/// How keys of chunks are made. What is left out stays as the version and the source have it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeysOption {
+    /// Whether they begin with `c`; V3 only.
+    pub prefixed: Option<bool>,
+    /// What stands between the numbers.
+    pub separator: Option<char>,
+}
+
+impl KeysOption {
+    /// The keys of an array that would else have the keys `base`.
+    fn of(self, base: ChunkKeys) -> ChunkKeys {
+        let prefixed = self.prefixed.unwrap_or(base.prefixed);
+        let usual = match prefixed {
+            _ if prefixed == base.prefixed => base.separator,
+            true => '/',
+            false => '.',
+        };
+        ChunkKeys { prefixed, separator: self.separator.unwrap_or(usual) }
+    }
+}
+
 /// How to copy. What is left out stays as it is in the source.
 #[derive(Clone, Default)]
 pub struct CopyOptions {
@@ -80,7 +102,7 @@ pub struct CopyOptions {
     /// The order of elements in a chunk.
     pub layout: Option<Layout>,
     /// How keys of chunks are made.
-    pub keys: Option<ChunkKeys>,
+    pub keys: KeysOption,
     /// The type of elements, for numbers. One that does not fit is an error.
     pub data_type: Option<DataType>,
     /// Numbers beyond the range of the new type become its greatest or least.
