@@ -169,6 +169,7 @@ impl Chain {
             if meta.name == "v2.bitround"
                 && let Some(ToBytes::Bytes(Bytes { endian: Some(endian), .. })) = &to_bytes
                 && meta.get("endian").is_none()
+                && bytes.is_empty()
             {
                 // It rounds numbers, but stands after they have become bytes, and does not say in which order.
                 let order = if *endian == super::bytes::Endian::Big { "big" } else { "little" };
