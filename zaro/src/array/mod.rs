@@ -7,6 +7,7 @@
 
 mod cache;
 mod direct;
+mod odd;
 mod place;
 mod plan;
 mod read;
@@ -20,6 +21,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use odd::odd_texts;
 pub use select::{Index, Selection};
 pub use slab::{Element, Order, Slab};
 pub use write::{Values, WriteOptions};
