@@ -1,12 +1,14 @@
 """The Python peers under the benchmark's command line.
 
     peers.py PEER WORKLOAD PATH        PEER: tensorstore | tensorstore-cache | zarr-python | zarrs-py | gdal
+    peers.py PEER write|copy FROM TO   PEER: tensorstore | zarr-python | zarrs-py
 
 See README.md for the workloads and the one JSON line that is printed. Each peer is imported before the
-clocks start: what is timed is reading, not Python.
+clocks start: what is timed is reading and writing, not Python.
 """
 
 import json
+import os
 import resource
 import sys
 import time
@@ -52,6 +54,18 @@ def boxes(workload, shape):
     return windows(shape) if workload == "win" else planes(shape, int(workload[-1]))
 
 
+# The level of zstd in everything that is written; as in common.rs.
+LEVEL = 1
+
+
+def layout(path):
+    """(edge of a file's cube, edge of an inner chunk or None, whether it is compressed), by the output's name."""
+    kind, edge = os.path.basename(path).removesuffix(".zarr").rsplit("_", 1)
+    if kind.startswith("shard"):
+        return int(kind[5:]), int(edge), True
+    return int(edge), None, kind == "zstd"
+
+
 class Tensorstore:
     more = {}
 
@@ -61,14 +75,42 @@ class Tensorstore:
 
     def open(self, path):
         # numpy needs a format: zarr.json is V3, .zarray is V2
-        import os
         driver = "zarr3" if os.path.exists(f"{path}/zarr.json") else "zarr"
         array = self.ts.open({"driver": driver, "kvstore": f"file://{path}/", **self.more}, open=True, read=True).result()
         return array.shape, lambda index: array[index].read().result()
 
+    def create(self, path, shape):
+        """An empty array. Without fsync, as the others are."""
+        edge, inner, zstd = layout(path)
+        little = {"name": "bytes", "configuration": {"endian": "little"}}
+        codecs = [little, {"name": "zstd", "configuration": {"level": LEVEL}}] if zstd else [little]
+        if inner:
+            config = {"chunk_shape": [inner] * 3, "codecs": codecs, "index_codecs": [little, {"name": "crc32c"}]}
+            codecs = [{"name": "sharding_indexed", "configuration": config}]
+        grid = {"name": "regular", "configuration": {"chunk_shape": [edge] * 3}}
+        metadata = {"shape": list(shape), "data_type": "uint16", "chunk_grid": grid, "codecs": codecs, "fill_value": 0}
+        spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{path}/", "file_io_sync": False}, "metadata": metadata}
+        return self.ts.open(spec, create=True).result()
+
+    def write(self, values, path):
+        self.create(path, values.shape).write(values).result()
+
+    def copy(self, source, path):
+        """Shard by shard, three under way: of the ways to say it, the fastest and the one with the least memory."""
+        import itertools
+        spec = {"driver": "zarr", "kvstore": f"file://{source}/"}
+        array = self.ts.open(spec, open=True, read=True).result()
+        made, edge, waiting = self.create(path, array.shape), layout(path)[0], []
+        for start in itertools.product(*(range(0, n, edge) for n in array.shape)):
+            box = tuple(slice(k, k + edge) for k in start)
+            waiting.append(made[box].write(array[box]))
+            if len(waiting) > 2:
+                waiting.pop(0).result()
+        for write in waiting:
+            write.result()
+
     def hierarchy(self, path):
         """tensorstore knows arrays only: every array is opened, all at once."""
-        import os
         v3 = os.path.exists(f"{path}/zarr.json")
         spec = {"driver": "zarr3" if v3 else "zarr"}
         names = [f"{g}/{a}" for g in os.listdir(path) if os.path.isdir(f"{path}/{g}") for a in os.listdir(f"{path}/{g}") if os.path.isdir(f"{path}/{g}/{a}")]
@@ -94,6 +136,22 @@ class ZarrPython:
     def open(self, path):
         array = self.zarr.open_array(path, mode="r")
         return array.shape, lambda index: array[index]
+
+    def create(self, path, shape):
+        edge, inner, zstd = layout(path)
+        compressor = self.zarr.codecs.ZstdCodec(level=LEVEL) if zstd else None
+        shards = (edge,) * 3 if inner else None
+        return self.zarr.create_array(path, shape=shape, dtype="uint16", chunks=(inner or edge,) * 3, shards=shards, compressors=compressor, fill_value=0)
+
+    def write(self, values, path):
+        self.create(path, values.shape)[...] = values
+
+    def copy(self, source, path):
+        """Row of shards by row of shards, so that it need not hold the array."""
+        shape, read = self.open(source)
+        array, step = self.create(path, shape), layout(path)[0]
+        for k in range(0, shape[0], step):
+            array[k : k + step] = read(slice(k, k + step))
 
     def hierarchy(self, path):
         group = self.zarr.open_consolidated(path, mode="r")
@@ -133,12 +191,16 @@ class Gdal:
 PEERS = {"tensorstore": Tensorstore, "tensorstore-cache": TensorstoreCache, "zarr-python": ZarrPython, "zarrs-py": ZarrsPython, "gdal": Gdal}
 
 
-def main(name, workload, path):
+def main(name, workload, path, output=None):
     peer = PEERS[name]()
+    values = np.load(path) if workload == "write" else None
     wall, cpu = time.perf_counter(), cpu_seconds()
     whole = None
     if workload == "open":
         check = peer.hierarchy(path)
+    elif output:
+        check = 0  # what was written is read back by somebody else
+        peer.write(values, output) if workload == "write" else peer.copy(path, output)
     else:
         shape, read = peer.open(path)
         if workload == "read":

@@ -56,10 +56,10 @@ class Result:
         return None
 
 
-def run(argv, timeout=60):
+def run(argv, timeout=60, stdin=subprocess.DEVNULL):
     """Runs a command; unlike subprocess.run it also reports the peak memory of that very child."""
     started = time.monotonic()
-    child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child = subprocess.Popen(argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     pieces, expired = {}, threading.Event()
 
     def drain(name, pipe):

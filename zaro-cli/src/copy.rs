@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use zaro::copy::{CopyOptions, Sizes, convert_in_place, copy};
+use zaro::copy::{CopyOptions, KeysOption, Sizes, convert_in_place, copy};
 use zaro::hierarchy::Existing;
 use zaro::meta::create::Layout;
 use zaro::meta::path::shown;
-use zaro::meta::{ChunkKeys, Format, Json, short};
+use zaro::meta::{Json, short};
 use zaro::{Error, Result, Selection};
 
 use crate::args::{Common, Target};
@@ -29,7 +29,7 @@ Examples:
   Long time series instead of maps, within 1 GiB of memory:
       zaro copy maps.zarr series.zarr --chunks time=10000,lat=8,lon=8 --memory 1G
   One year of one variable, in single precision:
-      zaro copy data.zarr part.zarr --path temperature --region '0:365,:,:' --dtype float32
+      zaro copy data.zarr part.zarr --path temperature --select '0:365,:,:' --dtype float32
 
 A copy that was stopped goes on when the same command is given again. Nothing that exists is
 replaced without --overwrite. Chunks that are nothing but fill value are left out.";
@@ -67,7 +67,7 @@ pub(crate) struct Copy {
     no_consolidate: bool,
     /// Only a part of an array: ranges such as 0:365,:,10:20 (a single number keeps its dimension)
     #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
-    region: Option<String>,
+    select: Option<String>,
     /// Wait until everything is on the disk (fsync)
     #[arg(long)]
     fsync: bool,
@@ -192,7 +192,7 @@ impl Copy {
             || self.codec.is_some()
             || self.order.is_some()
             || self.dtype.is_some()
-            || self.region.is_some()
+            || self.select.is_some()
             || self.separator.is_some()
             || self.key_encoding.is_some();
         let Some(format) = common.format() else {
@@ -215,14 +215,9 @@ impl Copy {
     }
 
     fn options(&self, common: &Common) -> Result<CopyOptions> {
-        let keys = match (self.key_encoding, self.separator) {
-            (None, None) => None,
-            (encoding, separator) => {
-                let prefixed =
-                    encoding.map_or(common.format() != Some(Format::V2), |k| k == KeysArg::Default);
-                let usual = if prefixed { '/' } else { '.' };
-                Some(ChunkKeys { prefixed, separator: separator.unwrap_or(usual) })
-            }
+        let keys = KeysOption {
+            prefixed: self.key_encoding.map(|k| k == KeysArg::Default),
+            separator: self.separator,
         };
         Ok(CopyOptions {
             format: common.format(),
@@ -233,7 +228,7 @@ impl Copy {
             keys,
             data_type: self.dtype.as_deref().map(dtype::parse).transpose()?.map(|(t, _)| t),
             clamp: self.clamp,
-            region: self.region.as_deref().map(Selection::parse).transpose()?,
+            region: self.select.as_deref().map(Selection::parse).transpose()?,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
             consolidate: match (self.consolidate, self.no_consolidate) {
                 (true, _) => Some(true),

@@ -93,8 +93,8 @@ pub(crate) struct Write {
     /// Store chunks that are nothing but fill value, too
     #[arg(long, help_heading = "How to write")]
     keep_fill: bool,
-    /// Nobody else writes meanwhile: needed where a store cannot tell, as some S3 servers; if it is not true, writes
-    /// of others are lost
+    /// Nobody else writes meanwhile: needed where a store cannot tell, as some S3 servers; what is appended is then seen
+    /// when it is whole. If it is not true, writes of others are lost
     #[arg(long, help_heading = "How to write")]
     alone: bool,
     /// Wait until every file is on the disk, so that it outlives a crash of the machine
@@ -162,6 +162,11 @@ impl Write {
         if !self.create {
             self.refuse_idle_options()?;
         }
+        if self.overwrite && matches!(input, Input::Npy(_, Origin::Pipe(_)) | Input::Raw(Origin::Pipe(_))) {
+            return Err(Error::usage(
+                "--overwrite from a pipe: if it ends early, the old array would be lost; write to a new one, then zaro copy",
+            ));
+        }
         let (store, path) = common.open_for_writing(&self.target, self.fsync).await?;
         let target = self.find(common, &store, &path, &mut input).await?;
         let placed = |e: Error| e.with_node(shown(&path)).with_store(&store);
@@ -175,16 +180,21 @@ impl Write {
                 Destination { array, view, blank: true, grown: None }
             }
             (Found::There(array), None) => Destination { array, view, blank: false, grown: None },
-            (Found::There(_), Some((axis, count))) => longer(&store, &path, axis, count).await?,
+            (Found::There(_), Some((axis, count))) => {
+                longer(&store, &path, (axis, count), self.alone).await?
+            }
         };
         let written = tokio::task::block_in_place(|| self.write(common, &destination, &mut elements));
         written.map_err(named).map_err(|e| match destination.grown {
-            Some((axis, start, count)) => e.within(format_args!(
+            Some((axis, start, count)) if !self.alone => e.within(format_args!(
                 "positions {start} to {} of dimension {axis} were added, but not all written",
                 start.saturating_add(count)
             )),
-            None => e,
+            _ => e,
         })?;
+        if self.alone && destination.grown.is_some() {
+            hierarchy::resize(&store, &path, destination.array.shape()).await?;
+        }
         store.finish().await?;
         self.report(common, &destination, &shape)
     }
@@ -203,8 +213,8 @@ impl Write {
         })
     }
 
-    /// Options for a new array do nothing to one that is there.
-    fn refuse_idle_options(&self) -> Result<()> {
+    /// An option that is for a new array only, if one was given.
+    fn option_for_new(&self) -> Option<&'static str> {
         let m = &self.making;
         let given = [
             ("--dtype", m.dtype.is_some()),
@@ -218,8 +228,13 @@ impl Write {
             ("--dims", m.dims.is_some()),
             ("--attrs", m.attrs.is_some()),
         ];
-        match given.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(Error::usage(format!("{option} is for a new array; add --create"))),
+        given.iter().find(|(_, given)| *given).map(|(option, _)| *option)
+    }
+
+    /// Options for a new array do nothing to one that is there.
+    fn refuse_idle_options(&self) -> Result<()> {
+        match self.option_for_new() {
+            Some(option) => Err(Error::usage(format!("{option} is for a new array; add --create"))),
             None => Ok(()),
         }
     }
@@ -234,6 +249,9 @@ impl Write {
     ) -> Result<Found> {
         let there = self.create && !self.overwrite && hierarchy::find(store, path).await?.is_some();
         if !self.create || there {
+            if there && let Some(option) = self.option_for_new() {
+                common.warn(&format!("the array is there already, so {option} has no effect"));
+            }
             let array = common.zarr_in(store).await?.array(path).await?;
             common.warn_findings(array.findings());
             return Ok(Found::There(array));
@@ -407,9 +425,19 @@ impl Write {
     }
 }
 
-/// Makes the array longer, and gives the part that was added.
-async fn longer(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<Destination> {
-    let (array, start) = hierarchy::extend(store, path, axis, count).await?;
+/// Makes the array longer, and gives the part that was added. Who writes alone does so at the end, so that nobody sees
+/// what is not whole; among several, each has to take its place first.
+async fn longer(
+    store: &SharedStore,
+    path: &str,
+    (axis, count): (usize, u64),
+    alone: bool,
+) -> Result<Destination> {
+    let (array, start) = if alone {
+        hierarchy::lengthened(store, path, axis, count).await?
+    } else {
+        hierarchy::extend(store, path, axis, count).await?
+    };
     let indexes: Vec<Index> = (0..array.shape().len())
         .map(|d| if d == axis { Index::Span(start, count) } else { Index::All })
         .collect();
@@ -448,6 +476,15 @@ fn appended_shape(input: &mut Input, meta: &ArrayMeta, axis: usize) -> Result<Op
     match shape_of(input, t, Some(rank), &meta.shape)? {
         // Perhaps one step, without that dimension.
         None if rank > 0 => shape_of(input, t, Some(rank - 1), &meta.shape),
+        Some(shape) if rank > 0 && matches!(input, Input::Csv(_)) => {
+            // A line of a table may be a row or an element, and what fits is meant.
+            let mut step = meta.shape.clone();
+            step.remove(axis);
+            let fits = shape.len() == rank
+                && shape.iter().zip(&meta.shape).enumerate().all(|(d, (a, b))| d == axis || a == b);
+            let one = if fits { None } else { shape_of(input, t, Some(rank - 1), &step)? };
+            Ok(Some(one.filter(|s| *s == step).unwrap_or(shape)))
+        }
         shape => Ok(shape),
     }
 }

@@ -175,6 +175,25 @@ fn an_array_grows_by_what_is_appended() {
 }
 
 #[test]
+fn a_step_may_come_without_its_dimension() {
+    let s = made("int16", "1,3");
+    // Three lines are a row here, and a column there.
+    write(&s, "a.csv", "1\n2\n3\n", &["--append", "z"]).text();
+    write(&s, "b.csv", "4\n5\n", &["--append", "y"]).text();
+    assert_eq!(json(&s), "[[0,0,0,4],[1,2,3,5]]");
+    let s = made("int16", "2,3,0");
+    write(&s, "c.csv", "1,2,3\n4,5,6\n", &["--append", "2"]).text();
+    assert_eq!(json(&s), "[[[1],[2],[3]],[[4],[5],[6]]]");
+    let s = made("complex64", "0,2");
+    write(&s, "d.json", "[[1, 2], [3, 4]]", &["--append", "z"]).text();
+    assert_eq!(json(&s), "[[[1.0,2.0],[3.0,4.0]]]");
+    // The lines of structs are elements, whatever the shape.
+    let s = made(r#"[["a", "<i2"], ["b", "|u1"]]"#, "2,2");
+    write(&s, "e.csv", "a,b\n1,2\n3,4\n5,6\n7,8\n", &[]).text();
+    assert_eq!(json(&s), r#"[[{"a":1,"b":2},{"a":3,"b":4}],[{"a":5,"b":6},{"a":7,"b":8}]]"#);
+}
+
+#[test]
 fn standard_input_is_read_as_it_comes() {
     let s = made("int16", "3,4");
     let here = s.path().to_str().unwrap();

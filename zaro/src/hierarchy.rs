@@ -16,7 +16,7 @@ use crate::meta::create::NewArray;
 use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{
-    ArrayMeta, Findings, Format, Json, Mode, NodeMeta, consolidate as documents, edit, v2, v3,
+    ArrayMeta, ChunkKeys, Findings, Format, Json, Mode, NodeMeta, consolidate as documents, edit, v2, v3,
 };
 use crate::num;
 use crate::store::{Condition, Put, SharedStore};
@@ -33,6 +33,9 @@ pub enum Existing {
 
 /// How often a document is changed anew because somebody else changed it first.
 const ATTEMPTS: usize = 100;
+
+/// What an unfinished copy is known by.
+pub(crate) const UNFINISHED: &str = ".zaro-copy.json";
 
 /// The documents a node can have.
 const V2_DOCUMENTS: [&str; 3] = [".zarray", ".zgroup", ".zattrs"];
@@ -95,17 +98,33 @@ pub async fn create_from(
     let path = normal(path)?;
     let stored = write::array(&meta)?;
     // Codecs that do not fit together are found before anything is written.
-    let array = Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), DEFAULT_MEMORY)?;
+    let array = Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), DEFAULT_MEMORY)
+        .map_err(|e| match e.kind() {
+            // Nothing is invalid yet; something impossible was asked for.
+            ErrorKind::Invalid => Error::usage(e.message()).with_node(shown(&path)).with_store(store),
+            _ => e,
+        })?;
     make_room(store, &path, meta.format, existing).await?;
     make(store, &path, stored).await?;
     Ok(array)
 }
 
-/// Makes a node of just these documents, with what zaro has no word for, and the groups it lies in.
-pub async fn create_as_is(store: &SharedStore, path: &str, meta: &NodeMeta) -> Result<()> {
-    let path = normal(path)?;
-    make_room(store, &path, meta.format(), Existing::Refuse).await?;
-    make(store, &path, as_stored(meta)).await
+/// Puts the documents of a node as they are; those of the `top` one of several come last, with the groups it lies in.
+pub(crate) async fn put_documents(
+    store: &SharedStore,
+    path: &str,
+    format: Format,
+    stored: Stored,
+    top: bool,
+) -> Result<()> {
+    if top {
+        make_room(store, path, format, Existing::Refuse).await?;
+        return make(store, path, stored).await;
+    }
+    for (name, document) in stored.iter().rev() {
+        let _ = store.put(&join(path, name), text(document), Condition::Always).await?;
+    }
+    Ok(())
 }
 
 /// The array at `path`, as its own documents have it, with `memory` for its caches.
@@ -151,7 +170,7 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
     match (find(store, path).await, existing) {
         (Ok(None), _) => {}
         // What cannot be read can still be replaced.
-        (_, Existing::Replace) => delete(store, path).await?,
+        (_, Existing::Replace) => replace(store, path).await?,
         (Ok(Some(node)), Existing::Refuse) => {
             let message = format!("there is {} here already", article(node.meta.kind()));
             return Err(placed(Error::usage(message), path));
@@ -159,6 +178,20 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
         (Err(e), Existing::Refuse) => return Err(e),
     }
     Ok(())
+}
+
+/// Deletes what is to be replaced, if it is a node, however damaged.
+pub(crate) async fn replace(store: &SharedStore, path: &str) -> Result<()> {
+    let there = store.list(path).await?;
+    let document = |name: &String| name == "zarr.json" || V2_DOCUMENTS.contains(&name.as_str());
+    let unfinished = |name: &String| name == UNFINISHED;
+    let empty = there.objects.is_empty() && there.prefixes.is_empty();
+    if !empty && !there.objects.iter().any(|n| document(n) || unfinished(n)) {
+        return Err(Error::usage("what is here is no Zarr; it is not deleted")
+            .with_node(shown(path))
+            .with_store(store));
+    }
+    delete(store, path).await
 }
 
 fn article(kind: &str) -> String {
@@ -235,20 +268,38 @@ pub async fn resize(store: &SharedStore, path: &str, shape: &[u64]) -> Result<Ar
 /// same. Write there with [`Array::write`]; until then they read as fill value.
 pub async fn extend(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<(Array, u64)> {
     let path = normal(path)?;
-    let Reshaped { old, new } = reshape(store, &path, |old| {
-        let mut shape = old.to_vec();
-        let rank = shape.len();
-        match shape.get_mut(axis) {
-            Some(n) => {
-                *n = n.checked_add(count).ok_or_else(|| Error::usage("the array would be too large"))?
-            }
-            None => return Err(Error::usage(format!("there is no dimension {axis}, only {rank}"))),
-        }
-        Ok(shape)
-    })
-    .await?;
+    let Reshaped { old, new } = reshape(store, &path, |old| grown(old, axis, count)).await?;
     let start = old.shape().get(axis).copied().unwrap_or(0);
     Ok((new, start))
+}
+
+/// The array as it will be with `count` more positions along dimension `axis`, and where they begin; nothing is stored.
+///
+/// Write there, then [`resize`]: so what is appended is seen when it is whole. Only for one writer alone: two would get
+/// the same positions. [`extend`] is for several.
+pub async fn lengthened(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<(Array, u64)> {
+    let path = normal(path)?;
+    let node = need(store, &path).await?;
+    let NodeMeta::Array(mut meta) = node.meta else {
+        return Err(Error::usage("this is a group, which has no shape")
+            .with_node(shown(&path))
+            .with_store(store));
+    };
+    meta.keys = keys_found(store, &path, &meta).await?;
+    let start = meta.shape.get(axis).copied().unwrap_or(0);
+    meta.shape = grown(&meta.shape, axis, count)?;
+    Ok((Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?, start))
+}
+
+/// A shape with `count` more positions along `axis`.
+fn grown(shape: &[u64], axis: usize, count: u64) -> Result<Vec<u64>> {
+    let mut shape = shape.to_vec();
+    let rank = shape.len();
+    match shape.get_mut(axis) {
+        Some(n) => *n = n.checked_add(count).ok_or_else(|| Error::usage("the array would be too large"))?,
+        None => return Err(Error::usage(format!("there is no dimension {axis}, only {rank}"))),
+    }
+    Ok(shape)
 }
 
 struct Reshaped {
@@ -266,6 +317,7 @@ async fn reshape(
     let NodeMeta::Array(meta) = node.meta else {
         return Err(placed(Error::usage("this is a group, which has no shape")));
     };
+    let keys = keys_found(store, path, &meta).await?;
     let format = meta.format;
     let name = if format == Format::V3 { "zarr.json" } else { ".zarray" };
     let array = |document: Json| -> Result<Array> {
@@ -278,6 +330,7 @@ async fn reshape(
                 NodeMeta::Group(_) => return Err(Error::conflict("somebody else made this a group")),
             },
         };
+        let read = ArrayMeta { keys, ..read };
         Array::new(store.clone(), path, read, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)
     };
     let before = std::sync::Mutex::new(None);
@@ -296,6 +349,21 @@ async fn reshape(
     let new = array(changed.clone())?;
     renew_copies(store, path, Some(vec![(name, changed)])).await?;
     Ok(Reshaped { old, new })
+}
+
+/// The keys of an array's chunks as they are stored: V2 arrays may have another separator than they say.
+pub(crate) async fn keys_found(store: &SharedStore, path: &str, meta: &ArrayMeta) -> Result<ChunkKeys> {
+    let rank = meta.shape.len();
+    if meta.format != Format::V2 || rank < 2 {
+        return Ok(meta.keys);
+    }
+    let found = store.list(path).await?;
+    let flat = |keys: ChunkKeys| found.objects.iter().any(|name| keys.index(name, rank).is_some());
+    let nested = found.prefixes.iter().any(|name| name.parse::<u64>().is_ok());
+    let other = meta.keys.other_separator();
+    let (stated, differs) =
+        if meta.keys.separator == '/' { (nested, flat(other)) } else { (flat(meta.keys), nested) };
+    Ok(if differs && !stated { other } else { meta.keys })
 }
 
 /// At most this many chunks are asked for one by one; if more may be there, what is there is listed.
@@ -446,7 +514,7 @@ pub async fn unconsolidate(store: &SharedStore, path: &str) -> Result<bool> {
 }
 
 /// A node's documents as they were read, with all that zaro has no word for.
-fn as_stored(meta: &NodeMeta) -> Stored {
+pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
     let (format, document, attributes, name) = match meta {
         NodeMeta::Array(a) => (a.format, &a.document, &a.attributes, ".zarray"),
         NodeMeta::Group(g) => (g.format, &g.document, &g.attributes, ".zgroup"),

@@ -42,7 +42,23 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_file(ready(&self.0));
     }
+}
+
+/// The file by which a writer says that it has begun.
+fn ready(folder: &Path) -> PathBuf {
+    folder.with_extension("ready")
+}
+
+/// Lets a writer begin, and then go on for a moment of random length.
+fn let_it_work(folder: &Path, rng: &mut Rng) {
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !ready(folder).exists() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let _ = std::fs::remove_file(ready(folder));
+    std::thread::sleep(Duration::from_micros(rng.below(20_000)));
 }
 
 /// Starts this program as a writer: `role` in `folder`.
@@ -93,6 +109,7 @@ fn write_halves(folder: &Path, seed: u64) {
     let array = array(folder);
     let mut value = u32::try_from(seed).unwrap() * 1000;
     loop {
+        std::fs::write(ready(folder), "").unwrap();
         for half in 0..2i64 {
             value += 1;
             let values = value.to_le_bytes().repeat(32 * 32);
@@ -117,7 +134,7 @@ fn killed_writers_leave_every_chunk_old_or_new() {
         let mut seen = 0;
         for round in 0..150 {
             let mut child = writer("halves", &folder.0, round);
-            std::thread::sleep(Duration::from_micros(3000 + rng.below(30_000)));
+            let_it_work(&folder.0, &mut rng);
             child.kill().unwrap();
             child.wait().unwrap();
             let slab = array(&folder.0).read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
@@ -260,6 +277,7 @@ fn grow(folder: &Path) {
         let values = value.to_le_bytes().repeat(3 * 64);
         let rows = Selection::start_count(&[at, 0], &[3, 64]);
         array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        std::fs::write(ready(folder), "").unwrap();
     }
 }
 
@@ -271,7 +289,7 @@ fn a_killed_append_leaves_the_array_readable() {
     let mut rows = 0;
     for _ in 0..50 {
         let mut child = writer("grow", &folder.0, 0);
-        std::thread::sleep(Duration::from_micros(3000 + rng.below(30_000)));
+        let_it_work(&folder.0, &mut rng);
         child.kill().unwrap();
         child.wait().unwrap();
         let array = array(&folder.0);

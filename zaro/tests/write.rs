@@ -125,8 +125,9 @@ fn random_writes_are_read_back() {
             assert!(all(&other) == model.bytes, "{document}: round {round}, another reader");
         }
         // All fill: nothing is left.
+        let alone = WriteOptions { alone: true, ..WriteOptions::default() };
         let values = fill.repeat(volume(&shape));
-        array.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        array.write(&Selection::all(), Values::new(&values, Order::C), &alone).unwrap();
         let keys = |store: &dyn Store| store_keys(store);
         assert_eq!(keys(array.store().as_ref()).len(), 1, "{document}");
     }
@@ -247,4 +248,28 @@ fn chunks_under_another_separator_are_changed_not_hidden() {
         .unwrap();
     assert_eq!(all(&array), [1, 2, 1, 2, 9, 9, 9, 9, 1, 2, 1, 2, 3, 4, 3, 4]);
     assert_eq!(store_keys(store.as_ref()).len(), 5);
+}
+
+/// Who knows only a shorter array does not overwrite what was appended behind it, in the same chunk.
+#[test]
+fn a_writer_with_an_old_shape_keeps_what_was_appended() {
+    use zaro::hierarchy;
+    use zaro::store::SharedStore;
+    let le = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
+    let shards = sharding(&[2], le, le, "end");
+    for codecs in [le.to_owned(), shards] {
+        let store: SharedStore = Arc::new(MemoryStore::new());
+        let document = V3::new(&[4], &[8], "uint16").codecs(codecs).document();
+        let _ = blocking::wait(async {
+            store.put("zarr.json", document.into(), zaro::store::Condition::Always).await
+        })
+        .unwrap();
+        let old = open_array(store.clone()).unwrap();
+        let (longer, at) = blocking::wait(hierarchy::extend(&store, "", 0, 4)).unwrap();
+        let appended = Selection::start_count(&[at], &[4]);
+        let (ones, twos) = ([1, 0].repeat(4), [2, 0].repeat(4));
+        longer.write(&appended, Values::new(&twos, Order::C), &WriteOptions::default()).unwrap();
+        old.write(&Selection::all(), Values::new(&ones, Order::C), &WriteOptions::default()).unwrap();
+        assert_eq!(all(&open_array(store).unwrap()), [ones, twos].concat());
+    }
 }

@@ -1,6 +1,6 @@
-//! What the hardware and the codec libraries allow: reads the benchmark data without any Zarr logic.
+//! What the hardware and the codec libraries allow: reads the benchmark data without any Zarr logic, and writes them.
 //!
-//! `limit WORKLOAD PATH`, as `bench/README.md` says. The layout follows from the data set's name. Two threads
+//! `limit WORKLOAD PATH` and `limit write|copy FROM TO`, as `bench/README.md` says. The layout follows from the data set's name. Two threads
 //! take chunks from a counter; each maps the chunk's file, calls the codec library on it, and places the values
 //! straight into one huge-page-backed buffer. Partial reads decode a chunk again for each window: a reader with
 //! a cache can be below this program there. It trusts its input, so it is no example of how to write a reader.
@@ -11,8 +11,13 @@ use std::{
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
-    time::Instant,
 };
+
+#[path = "../../common.rs"]
+mod common;
+mod write;
+
+use common::{Clock, report};
 
 const THREADS: usize = 2;
 
@@ -324,53 +329,37 @@ fn open(path: &str) -> u64 {
     nodes.values().filter_map(|n| n.get("shape")?.as_array()).flatten().filter_map(serde_json::Value::as_u64).fold(0, u64::wrapping_add)
 }
 
-/// User and system seconds of this process.
-fn cpu() -> f64 {
-    // SAFETY: getrusage fills the zeroed struct it is given.
-    let u = unsafe {
-        let mut u: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut u);
-        u
-    };
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
-    seconds(u.ru_utime) + seconds(u.ru_stime)
-}
-
-/// Peak memory of this program in bytes: `VmHWM`, which begins anew with it. `ru_maxrss` does not: it begins with the peak of
-/// the process that started this one.
-fn peak() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("VmHWM");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, workload, path] = arguments.as_slice() else { panic!("usage: limit WORKLOAD PATH") };
-    let (started, before) = (Instant::now(), cpu());
-    let stop = || (started.elapsed().as_secs_f64(), cpu() - before);
-    let ((wall, cpu), check) = match workload.as_str() {
+    let (workload, path) = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [_, "write", from, to] => return write::write(from, to),
+        [_, "copy", from, to] => return write::copy(from, to),
+        [_, workload, path] => (workload.to_owned(), path.to_owned()),
+        _ => panic!("usage: limit WORKLOAD PATH, or limit write|copy FROM TO"),
+    };
+    let clock = Clock::start();
+    let (times, check) = match workload {
         "open" => {
             let check = open(path);
-            (stop(), check)
+            (clock.stop(), check)
         }
         "read" => {
             let layout = layout(path);
             let region = Region { start: [0; 3], size: layout.shape };
             let out = Output::new(layout.bytes_of(region));
             layout.read(region, &out);
-            let time = stop();
-            (time, layout.sum(out.bytes()))
+            let times = clock.stop();
+            (times, layout.sum(out.bytes()))
         }
         "win" => {
             let check = layout(path).windows();
-            (stop(), check)
+            (clock.stop(), check)
         }
         plane => {
             let axis = plane.strip_prefix("plane").and_then(|n| n.parse().ok()).expect("read, win, plane0..2 or open");
             let check = layout(path).planes(axis);
-            (stop(), check)
+            (clock.stop(), check)
         }
     };
-    println!("{{\"wall\": {wall}, \"cpu\": {cpu}, \"rss\": {}, \"check\": {check}}}", peak());
+    report(times, check);
 }

@@ -1,22 +1,36 @@
 //! zaro's side of the benchmarks: `zaro-bench WORKLOAD PATH`, as `bench/README.md` describes.
 
 use std::sync::Arc;
-use std::time::Instant;
 
+use zaro::copy::{CopyOptions, Sizes};
+use zaro::hierarchy::{Existing, create_array};
+use zaro::meta::create::NewArray;
+use zaro::meta::{DataType, Format, short};
+use zaro::store::SharedStore;
 use zaro::store::local::LocalStore;
-use zaro::{Array, OpenOptions, ReadOptions, Selection, Slab, Zarr, blocking};
+use zaro::{Array, OpenOptions, Order, ReadOptions, Selection, Slab, Values, WriteOptions, Zarr, blocking};
+
+#[path = "../../common.rs"]
+mod common;
+
+use common::{Clock, LEVEL, Target, report};
 
 fn main() -> zaro::Result<()> {
     let args: Vec<String> = std::env::args().collect();
-    let [_, workload, path] = args.as_slice() else {
-        eprintln!("usage: zaro-bench read|win|plane0|plane1|plane2|open PATH");
-        std::process::exit(2);
+    let (workload, path) = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [_, "write", from, to] => return write(from, to),
+        [_, "copy", from, to] => return copy(from, to),
+        [_, workload, path] => (workload.to_owned(), path.to_owned()),
+        _ => {
+            eprintln!("usage: zaro-bench read|win|plane0|plane1|plane2|open PATH, or zaro-bench write|copy FROM TO");
+            std::process::exit(2);
+        }
     };
     let clock = Clock::start();
     let store = Arc::new(LocalStore::new(path));
     let zarr = blocking::wait(Zarr::from_store(store, OpenOptions::default()))?;
     let options = ReadOptions::default();
-    let (times, check) = match workload.as_str() {
+    let (times, check) = match workload {
         "read" => {
             let array = blocking::wait(zarr.array(""))?;
             let slab = array.read_blocking(&Selection::all(), &options)?;
@@ -62,8 +76,51 @@ fn main() -> zaro::Result<()> {
             std::process::exit(2);
         }
     };
-    println!("{{\"wall\": {:.6}, \"cpu\": {:.6}, \"rss\": {}, \"check\": {check}}}", times.0, times.1, peak());
+    report(times, check);
     Ok(())
+}
+
+/// Writes the values of a .npy file as a new array.
+fn write(from: &str, to: &str) -> zaro::Result<()> {
+    let (target, (shape, values)) = (Target::of(to), common::load(from));
+    let clock = Clock::start();
+    let store: SharedStore = Arc::new(LocalStore::new(to));
+    let rank = shape.len();
+    let new = NewArray {
+        shape,
+        data_type: DataType::UInt(16),
+        chunks: Some(vec![target.chunk; rank]),
+        shards: target.shard.map(|n| vec![n; rank]),
+        codecs: Some(short::parse(&codecs(target))?),
+        ..NewArray::default()
+    };
+    let array = blocking::wait(create_array(&store, "", &new, Existing::Refuse))?;
+    array.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default())?;
+    report(clock.stop(), 0);
+    Ok(())
+}
+
+/// Copies an array into another layout, with the default memory.
+fn copy(from: &str, to: &str) -> zaro::Result<()> {
+    let target = Target::of(to);
+    let clock = Clock::start();
+    let source = blocking::wait(Zarr::from_store(Arc::new(LocalStore::new(from)), OpenOptions::default()))?;
+    let store: SharedStore = Arc::new(LocalStore::new(to));
+    let options = CopyOptions {
+        format: Some(Format::V3),
+        chunks: Some(Sizes::List(vec![target.chunk; 3])),
+        shards: Some(target.shard.map(|n| Sizes::List(vec![n; 3]))),
+        codecs: Some(short::parse(&codecs(target))?),
+        memory: std::env::var("ZARO_BENCH_MEMORY").ok().and_then(|n| n.parse::<usize>().ok()).map_or(0, |n| n << 20),
+        ..CopyOptions::default()
+    };
+    zaro::copy::copy(&source, from, "", &store, "", &options)?;
+    report(clock.stop(), 0);
+    Ok(())
+}
+
+fn codecs(target: Target) -> String {
+    if target.zstd { format!("zstd:{LEVEL}") } else { "none".to_owned() }
 }
 
 fn planes(array: &Array, axis: usize, options: &ReadOptions) -> zaro::Result<u64> {
@@ -86,36 +143,4 @@ fn sum(slab: &Slab) -> u64 {
         2 => slab.bytes.as_chunks::<2>().0.iter().map(|b| u64::from(u16::from_le_bytes(*b))).sum(),
         _ => slab.bytes.as_chunks::<4>().0.iter().fold(0u64, |a, b| a.wrapping_add(u64::from(u32::from_le_bytes(*b)))),
     }
-}
-
-struct Clock(Instant, f64);
-
-impl Clock {
-    fn start() -> Self {
-        Self(Instant::now(), cpu())
-    }
-
-    fn stop(&self) -> (f64, f64) {
-        (self.0.elapsed().as_secs_f64(), cpu() - self.1)
-    }
-}
-
-/// User and system seconds of this process.
-fn cpu() -> f64 {
-    // SAFETY: the struct is plain data and the call fills it.
-    let u = unsafe {
-        let mut u: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut u);
-        u
-    };
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
-    seconds(u.ru_utime) + seconds(u.ru_stime)
-}
-
-/// Peak memory of this program in bytes: `VmHWM`, which begins anew with it. `ru_maxrss` does not: it begins with the peak of
-/// the process that started this one.
-fn peak() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("VmHWM");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }

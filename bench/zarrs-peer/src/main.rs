@@ -1,18 +1,24 @@
-//! zarrs under the command line of `bench/README.md`: `zarrs-peer WORKLOAD PATH`.
+//! zarrs under the command line of `bench/README.md`: `zarrs-peer WORKLOAD PATH`, `zarrs-peer write FROM TO`.
 //!
 //! The sync file system store, bytes rather than typed vectors (that saves a copy), the crate's defaults; sharded arrays are read in
 //! parts through the crate's own cache of shard indexes.
 
-use std::{error::Error, ops::Range, sync::Arc, time::Instant};
+use std::{error::Error, ops::Range, sync::Arc};
 
 use zarrs::{
     array::{
-        Array, ArrayBytes, ArrayMetadata, ArrayShardedExt, ArrayShardedReadableExt, ArrayShardedReadableExtCache, ArraySubset, CodecOptions,
+        Array, ArrayBuilder, ArrayBytes, ArrayMetadata, ArrayShardedExt, ArrayShardedReadableExt, ArrayShardedReadableExtCache, ArraySubset, CodecOptions,
+        codec::ZstdCodec, data_type,
     },
     filesystem::FilesystemStore,
     group::Group,
     node::NodeMetadata,
 };
+
+#[path = "../../common.rs"]
+mod common;
+
+use common::{Clock, LEVEL, Target, report};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -24,38 +30,6 @@ fn sum(bytes: &ArrayBytes<'_>, item: usize) -> Result<u64> {
     } else {
         bytes.chunks_exact(4).map(|b| u64::from(u32::from_le_bytes([b[0], b[1], b[2], b[3]]))).fold(0, u64::wrapping_add)
     })
-}
-
-/// User and system seconds of this process.
-fn cpu() -> f64 {
-    // SAFETY: getrusage fills the zeroed struct it is given.
-    let u = unsafe {
-        let mut u: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut u);
-        u
-    };
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
-    seconds(u.ru_utime) + seconds(u.ru_stime)
-}
-
-/// Peak memory of this program in bytes: `VmHWM`, which begins anew with it. `ru_maxrss` does not: it begins with the peak of
-/// the process that started this one.
-fn peak() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("VmHWM");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
-}
-
-struct Clock(Instant, f64);
-
-impl Clock {
-    fn start() -> Self {
-        Clock(Instant::now(), cpu())
-    }
-
-    fn stop(&self) -> (f64, f64) {
-        (self.0.elapsed().as_secs_f64(), cpu() - self.1)
-    }
 }
 
 fn windows(shape: &[u64]) -> Vec<Vec<Range<u64>>> {
@@ -131,10 +105,32 @@ fn open(store: Arc<FilesystemStore>) -> Result<u64> {
     Ok(check)
 }
 
+/// Writes the values of a .npy file as a new array: one call for all of it, which goes over chunks and, in shards, over
+/// inner chunks in parallel.
+fn write(from: &str, to: &str) -> Result<()> {
+    let (target, (shape, values)) = (Target::of(to), common::load(from));
+    let clock = Clock::start();
+    let store = Arc::new(FilesystemStore::new(to)?);
+    let mut builder = ArrayBuilder::new(shape, vec![target.file(); 3], data_type::uint16(), 0u16);
+    if target.shard.is_some() {
+        builder.subchunk_shape(vec![target.chunk; 3]);
+    }
+    if target.zstd {
+        builder.bytes_to_bytes_codecs(vec![Arc::new(ZstdCodec::new(LEVEL, false))]);
+    }
+    let array = builder.build(store, "/")?;
+    array.store_metadata()?;
+    array.store_array_subset(&array.subset_all(), ArrayBytes::new_flen(&values[..]))?;
+    report(clock.stop(), 0);
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, workload, path] = arguments.as_slice() else {
-        return Err("usage: zarrs-peer WORKLOAD PATH".into());
+    let (workload, path) = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [_, "write", from, to] => return write(from, to),
+        [_, workload, path] => (workload.to_owned(), path.to_owned()),
+        _ => return Err("usage: zarrs-peer WORKLOAD PATH, or zarrs-peer write FROM TO".into()),
     };
     let clock = Clock::start();
     let store = Arc::new(FilesystemStore::new(path)?);
@@ -146,6 +142,6 @@ fn main() -> Result<()> {
         let array = Array::open(store, "/")?;
         read(workload, &array, &clock)?
     };
-    println!("{{\"wall\": {wall}, \"cpu\": {cpu}, \"rss\": {}, \"check\": {check}}}", peak());
+    report((wall, cpu), check);
     Ok(())
 }

@@ -95,7 +95,14 @@ impl Table {
     /// The shape of a table of elements of this type in `rank` dimensions, if it shows.
     pub(crate) fn shape(&self, t: &DataType, rank: Option<usize>) -> Option<Vec<u64>> {
         let (lines, cells) = (num::u64_of(self.lines.len()), num::u64_of(self.width()));
-        let cells = if matches!(t, DataType::Struct(_)) { 1 } else { cells };
+        if matches!(t, DataType::Struct(_)) {
+            // A line is an element, so where a row ends does not show.
+            return match (rank, lines) {
+                (Some(0), 1) => Some(Vec::new()),
+                (Some(1) | None, n) => Some(vec![n]),
+                _ => None,
+            };
+        }
         match (rank, lines, cells) {
             (Some(0), 1, 1) => Some(Vec::new()),
             (Some(1) | None, n, 1) | (Some(1), 1, n) => Some(vec![n]),
@@ -109,11 +116,16 @@ impl Table {
         let fields = if let DataType::Struct(fields) = t { Some(fields) } else { None };
         let (lines, width) = (num::u64_of(self.lines.len()), num::u64_of(self.width()));
         let wanted = num::product(shape)?;
-        let row = shape.last().copied().unwrap_or(1);
+        // Dimensions of one position do not show: rows of 6 may be a slab of 7 × 6 × 1, and a column one of 1 × 6.
+        let mut long = shape.iter().rev().copied().filter(|n| *n != 1);
+        let (row, vector) = (long.next().unwrap_or(1), long.next().is_none());
+        let rows = match vector {
+            true => width == 1 || lines == 1,
+            false => width == row || Some(&width) == shape.last(),
+        };
         let fits = match fields {
             Some(fields) => lines == wanted && (lines == 0 || width == num::u64_of(fields.len())),
-            None if shape.len() < 2 => (width == 1 || lines == 1) && lines.checked_mul(width) == Some(wanted),
-            None => lines.checked_mul(width) == Some(wanted) && (width == row || wanted == 0),
+            None => lines.checked_mul(width) == Some(wanted) && (rows || wanted == 0),
         };
         let both_empty = wanted == 0 && lines == 0;
         if !fits && !both_empty {
@@ -185,8 +197,26 @@ mod tests {
         assert_eq!(of("1\n2\n\n", None), Some(vec![2]));
         assert_eq!(of("1,2,3", Some(1)), Some(vec![3]));
         assert_eq!(of("1,2\n3,4\n", Some(3)), None);
+        let pair = DataType::structure([("a".to_owned(), int.clone()), ("b".to_owned(), int.clone())]);
+        let of_pairs = |rank| table("a,b\n1,2\n3,4\n", &pair).shape(&pair, rank);
+        assert_eq!(
+            (of_pairs(None), of_pairs(Some(1)), of_pairs(Some(2))),
+            (Some(vec![2]), Some(vec![2]), None)
+        );
         let slab = table("1,2\n,4\n", &int).elements(&int, &Fill(vec![9, 0].into()), &[2, 1, 2]).unwrap();
         assert_eq!(slab.to_vec::<i16>().unwrap(), [1, 2, 9, 4]);
         assert!(table("1,2\n3,4\n", &int).elements(&int, &Fill::zero(&int), &[4]).is_err());
+        let column = table("1\n2\n3\n4\n5\n6\n", &int);
+        for shape in [&[2, 3, 1][..], &[6], &[6, 1], &[1, 6]] {
+            assert!(column.elements(&int, &Fill::zero(&int), shape).is_ok(), "{shape:?}");
+        }
+        assert!(column.elements(&int, &Fill::zero(&int), &[2, 3]).is_err());
+        // A step along the last dimension, without it.
+        let step = table("1,2,3\n4,5,6\n", &int).elements(&int, &Fill::zero(&int), &[2, 3, 1]).unwrap();
+        assert_eq!(
+            (step.shape.as_slice(), step.to_vec::<i16>().unwrap()),
+            (&[2, 3, 1][..], vec![1, 2, 3, 4, 5, 6])
+        );
+        assert!(table("1,2\n3,4\n5,6\n", &int).elements(&int, &Fill::zero(&int), &[2, 3, 1]).is_err());
     }
 }

@@ -26,7 +26,17 @@ pub(crate) fn shape(value: &Json, t: &DataType, rank: Option<usize>, like: &[u64
             let hidden = (shape.len()..rank).map(|d| like.get(d).copied().unwrap_or(0));
             shape.extend(hidden.collect::<Vec<_>>());
         }
-        Some(_) => {}
+        Some(_) => {
+            // Lists that elements themselves are written as, such as complex numbers, are no dimension.
+            let mut left = 0;
+            while let Some(list) = here.and_then(Json::items) {
+                left += 1;
+                here = list.first();
+            }
+            if here.is_some() {
+                shape.truncate(shape.len().saturating_sub(depth(t).saturating_sub(left)));
+            }
+        }
         None if *t == DataType::Json => {
             return Err(Error::usage(
                 "lists may be elements of type json, so the shape does not show; add --shape",
@@ -92,6 +102,9 @@ mod tests {
         assert_eq!(of("[[1,2,3],[4,5,6]]", &int, None).unwrap(), [2, 3]);
         assert_eq!(of("7", &int, None).unwrap(), Vec::<u64>::new());
         assert_eq!(of("[[1,2],[3,4]]", &DataType::Complex(Float::F32), None).unwrap(), [2]);
+        // One step of a two-dimensional array, without a dimension.
+        assert_eq!(of("[[1,2],[3,4]]", &DataType::Complex(Float::F32), Some(2)).unwrap(), [2]);
+        assert_eq!(of("[[[1,2]],[[3,4]]]", &DataType::Complex(Float::F32), Some(2)).unwrap(), [2, 1]);
         assert_eq!(of("[[1,2],[3,4]]", &DataType::Json, Some(1)).unwrap(), [2]);
         assert!(of("[[1,2],[3,4]]", &DataType::Json, None).is_err());
         assert_eq!(of("[[],[]]", &int, Some(3)).unwrap(), [2, 0, 5]);

@@ -55,12 +55,13 @@ impl Store {
         self.put(&join(node, &key), chunk)
     }
 
-    /// Runs `zaro` with this folder where an argument says `@`, or begins with `@/`.
+    /// Runs `zaro` with this folder where an argument says `@`, or begins with `@:`.
     pub(crate) fn zaro(&self, args: &[&str]) -> Run {
         let here = self.dir.path().to_str().unwrap();
-        let word = |a: &&str| match a.strip_prefix('@') {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{here}{rest}"),
-            _ => (*a).to_owned(),
+        let word = |a: &&str| match a.strip_prefix("@:") {
+            Some(rest) => format!("{here}{rest}"),
+            None if *a == "@" => here.to_owned(),
+            None => (*a).to_owned(),
         };
         let words: Vec<String> = args.iter().map(word).collect();
         zaro(&words.iter().map(String::as_str).collect::<Vec<_>>())

@@ -7,6 +7,7 @@
 
 mod cache;
 mod direct;
+mod gather;
 mod odd;
 mod place;
 mod plan;
@@ -21,6 +22,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub(crate) use gather::Gathering;
 pub use odd::odd_texts;
 pub use select::{Index, Selection};
 pub use slab::{Element, Order, Slab};

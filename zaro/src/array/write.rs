@@ -113,7 +113,7 @@ impl Array {
 }
 
 /// A write under way.
-struct Writer<'a> {
+pub(super) struct Writer<'a> {
     array: &'a Inner,
     options: &'a WriteOptions,
     plan: Plan,
@@ -122,10 +122,12 @@ struct Writer<'a> {
     /// What views point into: the fill value, room for a chunk's old content, then the slab's own.
     heaps: Vec<&'a [u8]>,
     done: AtomicU64,
+    /// Whether the calling thread does it all, since its like do other parts.
+    alone: bool,
 }
 
 /// What is to become of one chunk, as far as it can be told without its old content.
-enum Fresh<'a> {
+pub(super) enum Fresh<'a> {
     /// Nothing but fill value: not stored.
     Absent,
     /// The encoded chunk.
@@ -146,7 +148,7 @@ enum Fresh<'a> {
 
 impl Fresh<'_> {
     /// Whether the old content is needed.
-    fn needs_old(&self) -> bool {
+    pub(super) fn needs_old(&self) -> bool {
         match self {
             Self::Absent | Self::Encoded(_) | Self::Given(_) => false,
             Self::Mixed => true,
@@ -156,7 +158,7 @@ impl Fresh<'_> {
 }
 
 /// A piece of an encoded chunk, where it is.
-enum Piece<'a> {
+pub(super) enum Piece<'a> {
     Owned(Vec<u8>),
     Borrowed(&'a [u8]),
 }
@@ -179,6 +181,8 @@ fn length(pieces: &[Piece<'_>]) -> u64 {
 struct Bench {
     chunk: Vec<u8>,
     scratch: Scratch,
+    /// What a chunk was encoded to that has been put.
+    encoded: Vec<u8>,
 }
 
 fn with_bench<R>(f: impl FnOnce(&mut Bench) -> R) -> R {
@@ -187,14 +191,21 @@ fn with_bench<R>(f: impl FnOnce(&mut Bench) -> R) -> R {
     }
     let mut bench = BENCH.take();
     let out = f(&mut bench);
-    if bench.chunk.len() < 64 << 20 {
+    if bench.chunk.len() < 64 << 20 && bench.encoded.capacity() < 64 << 20 {
         BENCH.set(bench);
     }
     out
 }
 
+/// Keeps the memory of an encoded chunk that has been put for the next.
+pub(super) fn recycle(fresh: Fresh<'_>) {
+    if let Fresh::Encoded(bytes) = fresh {
+        with_bench(|bench| bench.encoded = bytes);
+    }
+}
+
 impl<'a> Writer<'a> {
-    fn new(
+    pub(super) fn new(
         array: &'a Inner,
         selection: &Selection,
         values: Values<'a>,
@@ -215,6 +226,7 @@ impl<'a> Writer<'a> {
             values: values.bytes.into(),
             heaps: vec![&array.meta.fill.0, &[]],
             done: AtomicU64::new(0),
+            alone: false,
         };
         if array.meta.data_type.is_variable() {
             let shift = u32::try_from(writer.heaps.len()).unwrap_or(u32::MAX);
@@ -230,10 +242,7 @@ impl<'a> Writer<'a> {
     /// begin another, and with it hold more and more in memory.
     fn run(&self) -> Result<()> {
         let jobs = self.plan.jobs();
-        let access = match self.array.store.direct() {
-            Some(direct) => Access::Direct(direct),
-            None => Access::Remote(&self.array.store),
-        };
+        let access = Access::of(&self.array.store);
         let threads = match access {
             Access::Direct(_) => rayon::current_num_threads(),
             Access::Remote(_) => {
@@ -294,11 +303,7 @@ impl<'a> Writer<'a> {
         }
         let chain = self.array.chain_at(&job.index)?;
         let (sels, strides) = permuted(&chain, &job.sels, &self.plan.strides);
-        let within = inside(&self.array.meta, job);
-        let within = chain
-            .order()
-            .map_or(within.clone(), |order| order.iter().filter_map(|d| within.get(*d).copied()).collect());
-        let fresh = self.prepare(&chain, &sels, &strides, &within)?;
+        let fresh = self.prepare_job(&chain, job, &sels, &strides)?;
         if fresh.needs_old() {
             self.change(access, key, &chain, &fresh, &sels, &strides)?;
         } else {
@@ -309,6 +314,7 @@ impl<'a> Writer<'a> {
                 None if self.options.blank => {}
                 None => access.delete(key)?,
             }
+            recycle(fresh);
         }
         if let Some(progress) = &self.options.progress {
             let elements: u64 = job.sels.iter().map(|s| s.count()).product();
@@ -363,6 +369,38 @@ impl<'a> Writer<'a> {
         Err(Error::conflict("others changed this chunk again and again while a part of it was to be written"))
     }
 
+    /// Encodes what does not depend on old content of a chunk of the plan.
+    fn prepare_job(
+        &self,
+        chain: &Chain,
+        job: &Job<'_>,
+        sels: &[&Sel],
+        strides: &[usize],
+    ) -> Result<Fresh<'_>> {
+        // What lies beyond the array as we know it may by now belong to somebody who made it longer. So a chunk on the
+        // border is changed, not replaced, unless nobody else can have written to it.
+        let within = if self.options.blank || self.options.alone {
+            inside(&self.array.meta, job)
+        } else {
+            chain.decoded().shape.clone()
+        };
+        let within = chain
+            .order()
+            .map_or(within.clone(), |order| order.iter().filter_map(|d| within.get(*d).copied()).collect());
+        self.prepare(chain, sels, strides, &within)
+    }
+
+    /// Encodes, on the calling thread, what is written to the one chunk that all of it goes to.
+    pub(super) fn encode_one(&mut self, chain: &Chain) -> Result<Fresh<'_>> {
+        self.alone = true;
+        if self.plan.jobs() != 1 {
+            return Err(Error::usage("a part of one chunk was to be written, not of several"));
+        }
+        let job = self.plan.job(0);
+        let (sels, strides) = permuted(chain, &job.sels, &self.plan.strides);
+        self.prepare_job(chain, &job, &sels, &strides)
+    }
+
     /// Encodes what does not depend on old content. `within` says how much of the chunk lies inside the array;
     /// everything is in the order of [`permuted`].
     fn prepare(&self, chain: &Chain, sels: &[&Sel], strides: &[usize], within: &[u64]) -> Result<Fresh<'_>> {
@@ -401,7 +439,7 @@ impl<'a> Writer<'a> {
             });
             Ok((number, i, self.prepare(inner, &sels, &strides, &within)?))
         };
-        let touched: Vec<(u64, u64, Fresh<'_>)> = if total > 1 {
+        let touched: Vec<(u64, u64, Fresh<'_>)> = if total > 1 && !self.alone {
             (0..total).into_par_iter().map(one).collect::<Result<_>>()?
         } else {
             (0..total).map(one).collect::<Result<_>>()?
@@ -424,24 +462,45 @@ impl<'a> Writer<'a> {
             return Ok(match () {
                 () if !self.options.keep_fill && is_fill(given, &repr.fill.0) => Fresh::Absent,
                 () if chain.stores_as_is() => Fresh::Given(given),
-                () => Fresh::Encoded(chain.encode_fixed(given)?),
+                () => {
+                    let mut encoded = with_bench(|bench| std::mem::take(&mut bench.encoded));
+                    chain.encode_fixed_into(given, &mut encoded)?;
+                    Fresh::Encoded(encoded)
+                }
             });
         }
-        with_bench(|bench| {
-            let chunk = room(&mut bench.chunk, size)?;
+        let gather = |chunk: &mut [u8]| -> Result<bool> {
             if sels.iter().zip(&repr.shape).any(|(s, n)| s.count() != *n) {
                 fill(chunk, &repr.fill.0);
             }
             nest.inverse().copy(&self.values, &Output::over(chunk))?;
-            if !self.options.keep_fill && is_fill(chunk, &repr.fill.0) {
+            Ok(!self.options.keep_fill && is_fill(chunk, &repr.fill.0))
+        };
+        with_bench(|bench| {
+            let mut encoded = std::mem::take(&mut bench.encoded);
+            // What is stored as it is need not be copied twice.
+            let as_is = chain.stores_as_is();
+            let absent = if as_is {
+                encoded.resize(size, 0);
+                gather(&mut encoded)?
+            } else {
+                let chunk = room(&mut bench.chunk, size)?;
+                let absent = gather(chunk)?;
+                if !absent {
+                    chain.encode_fixed_into(chunk, &mut encoded)?;
+                }
+                absent
+            };
+            if absent {
+                bench.encoded = encoded;
                 return Ok(Fresh::Absent);
             }
-            chain.encode_fixed(chunk).map(Fresh::Encoded)
+            Ok(Fresh::Encoded(encoded))
         })
     }
 
     /// The encoded chunk, given its old content; `None` if it is nothing but fill value.
-    fn finish<'b>(
+    pub(super) fn finish<'b>(
         &'b self,
         chain: &Chain,
         fresh: &'b Fresh<'_>,
@@ -516,7 +575,7 @@ impl<'a> Writer<'a> {
             return self.mix_variable(chain, sels, strides, old);
         }
         let size = repr.byte_size()?;
-        with_bench(|Bench { chunk, scratch }| {
+        with_bench(|Bench { chunk, scratch, .. }| {
             let chunk = room(chunk, size)?;
             match old {
                 Some(old) => chain.decode_into(old, chunk, scratch)?,
@@ -628,7 +687,7 @@ fn back_off(attempt: u32) {
 }
 
 /// The store as the writing threads see it: they wait for it themselves.
-enum Access<'a> {
+pub(super) enum Access<'a> {
     Direct(&'a dyn Direct),
     Remote(&'a SharedStore),
 }
@@ -648,11 +707,18 @@ impl OldTag {
     }
 }
 
-impl Access<'_> {
+impl<'a> Access<'a> {
     fn exists(&self, key: &str) -> Result<bool> {
         match self {
             Self::Direct(direct) => Ok(direct.open(key)?.is_some()),
             Self::Remote(store) => Ok(crate::blocking::wait(store.size(key))?.is_some()),
+        }
+    }
+
+    pub(super) fn of(store: &'a SharedStore) -> Self {
+        match store.direct() {
+            Some(direct) => Self::Direct(direct),
+            None => Self::Remote(store),
         }
     }
 
@@ -672,7 +738,7 @@ impl Access<'_> {
         }
     }
 
-    fn put(&self, key: &str, pieces: &[Piece<'_>], when: &Condition) -> Result<Put> {
+    pub(super) fn put(&self, key: &str, pieces: &[Piece<'_>], when: &Condition) -> Result<Put> {
         match self {
             Self::Direct(direct) => {
                 let parts: Vec<&[u8]> = pieces.iter().map(AsRef::as_ref).collect();

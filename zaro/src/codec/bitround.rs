@@ -4,8 +4,8 @@
 //! `{"id": "bitround", "keepbits": 10}`. Floats keep that many bits of their mantissa, integers that many from the
 //! highest bit set of their magnitude; rounded half to even. What was rounded away is gone: decoding does nothing.
 //!
-//! The V2 filter does not say what type it works on. The chain adds the byte order of the array as `"endian"`; without
-//! it the filter reads, and refuses to write.
+//! The V2 filter does not say what type it works on. If it is the first, its chain adds the byte order of the array as
+//! `"endian"`; without it the filter reads, and refuses to write.
 
 use super::bytes::{Bytes, Endian};
 use super::config::Config;

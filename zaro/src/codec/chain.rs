@@ -169,6 +169,7 @@ impl Chain {
             if meta.name == "v2.bitround"
                 && let Some(ToBytes::Bytes(Bytes { endian: Some(endian), .. })) = &to_bytes
                 && meta.get("endian").is_none()
+                && bytes.is_empty()
             {
                 // It rounds numbers, but stands after they have become bytes, and does not say in which order.
                 let order = if *endian == super::bytes::Endian::Big { "big" } else { "little" };
@@ -370,16 +371,23 @@ impl Chain {
 
     /// Encodes a whole chunk of fixed-size elements, given as [`Chain::viewed`] has it.
     pub fn encode_fixed(&self, chunk: &[u8]) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.encode_fixed_into(chunk, &mut out)?;
+        Ok(out)
+    }
+
+    /// The same in place of what `out` holds, whose memory is used again if possible.
+    pub fn encode_fixed_into(&self, chunk: &[u8], out: &mut Vec<u8>) -> Result<()> {
         match (self.simple(), self.bytes.split_first()) {
             (Some(codec), Some(((first, _), rest))) if codec.stores_as_is(&self.viewed.data_type) => {
-                let mut bytes = first.encode(chunk).map_err(|e| e.within(first.name()))?;
+                first.encode_into(chunk, out).map_err(|e| e.within(first.name()))?;
                 for (codec, _) in rest {
-                    bytes = codec.encode(&bytes).map_err(|e| e.within(codec.name()))?;
+                    *out = codec.encode(out).map_err(|e| e.within(codec.name()))?;
                 }
-                Ok(bytes)
             }
-            _ => self.encode_viewed(Buffer::fixed(chunk.to_vec())),
+            _ => *out = self.encode_viewed(Buffer::fixed(chunk.to_vec()))?,
         }
+        Ok(())
     }
 
     /// Encodes a whole chunk, given as [`Chain::viewed`] has it.
@@ -453,6 +461,23 @@ mod tests {
         assert!(build("[\"vlen-utf8\"]", vec![1 << 27], DataType::String).is_err());
         let many = format!("[\"bytes\"{}]", ",\"crc32c\"".repeat(1024));
         assert!(build(&many, vec![1], DataType::UINT8).is_err());
+    }
+
+    #[test]
+    fn v2_bitround_works_in_the_byte_order_of_the_array() {
+        let number = |n: u32| ("keepbits".to_owned(), Json::int(n));
+        for (endian, stored) in [("little", [0, 0, 0x50, 0x3e]), ("big", [0x3e, 0x50, 0, 0])] {
+            let order = CodecMeta::new("bytes", vec![("endian".into(), Json::string(endian))]);
+            let chain = [order, CodecMeta::new("v2.bitround", vec![number(3)])];
+            let fill = Fill::zero(&DataType::FLOAT32);
+            let repr = Repr { shape: vec![1], data_type: DataType::FLOAT32, fill };
+            let chain = Chain::build(&chain, repr, false).unwrap();
+            assert_eq!(
+                chain.encode(Buffer::fixed(0.2f32.to_le_bytes().to_vec())).unwrap(),
+                stored,
+                "{endian}"
+            );
+        }
     }
 
     #[test]

@@ -286,6 +286,12 @@ pub trait BytesToBytes: Debug + Send + Sync {
 
     /// The inverse.
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>>;
+
+    /// The inverse, in place of what `out` holds. Its memory is used again by codecs that can.
+    fn encode_into(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        *out = self.encode(bytes)?;
+        Ok(())
+    }
 }
 
 /// A codec of any kind, as the registry makes it.

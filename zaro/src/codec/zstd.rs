@@ -47,6 +47,12 @@ pub(crate) fn decompress(bytes: &[u8], out: &mut [u8]) -> Result<usize> {
 
 /// Compresses into one frame with this thread's context.
 pub(crate) fn compress(bytes: &[u8], level: i32, checksum: bool) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    compress_into(bytes, level, checksum, &mut out)?;
+    Ok(out)
+}
+
+fn compress_into(bytes: &[u8], level: i32, checksum: bool, out: &mut Vec<u8>) -> Result<()> {
     thread_local! {
         static CCTX: RefCell<Option<CCtx<'static>>> = const { RefCell::new(None) };
     }
@@ -59,9 +65,10 @@ pub(crate) fn compress(bytes: &[u8], level: i32, checksum: bool) -> Result<Vec<u
         cctx.reset(ResetDirective::SessionAndParameters).map_err(fault)?;
         cctx.set_parameter(CParameter::CompressionLevel(level)).map_err(fault)?;
         cctx.set_parameter(CParameter::ChecksumFlag(checksum)).map_err(fault)?;
-        let mut out = Vec::with_capacity(zstd_safe::compress_bound(bytes.len()));
-        cctx.compress2(&mut out, bytes).map_err(fault)?;
-        Ok(out)
+        out.clear();
+        out.reserve(zstd_safe::compress_bound(bytes.len()));
+        cctx.compress2(out, bytes).map_err(fault)?;
+        Ok(())
     })
 }
 
@@ -157,6 +164,10 @@ impl BytesToBytes for Zstd {
 
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         compress(bytes, self.level, self.checksum)
+    }
+
+    fn encode_into(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        compress_into(bytes, self.level, self.checksum, out)
     }
 }
 

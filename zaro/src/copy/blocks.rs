@@ -35,8 +35,8 @@ impl Blocks {
         (start, count)
     }
 
-    #[cfg(test)]
-    fn block(&self) -> &[u64] {
+    /// The shape of all blocks but those at the far ends.
+    pub(super) fn block(&self) -> &[u64] {
         &self.block
     }
 }
@@ -197,7 +197,7 @@ fn pieces(extent: u64, read: u64, write: u64) -> Vec<u64> {
     out
 }
 
-fn lcm(a: u64, b: u64) -> Option<u64> {
+pub(super) fn lcm(a: u64, b: u64) -> Option<u64> {
     let (mut x, mut y) = (a, b);
     while y > 0 {
         (x, y) = (y, x % y);

@@ -7,9 +7,10 @@
 use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
-use crate::meta::path::{join, normal, shown};
+use crate::hierarchy;
+use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::{self, Stored};
-use crate::meta::{Format, Json, NodeMeta, consolidate, convert};
+use crate::meta::{ArrayMeta, Format, Json, NodeMeta, consolidate, convert};
 use crate::store::{Condition, SharedStore};
 
 const NAME: &str = ".zaro-convert.json";
@@ -42,13 +43,24 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
         return Ok(count);
     }
     let zarr = open(from)?;
+    for above in ancestors(&path) {
+        if wait(zarr.direct_node(above))?.is_some() {
+            let (above, from) = (shown(above), from.number());
+            return Err(placed(Error::usage(format!(
+                "it lies in {above}, which is Zarr V{from}, and would be lost there; convert that"
+            ))));
+        }
+    }
     let nodes = wait(zarr.walk(&path))?;
     if let Some(damaged) = zarr.take_damaged().into_iter().next() {
         return Err(damaged.within("a node cannot be read, so that it would be lost"));
     }
     let mut made: Vec<(String, Stored)> = Vec::with_capacity(nodes.len());
     for node in &nodes {
-        made.push((node.path.clone(), documents(node, to).map_err(|e| e.with_node(shown(&node.path)))?));
+        made.push((
+            node.path.clone(),
+            documents(store, node, to).map_err(|e| e.with_node(shown(&node.path)))?,
+        ));
     }
     let old = old_keys(&nodes, from, &path);
     let was_consolidated = is_consolidated(store, &path, from)?;
@@ -71,10 +83,13 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
 }
 
 /// The documents of a node in the version `to`.
-fn documents(node: &Node, to: Format) -> Result<Stored> {
+fn documents(store: &SharedStore, node: &Node, to: Format) -> Result<Stored> {
     match &node.meta {
         NodeMeta::Group(group) => Ok(write::group(&convert::group(group, to))),
         NodeMeta::Array(meta) => {
+            // The new document must say where the chunks are, whatever the old one says.
+            let keys = wait(hierarchy::keys_found(store, &node.path, meta))?;
+            let meta = &ArrayMeta { keys, ..meta.clone() };
             let converted = convert::array(meta, to, convert::Keys::Keep)?;
             let reason = match converted.recode {
                 Some(reason) => reason,

@@ -13,7 +13,7 @@ use crate::meta::Json;
 use crate::meta::path::{join, shown};
 use crate::store::{Condition, SharedStore};
 
-const NAME: &str = ".zaro-copy.json";
+const NAME: &str = hierarchy::UNFINISHED;
 
 /// How often the count is put.
 const EVERY: Duration = Duration::from_secs(2);
@@ -68,7 +68,7 @@ impl Journal {
                     ))));
                 }
             }
-            Existing::Replace => wait(hierarchy::delete(store, path))?,
+            Existing::Replace => wait(hierarchy::replace(store, path))?,
         }
         journal.write()?;
         Ok((journal, false))

@@ -2,13 +2,14 @@
 //!
 //! An array whose chunks stay as they are, byte for byte, is copied object by object (`verbatim.rs`), also from V2 to V3
 //! where the codecs allow. Any other is decoded and encoded anew (`recode.rs`), in blocks that fit into the memory given
-//! (`blocks.rs`).
+//! (`blocks.rs`), or in cells that are smaller still (`cells.rs`).
 //!
 //! Where only documents have to change, a hierarchy is converted in its place ([`convert_in_place`]).
 //!
 //! A copy that was killed goes on where it was when it is begun again with the same words (`journal.rs`).
 
 mod blocks;
+mod cells;
 mod in_place;
 mod journal;
 mod recode;
@@ -23,11 +24,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::array::{Array, OnProgress, Progress, Selection};
 use crate::blocking::wait;
 use crate::error::{Error, Result};
-use crate::group::{Node, Zarr};
+use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
 use crate::meta::create::Layout;
 use crate::meta::path::{join, normal, shown};
-use crate::meta::{ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, NodeMeta, convert};
+use crate::meta::{ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, NodeMeta, convert, write};
 use crate::num;
 use crate::store::SharedStore;
 pub use in_place::convert_in_place;
@@ -65,6 +66,28 @@ impl Sizes {
     }
 }
 
+/// How keys of chunks are made. What is left out stays as the version and the source have it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeysOption {
+    /// Whether they begin with `c`; V3 only.
+    pub prefixed: Option<bool>,
+    /// What stands between the numbers.
+    pub separator: Option<char>,
+}
+
+impl KeysOption {
+    /// The keys of an array that would else have the keys `base`.
+    fn of(self, base: ChunkKeys) -> ChunkKeys {
+        let prefixed = self.prefixed.unwrap_or(base.prefixed);
+        let usual = match prefixed {
+            _ if prefixed == base.prefixed => base.separator,
+            true => '/',
+            false => '.',
+        };
+        ChunkKeys { prefixed, separator: self.separator.unwrap_or(usual) }
+    }
+}
+
 /// How to copy. What is left out stays as it is in the source.
 #[derive(Clone, Default)]
 pub struct CopyOptions {
@@ -79,7 +102,7 @@ pub struct CopyOptions {
     /// The order of elements in a chunk.
     pub layout: Option<Layout>,
     /// How keys of chunks are made.
-    pub keys: Option<ChunkKeys>,
+    pub keys: KeysOption,
     /// The type of elements, for numbers. One that does not fit is an error.
     pub data_type: Option<DataType>,
     /// Numbers beyond the range of the new type become its greatest or least.
@@ -182,50 +205,72 @@ pub fn copy(
     let memory = if options.memory == 0 { crate::array::DEFAULT_MEMORY } else { options.memory };
     let (from_path, to_path) = (normal(from_path)?, normal(to_path)?);
     let steps = plan(source, &from_path, &to_path, options, memory)?;
-    let bytes = |s: &Step| s.copy.as_ref().map_or(Ok(0), |(_, target)| decoded_bytes(&target.meta));
-    let total = steps
-        .iter()
-        .map(bytes)
-        .collect::<Result<Vec<u64>>>()?
-        .iter()
-        .fold(0, |a: u64, b| a.saturating_add(*b));
+    let arrays = || steps.iter().filter_map(|s| s.copy.as_ref().map(|(array, target)| (s, array, target)));
+    let bytes: Vec<u64> = arrays().map(|(_, _, t)| decoded_bytes(&t.meta)).collect::<Result<_>>()?;
+    let total = bytes.iter().fold(0, |a: u64, b| a.saturating_add(*b));
     let run = Run { options, memory, done: AtomicU64::new(0), total };
+    // The arrays of the copy, which nobody sees before they are whole: their documents come last.
+    let making = |step: &Step, target: &Target, memory: usize| {
+        let meta = target.meta.clone();
+        Array::new(store.clone(), &step.to, meta, source.options().mode, Vec::new(), memory)
+    };
+    for (step, array, target) in arrays().filter(|(_, _, target)| !target.verbatim) {
+        recode::check(&run, array, &making(step, target, 0)?, target)
+            .map_err(|e| e.with_node(shown(&step.node.path)))?;
+    }
     let settings = format!("{from_path:?} {options:?}");
     let (mut journal, resumed) = Journal::begin(store, &to_path, name, &settings, options.existing)?;
-    let mut copied = Copied { resumed, bytes: total, ..Copied::default() };
-    for step in &steps {
-        match &step.copy {
-            None => {
-                make_group(store, step, options)?;
-                copied.groups += 1;
-            }
-            Some((array, target)) => {
-                let node = |e: Error| e.within(format_args!("copying {}", shown(&step.node.path)));
-                let made = make_array(store, step, target).map_err(node)?;
-                if target.verbatim {
-                    verbatim::copy(&run, array, &made, resumed).map_err(node)?;
-                } else {
-                    recode::copy(&run, array, &made, target, &mut journal).map_err(node)?;
-                }
-                copied.arrays += 1;
-                copied.verbatim += u64::from(target.verbatim);
-            }
+    for (step, array, target) in arrays() {
+        let made = making(step, target, memory / 4)?;
+        let copied = if target.verbatim {
+            verbatim::copy(&run, array, &made, resumed)
+        } else {
+            recode::copy(&run, array, &made, target, &mut journal)
+        };
+        copied.map_err(|e| e.within(format_args!("copying {}", shown(&step.node.path))))?;
+    }
+    if options.verify {
+        for (step, array, target) in arrays() {
+            recode::verify(&run, array, &making(step, target, memory / 4)?, target)
+                .map_err(|e| e.within(format_args!("verifying {}", shown(&step.to))))?;
         }
     }
+    publish(store, &steps, options)?;
     let is_group = steps.first().is_some_and(|s| s.copy.is_none());
     if is_group && options.consolidate.unwrap_or(source.is_consolidated()) {
         wait(hierarchy::consolidate(store, &to_path))?;
     }
-    if options.verify {
-        for (array, target, to) in steps.iter().filter_map(|s| s.copy.as_ref().map(|(a, t)| (a, t, &s.to))) {
-            let made = wait(hierarchy::open_array(store, to, memory / 4))?;
-            recode::verify(&run, array, &made, target)
-                .map_err(|e| e.within(format_args!("verifying {}", shown(to))))?;
-        }
-    }
     journal.end()?;
     wait(store.finish())?;
-    Ok(copied)
+    let count = |n: usize| num::u64_of(n);
+    Ok(Copied {
+        arrays: count(arrays().count()),
+        groups: count(steps.len() - arrays().count()),
+        bytes: total,
+        verbatim: count(arrays().filter(|(_, _, target)| target.verbatim).count()),
+        resumed,
+    })
+}
+
+/// Puts the documents of all nodes; that of the top comes last, so that the copy is there when it is whole.
+fn publish(store: &SharedStore, steps: &[Step], options: &CopyOptions) -> Result<()> {
+    for (i, step) in steps.iter().enumerate().rev() {
+        let (format, stored) = match (&step.node.meta, &step.copy) {
+            (NodeMeta::Array(old), Some((_, target))) if *old != target.meta => {
+                (target.meta.format, write::array(&target.meta)?)
+            }
+            (NodeMeta::Group(group), _) if options.format.is_some_and(|f| f != group.format) => {
+                let group = convert::group(group, options.format.unwrap_or(group.format));
+                (group.format, write::group(&group))
+            }
+            // As it is, with what zaro has no word for.
+            (meta, _) => (meta.format(), hierarchy::as_stored(meta)),
+        };
+        // An earlier run may have come so far.
+        let top = i == 0 && wait(hierarchy::find(store, &step.to))?.is_none();
+        wait(hierarchy::put_documents(store, &step.to, format, stored, top))?;
+    }
+    Ok(())
 }
 
 fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
@@ -234,6 +279,14 @@ fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
 
 /// What is there, and what is to become of it.
 fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usize) -> Result<Vec<Step>> {
+    // Consolidated metadata may be older than the nodes; they count only where nodes cannot be listed.
+    let own = if source.is_consolidated() && wait(source.store().list("")).is_ok() {
+        let options = OpenOptions { use_consolidated: false, ..source.options().clone() };
+        Some(wait(Zarr::from_store(source.store().clone(), options))?)
+    } else {
+        None
+    };
+    let source = own.as_ref().unwrap_or(source);
     let nodes = wait(source.walk(from))?;
     if let Some(damaged) = source.take_damaged().into_iter().next() {
         return Err(damaged.within("a node cannot be read, so that the copy would lack it"));
@@ -256,30 +309,4 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
         steps.push(Step { to, node, copy });
     }
     Ok(steps)
-}
-
-fn make_group(store: &SharedStore, step: &Step, options: &CopyOptions) -> Result<()> {
-    if wait(hierarchy::find(store, &step.to))?.is_some() {
-        return Ok(());
-    }
-    let NodeMeta::Group(group) = &step.node.meta else { return Ok(()) };
-    let format = options.format.unwrap_or(group.format);
-    if format == group.format {
-        // As it is, with what zaro has no word for.
-        return wait(hierarchy::create_as_is(store, &step.to, &step.node.meta));
-    }
-    let group = convert::group(group, format);
-    wait(hierarchy::create_group(store, &step.to, format, &group.attributes, Existing::Refuse))
-}
-
-/// The array in the destination, made unless an earlier copy did.
-fn make_array(store: &SharedStore, step: &Step, target: &Target) -> Result<Array> {
-    if wait(hierarchy::find(store, &step.to))?.is_some() {
-        return wait(hierarchy::open_array(store, &step.to, crate::array::DEFAULT_MEMORY));
-    }
-    if target.verbatim && target.meta == *step.copy.as_ref().map_or(&target.meta, |(a, _)| a.meta()) {
-        wait(hierarchy::create_as_is(store, &step.to, &step.node.meta))?;
-        return wait(hierarchy::open_array(store, &step.to, crate::array::DEFAULT_MEMORY));
-    }
-    wait(hierarchy::create_from(store, &step.to, target.meta.clone(), Existing::Refuse))
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Run;
 use super::blocks::{Blocks, Cutting, Way};
+use super::cells;
 use super::journal::Journal;
 use super::target::{Region, Target};
 use crate::array::{Array, ReadOptions, Selection, Slab, Values, WriteOptions};
@@ -18,6 +19,16 @@ use crate::store::local::LocalStore;
 
 /// Blocks under way at once: while one is written, the other is read.
 const AT_ONCE: usize = 2;
+
+/// Fails if there is not enough memory for this copy.
+pub(super) fn check(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
+    if cells::cell(run, source, made, target).is_some() {
+        return Ok(());
+    }
+    let (from, to) = (target.region.chunks(source.meta()), made.meta().grid.largest());
+    let size = source.meta().data_type.size().max(made.meta().data_type.size());
+    Cutting { shape: made.shape(), from: &from, to: &to, size }.way(run.memory / 6).map(drop)
+}
 
 /// Copies the elements that `target` takes of `source` to `made`.
 pub(super) fn copy(
@@ -32,6 +43,9 @@ pub(super) fn copy(
     // In between, an element has its type of before the cast or after it.
     let size = source.meta().data_type.size().max(made.meta().data_type.size());
     let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
+    if let Some(cell) = cells::cell(run, source, made, target) {
+        return cells::copy(run, source, made, target, &cell, journal);
+    }
     // Two blocks, as much again while they are encoded, a quarter for the reader: just below all of it.
     let write = |slab: &Slab, start: &[u64], count: &[u64]| {
         let options =
@@ -40,7 +54,7 @@ pub(super) fn copy(
     };
     match cutting.way(run.memory / 6)? {
         Way::Direct(blocks) => {
-            let path = made.path().to_owned();
+            let path = progress_of(made, &blocks);
             let journal = Mutex::new(journal);
             let first = lock(&journal).done(&path);
             let note = |n: u64| lock(&journal).note(&path, n);
@@ -49,8 +63,9 @@ pub(super) fn copy(
             })
         }
         Way::Between { read: reading, pieces, write: writing } => {
-            let (path, reads) = (made.path().to_owned(), format!("{} (pieces)", made.path()));
-            let folder = Folder::of(run.options.temporary.clone(), journal, &path);
+            let path = progress_of(made, &writing);
+            let reads = format!("{} (pieces)", progress_of(made, &reading));
+            let folder = Folder::of(run.options.temporary.clone(), journal, &(path.clone() + &reads));
             let (read_before, written_before) =
                 if folder.is_there() { (journal.done(&reads), journal.done(&path)) } else { (0, 0) };
             folder.make()?;
@@ -83,7 +98,13 @@ pub(super) fn copy(
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+/// Under which name the blocks that are done are noted. Their shape is part of it: with another, as other memory gives,
+/// their number would mean something else.
+pub(super) fn progress_of(made: &Array, blocks: &Blocks) -> String {
+    format!("{} {:?}", made.path(), blocks.block())
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -98,7 +119,7 @@ fn each(
 ) -> Result<()> {
     let total = blocks.count()?;
     let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
-    let gaps = Mutex::new((first, BTreeSet::new()));
+    let gaps = Mutex::new(Gaps::new(first));
     let step = || -> Result<()> {
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
@@ -107,13 +128,8 @@ fn each(
             }
             let (start, count) = blocks.place(i);
             let done = run.check().and_then(|()| work(&start, &count)).and_then(|()| {
-                let mut guard = lock(&gaps);
-                let (upto, ahead) = &mut *guard;
-                ahead.insert(i);
-                while ahead.remove(upto) {
-                    *upto += 1;
-                }
-                note(*upto)
+                let mut gaps = lock(&gaps);
+                note(gaps.close(i))
             });
             if let Err(e) = done {
                 failed.store(true, Ordering::Relaxed);
@@ -121,8 +137,13 @@ fn each(
             }
         }
     };
+    on_threads(AT_ONCE, step)
+}
+
+/// Runs `step` on so many threads, one of them the caller's.
+pub(super) fn on_threads(threads: usize, step: impl Fn() -> Result<()> + Sync) -> Result<()> {
     std::thread::scope(|s| {
-        let others: Vec<_> = (1..AT_ONCE).map(|_| s.spawn(step)).collect();
+        let others: Vec<_> = (1..threads).map(|_| s.spawn(&step)).collect();
         let mine = step();
         others.into_iter().fold(mine, |done, other| {
             done.and(other.join().unwrap_or_else(|_| Err(Error::io("a copying thread was lost"))))
@@ -130,8 +151,36 @@ fn each(
     })
 }
 
+/// What is done, though not in order.
+pub(super) struct Gaps {
+    upto: u64,
+    ahead: BTreeSet<u64>,
+}
+
+impl Gaps {
+    /// All before `first` is done.
+    pub(super) fn new(first: u64) -> Self {
+        Self { upto: first, ahead: BTreeSet::new() }
+    }
+
+    /// `i` is done, too. How many are without a gap.
+    pub(super) fn close(&mut self, i: u64) -> u64 {
+        self.ahead.insert(i);
+        while self.ahead.remove(&self.upto) {
+            self.upto += 1;
+        }
+        self.upto
+    }
+}
+
 /// The elements of the copy at `start`, as they are to be written.
-fn read(run: &Run<'_>, source: &Array, target: &Target, start: &[u64], count: &[u64]) -> Result<Slab> {
+pub(super) fn read(
+    run: &Run<'_>,
+    source: &Array,
+    target: &Target,
+    start: &[u64],
+    count: &[u64],
+) -> Result<Slab> {
     let options = ReadOptions { cancel: run.options.cancel.clone(), ..ReadOptions::default() };
     let mut slab = source.read_blocking(&target.region.part(start, count), &options)?;
     let elements = num::product(count)?;

@@ -7,7 +7,7 @@ use crate::codec::registry::{self, Request};
 use crate::codec::{Buffer, Codec, Repr};
 use crate::error::{Error, Result};
 use crate::meta::create::NewArray;
-use crate::meta::{ArrayMeta, DataType, Json, convert, write};
+use crate::meta::{ArrayMeta, CodecMeta, DataType, Fill, Json, convert, v3, write};
 
 /// The copy of one array.
 #[derive(Debug)]
@@ -39,12 +39,13 @@ impl Target {
             || !region.is_all(source);
         let keys = if format == source.format { convert::Keys::Keep } else { convert::Keys::Usual };
         if !recoded {
-            let keyed = options.keys.is_some_and(|k| k != source.keys);
+            let keyed = options.keys.of(source.keys) != source.keys;
             if format == source.format && !keyed {
                 return Ok(Self { meta: source.clone(), region, cast, verbatim: true });
             }
             let mut converted = convert::array(source, format, keys)?;
-            if let Some(keys) = options.keys {
+            let keys = options.keys.of(converted.meta.keys);
+            if keys != converted.meta.keys {
                 converted.meta = write::settle(ArrayMeta { keys, ..converted.meta })?;
             }
             let verbatim = converted.chunks_identical();
@@ -64,9 +65,14 @@ impl Target {
             None => new.shards.filter(|s| s.iter().zip(&chunks).all(|(s, c)| s.checked_rem(*c) == Some(0))),
         };
         new.chunks = Some(chunks);
+        if options.chunks.is_some() || matches!(options.shards, Some(None)) {
+            // Chunks are what they are said to be, and not shards once more.
+            new.codecs = new.codecs.map(without_shards).transpose()?;
+        }
         if let Some(cast) = &cast {
             new.data_type = cast.to.data_type.clone();
             new.fill = Some(cast.to.fill.clone());
+            new.codecs = new.codecs.map(|c| retyped(c, new.data_type.size())).transpose()?;
         }
         if let Some(codecs) = &options.codecs {
             new.codecs = Some(codecs.clone());
@@ -74,11 +80,50 @@ impl Target {
         if let Some(layout) = &options.layout {
             new.layout = layout.clone();
         }
-        if let Some(keys) = options.keys {
-            new.keys = Some(keys);
-        }
+        new.keys = Some(options.keys.of(base.keys));
         Ok(Self { meta: new.meta()?, region, cast, verbatim: false })
     }
+}
+
+/// A chain for elements of another type, of `size` bytes: without filters that are for one type, and with everything said
+/// that depends on it.
+fn retyped(chain: Vec<CodecMeta>, size: usize) -> Result<Vec<CodecMeta>> {
+    let mut kept = Vec::with_capacity(chain.len());
+    for mut codec in chain {
+        match codec.name.trim_start_matches("numcodecs.").trim_start_matches("v2.") {
+            "delta" | "fixedscaleoffset" | "quantize" | "astype" | "packbits" | "bitround" | "cast_value"
+            | "scale_offset" => continue,
+            "bytes" if codec.get("endian").is_none() => {
+                codec.configuration.push(("endian".into(), Json::string("little")));
+            }
+            "blosc" | "shuffle" => {
+                for (name, value) in &mut codec.configuration {
+                    if matches!(name.as_str(), "typesize" | "elementsize") {
+                        *value = Json::int(size);
+                    }
+                }
+            }
+            "sharding_indexed" => {
+                for (name, value) in &mut codec.configuration {
+                    if name == "codecs" {
+                        *value = write::write_codecs(&retyped(v3::codecs(value, "codecs")?, size)?);
+                    }
+                }
+            }
+            _ => {}
+        }
+        kept.push(codec);
+    }
+    Ok(kept)
+}
+
+/// A chain whose chunks are no shards; what was inside of them stands in their place.
+fn without_shards(mut chain: Vec<CodecMeta>) -> Result<Vec<CodecMeta>> {
+    while let Some(at) = chain.iter().position(|c| c.name == "sharding_indexed") {
+        let inner = chain.get(at).and_then(|c| c.get("codecs")).cloned().unwrap_or(Json::Null);
+        chain.splice(at..=at, v3::codecs(&inner, "codecs")?);
+    }
+    Ok(chain)
 }
 
 /// Which part of the source is copied: a range along each dimension.
@@ -121,6 +166,11 @@ impl Region {
         Selection::new(sels.collect())
     }
 
+    /// Whether chunks of the source, `chunks` long, begin where the region does, and all their positions are wanted.
+    pub(super) fn starts_at(&self, chunks: &[u64]) -> bool {
+        self.0.iter().zip(chunks).all(|((first, step, _), n)| *step == 1 && first.checked_rem(*n) == Some(0))
+    }
+
     /// The chunks of the source as the copy's positions see them.
     pub(super) fn chunks(&self, meta: &ArrayMeta) -> Vec<u64> {
         let along = |(n, (_, step, _)): (u64, &(u64, i64, u64))| (n / step.unsigned_abs().max(1)).max(1);
@@ -150,6 +200,13 @@ pub(super) struct Cast {
 
 impl Cast {
     fn new(meta: &ArrayMeta, to: &DataType, clamp: bool) -> Result<Self> {
+        let number = |t: &DataType| matches!(t, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_));
+        if !number(&meta.data_type) || !number(to) {
+            return Err(Error::unsupported(format!(
+                "{} does not become {to}: only numbers do",
+                meta.data_type
+            )));
+        }
         let mut config = vec![("data_type".to_owned(), Json::string(to.to_string()))];
         if clamp {
             config.push(("out_of_range".to_owned(), Json::string("clamp")));
@@ -160,7 +217,10 @@ impl Cast {
             return Err(Error::unsupported("no such cast"));
         };
         let from = Repr { shape: vec![1], data_type: meta.data_type.clone(), fill: meta.fill.clone() };
-        let to = codec.encoded(&from).map_err(|e| e.within("the fill value"))?;
+        // It becomes what elements become that are the same, rounded if need be; the codec itself wants the way back.
+        let fill = codec.encode(Buffer::fixed(meta.fill.0.to_vec()), &from, &from);
+        let fill = Fill(fill.map_err(|e| e.within("the fill value"))?.bytes.into());
+        let to = Repr { shape: vec![1], data_type: to.clone(), fill };
         Ok(Self { codec, from, to })
     }
 

@@ -50,16 +50,16 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -
     let budget = Budget { left: Mutex::new(total), freed: Condvar::new(), total };
     let failed = AtomicBool::new(false);
     let remote = source.store().is_remote() || made.store().is_remote();
-    let (send, receive) = sync_channel::<(KeyEntry, String)>(1024);
+    let (send, receive) = sync_channel::<Announced>(1024);
     let receive = Mutex::new(receive);
     let work = || {
-        while let Some((entry, to)) = next(&receive) {
+        while let Some(Announced { entry, to, certain }) = next(&receive) {
             if failed.load(Ordering::Relaxed) {
                 // What is still announced is taken and dropped, so that nobody waits to announce more.
                 continue;
             }
             let taken = budget.take(entry.size);
-            let done = run.check().and_then(|()| one(source, made, &entry, &to, resumed));
+            let done = run.check().and_then(|()| one(source, made, (&entry, certain), &to, resumed));
             budget.give(taken);
             if let Err(e) = done {
                 failed.store(true, Ordering::Relaxed);
@@ -70,9 +70,9 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -
     };
     std::thread::scope(|s| {
         let workers: Vec<_> = (0..if remote { REMOTE } else { LOCAL }).map(|_| s.spawn(work)).collect();
-        let listed = announce(source, made, &failed, |entry, to| {
+        let listed = announce(source, made, &failed, |announced| {
             // Fails only if all workers are gone, and then one of them says why.
-            let _ = send.send((entry, to));
+            let _ = send.send(announced);
         });
         drop(send);
         workers.into_iter().fold(listed, |done, worker| {
@@ -83,16 +83,34 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -
     Ok(())
 }
 
-fn next(receive: &Mutex<Receiver<(KeyEntry, String)>>) -> Option<(KeyEntry, String)> {
+/// A chunk to be copied.
+struct Announced {
+    entry: KeyEntry,
+    to: String,
+    /// Whether it was seen, not only possible.
+    certain: bool,
+}
+
+fn next(receive: &Mutex<Receiver<Announced>>) -> Option<Announced> {
     receive.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-fn one(source: &Array, made: &Array, entry: &KeyEntry, to: &str, resumed: bool) -> Result<()> {
+fn one(
+    source: &Array,
+    made: &Array,
+    (entry, certain): (&KeyEntry, bool),
+    to: &str,
+    resumed: bool,
+) -> Result<()> {
     if resumed && wait(made.store().size(to))? == Some(entry.size) {
         return Ok(());
     }
-    // Gone since it was listed, or never there: a missing chunk in both.
-    let Some(bytes) = wait(source.store().get(&entry.key, None))? else { return Ok(()) };
+    let Some(bytes) = wait(source.store().get(&entry.key, None))? else {
+        if certain {
+            return Err(Error::conflict("somebody deleted this chunk while it was to be copied"));
+        }
+        return Ok(());
+    };
     let _ = wait(made.store().put(to, bytes, Condition::Always))?;
     Ok(())
 }
@@ -103,7 +121,7 @@ fn announce(
     source: &Array,
     made: &Array,
     failed: &AtomicBool,
-    mut f: impl FnMut(KeyEntry, String) + Send,
+    mut f: impl FnMut(Announced) + Send,
 ) -> Result<()> {
     let meta = source.meta();
     let rank = meta.shape.len();
@@ -119,7 +137,7 @@ fn announce(
                 meta.keys.index(below, rank).or_else(|| meta.keys.other_separator().index(below, rank));
             if let Some(index) = index {
                 let to = made.meta().keys.key(made.path(), &index);
-                f(entry, to);
+                f(Announced { entry, to, certain: true });
             }
         }
         Ok(())
@@ -137,7 +155,8 @@ fn announce(
         let key = join(source.path(), &meta.keys.key("", &at));
         // How large it is is not known yet; a chunk is no larger than its elements, or little more.
         let size = source.chain().decoded().byte_size().map(num::u64_of).unwrap_or(0);
-        f(KeyEntry { key, size }, made.meta().keys.key(made.path(), &at));
+        let to = made.meta().keys.key(made.path(), &at);
+        f(Announced { entry: KeyEntry { key, size }, to, certain: false });
         crate::codec::shard::advance(&mut at, &counts);
     }
     Ok(())

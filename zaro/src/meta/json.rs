@@ -388,13 +388,15 @@ impl<'a> Parser<'a> {
 
     fn string(&mut self) -> Result<String> {
         self.at += 1;
-        let mut out = String::new();
+        let plain = self.plain();
+        if self.peek() == Some(b'"') {
+            // Nearly all strings: copied at once, into just enough room.
+            self.at += 1;
+            return Ok(plain.to_owned());
+        }
+        let mut out = plain.to_owned();
         loop {
-            let start = self.at;
-            while self.peek().is_some_and(|b| b != b'"' && b != b'\\' && b >= 0x20) {
-                self.at += 1;
-            }
-            out.push_str(self.text.get(start..self.at).unwrap_or_default());
+            out.push_str(self.plain());
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -408,6 +410,15 @@ impl<'a> Parser<'a> {
                 None => return Err(self.fault("a string without an end")),
             }
         }
+    }
+
+    /// What comes before the next quote, escape or control character.
+    fn plain(&mut self) -> &'a str {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let end = rest.iter().position(|b| *b == b'"' || *b == b'\\' || *b < 0x20).unwrap_or(rest.len());
+        let start = self.at;
+        self.at += end;
+        self.text.get(start..self.at).unwrap_or_default()
     }
 
     fn escape(&mut self) -> Result<char> {
@@ -474,13 +485,14 @@ impl<'a> Parser<'a> {
 
     fn object(&mut self, depth: u32) -> Result<Json> {
         self.at += 1;
-        let mut members: Vec<(String, Json)> = Vec::new();
+        // Documents of arrays have some ten members; most others fit as well.
+        let mut members: Vec<(String, Json)> = Vec::with_capacity(8);
         // Only large objects pay for an index; a linear look-up for duplicates is quicker in small ones.
         let mut index: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
         self.space();
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(Json::Object(members));
+            return Ok(Json::object());
         }
         loop {
             self.space();
