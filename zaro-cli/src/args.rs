@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use clap::Args;
+use zaro::meta::path::shown;
 use zaro::meta::{Finding, Format, Mode};
 use zaro::store::SharedStore;
 use zaro::store::options::StoreOptions;
@@ -144,12 +145,18 @@ impl Common {
 
     /// Opens the Zarr at `uri`, whatever its version: the one asked for is that of a copy.
     pub(crate) async fn open_any(&self, uri: &str) -> Result<Zarr> {
-        zaro::open(uri, &OpenOptions { format: None, ..self.open_options()? }).await
+        self.open_with(uri, &OpenOptions { format: None, ..self.open_options()? }).await
+    }
+
+    async fn open_with(&self, uri: &str, options: &OpenOptions) -> Result<Zarr> {
+        let zarr = zaro::open(uri, options).await?;
+        self.warn_findings(zarr.findings());
+        Ok(zarr)
     }
 
     /// Opens the Zarr at `uri`.
     pub(crate) async fn open(&self, uri: &str) -> Result<Zarr> {
-        zaro::open(uri, &self.open_options()?).await
+        self.open_with(uri, &self.open_options()?).await
     }
 
     /// Opens the Zarr at `uri` with its metadata read tolerantly from their own documents, for `validate`.
@@ -171,6 +178,18 @@ impl Common {
         for finding in findings {
             self.warn(&format!("{} [{}]", finding_text(finding), finding.rule));
         }
+    }
+
+    /// Tells which of two versions is read, where a node has both.
+    pub(crate) async fn warn_both(&self, zarr: &Zarr, path: &str, format: Format) -> Result<()> {
+        if zarr.has_both_versions(path, format).await? {
+            let node = shown(path);
+            self.warn(&format!(
+                "{node}: there are documents of V3 and of V2; V3's are read (--zarr-format 2 reads the others) \
+                 [both-versions]"
+            ));
+        }
+        Ok(())
     }
 
     /// Fails if a listing had to leave out damaged nodes, after saying so of all but the last.

@@ -48,6 +48,8 @@ const FARTHEST: u128 = 1_000_000_000 * 366 * 86_400 * 1_000_000;
 /// Times that have no ISO 8601 text.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
+    /// Texts with codes that are no characters, which are shown as U+FFFD.
+    pub(crate) texts: u64,
     count: u64,
     /// The first of them as it is stored.
     first: String,
@@ -61,8 +63,16 @@ impl Lost {
         self.count = self.count.saturating_add(1);
     }
 
-    /// What to say of them; nothing if there are none.
-    pub(crate) fn message(&self) -> Option<String> {
+    /// What to say of what was lost; nothing if nothing was.
+    pub(crate) fn messages(&self) -> Vec<String> {
+        let texts = (self.texts > 0).then(|| {
+            let (texts, hold) = if self.texts == 1 { ("text", "holds") } else { ("texts", "hold") };
+            format!("{} {texts} {hold} codes that are no characters, shown as U+FFFD [utf32]", self.texts)
+        });
+        texts.into_iter().chain(self.times()).collect()
+    }
+
+    fn times(&self) -> Option<String> {
         let (times, became) = if self.count == 1 { ("time", "became") } else { ("times", "all became") };
         (self.count > 0).then(|| {
             format!(

@@ -43,6 +43,7 @@ impl Info {
         let page = Page { paint: Paint::stdout(common.color), uri: &self.target.uri, all: self.all };
         for node in &nodes {
             common.warn_findings(&node.findings);
+            common.warn_both(&zarr, &node.path, node.meta.format()).await?;
         }
         let text = match nodes.split_first() {
             Some((Node { path, meta: NodeMeta::Array(a), .. }, _)) => page.array(path, a),

@@ -37,6 +37,10 @@ impl List {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = common.open(&self.target.uri).await?;
         let top = zarr.node(&self.target.path).await?;
+        if matches!(top.meta, NodeMeta::Group(_)) {
+            common.warn_findings(&top.findings);
+            common.warn_both(&zarr, &top.path, top.meta.format()).await?;
+        }
         let nodes = match &top.meta {
             NodeMeta::Array(_) => vec![top],
             NodeMeta::Group(_) if self.recursive => {
@@ -46,6 +50,10 @@ impl List {
             }
             NodeMeta::Group(_) => zarr.children(&self.target.path).await?,
         };
+        for node in &nodes {
+            common.warn_findings(&node.findings);
+            common.warn_both(&zarr, &node.path, node.meta.format()).await?;
+        }
         if self.json {
             let list = Json::Array(nodes.iter().map(model::summary).collect());
             output::print(&format!("{}\n", list.pretty()))?;

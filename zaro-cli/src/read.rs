@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::{Args, ValueEnum};
-use zaro::array::{Missing, Order};
+use zaro::array::{Missing, Order, odd_texts};
 use zaro::meta::DataType;
 use zaro::meta::path::{join, shown};
 use zaro::{Array, Error, ErrorKind, ReadOptions, Result, num};
@@ -76,7 +76,7 @@ pub(crate) struct Read {
     /// Fail on missing chunks instead of filling in the fill value
     #[arg(long)]
     complete: bool,
-    /// In CSV: one line an element, with its index and a header
+    /// In CSV: one line an element, with its place in the array and a header
     #[arg(long)]
     long: bool,
 
@@ -115,7 +115,8 @@ impl Read {
         let view = View::new(&[], array.meta())?;
         refuse_endless(&array, &view, Format::Csv, true, false)?;
         let mut sink = csv::Csv::lines();
-        let job = Job { array: &array, view: &view, cf: None, order: Order::C, complete: false, common };
+        let (order, complete, as_text) = (Order::C, false, true);
+        let job = Job { array: &array, view: &view, cf: None, order, complete, as_text, common };
         job.write(&mut sink, Output::open(None)?).await
     }
 
@@ -124,6 +125,7 @@ impl Read {
         let zarr = common.open(&self.target.uri).await?;
         let array = zarr.array(&self.target.path).await?;
         common.warn_findings(array.findings());
+        common.warn_both(&zarr, array.path(), array.meta().format).await?;
         let meta = array.meta();
         let view = self.part.view(meta).map_err(|e| placed(e, &array))?;
         let cf = if self.cf { Cf::new(meta, &mut |message| common.warn(message)) } else { None };
@@ -151,10 +153,12 @@ impl Read {
             (Format::Raw | Format::Npy, OrderArg::F) => Order::F,
             _ => Order::C,
         };
-        let job = Job { array: &array, view: &view, cf: cf.as_ref(), order, complete: self.complete, common };
+        let as_text = matches!(format, Format::Table | Format::Csv | Format::Json);
+        let (cf, complete) = (cf.as_ref(), self.complete);
+        let job = Job { array: &array, view: &view, cf, order, complete, as_text, common };
         let mut sink: Box<dyn Sink> = match format {
             Format::Table => return job.print_table(self.output.as_deref()).await,
-            Format::Csv => Box::new(csv::Csv::new(self.cf, self.long)),
+            Format::Csv => Box::new(csv::Csv::new(self.cf, self.long.then(|| view.clone()))),
             Format::Json => Box::new(json::Json::new(self.cf)),
             Format::Npy => {
                 if npy::loses_its_type(&meta.data_type) {
@@ -274,6 +278,8 @@ struct Job<'a> {
     cf: Option<&'a Cf>,
     order: Order,
     complete: bool,
+    /// Whether text is written as text, not as its codes.
+    as_text: bool,
     common: &'a Common,
 }
 
@@ -303,6 +309,9 @@ impl Job<'_> {
         };
         let slab = self.array.read(&view.selection()?, &options).await?;
         watch.window_done(num::u64_of(slab.bytes.len()));
+        if self.as_text && !slab.data_type.is_variable() {
+            lost.texts = lost.texts.saturating_add(odd_texts(&slab.data_type, &slab.bytes));
+        }
         let block = Block::of_slab(slab);
         Ok(match self.cf {
             Some(cf) => cf.apply(block, lost),
@@ -312,7 +321,7 @@ impl Job<'_> {
 
     /// Says what was noticed on the way: chunks elsewhere than the metadata have them, and times without a text.
     fn warn_after(&self, lost: &Lost) {
-        if let Some(message) = lost.message() {
+        for message in lost.messages() {
             self.common.warn(&format!("{}: {message}", shown(self.array.path())));
         }
         if self.array.separator_differs() {
@@ -377,14 +386,16 @@ impl Job<'_> {
         let shape = self.view.shape();
         // An empty answer can still be a great many brackets.
         let lines = shape.iter().fold(1u64, |acc, n| acc.saturating_mul((*n).max(1)));
-        let view = if lines > table::THRESHOLD { self.view.edges(table::EDGE)? } else { self.view.clone() };
-        if view.count()? > table::MOST {
+        let wide = lines > table::THRESHOLD;
+        let view = if wide { self.view.edges(table::EDGE) } else { Ok(self.view.clone()) };
+        let view = view.map_err(|e| placed(e, self.array))?;
+        if view.count().map_err(|e| placed(e, self.array))? > table::MOST {
             return Err(Error::usage(format!(
                 "a table of {} dimensions is too large to show; add --select or --format json",
                 shape.len()
             )));
         }
-        let watch = self.watch(1)?;
+        let watch = self.watch(1).map_err(|e| placed(e, self.array))?;
         if self.complete && view != *self.view {
             self.common
                 .warn("--complete looks only at chunks that are read, here those of the corners shown");

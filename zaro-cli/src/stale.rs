@@ -19,14 +19,13 @@ struct Entry {
     document: Arc<Json>,
 }
 
-/// Everything consolidated at the root, in either version's form; and keys that are none.
-async fn entries(zarr: &Zarr) -> Result<(Vec<Entry>, Vec<String>)> {
-    let (mut out, mut odd) = (Vec::new(), Vec::new());
+/// Everything consolidated at the root, in either version's form. Keys that are no paths are findings of the root.
+async fn entries(zarr: &Zarr) -> Result<Vec<Entry>> {
+    let mut out = Vec::new();
     if let Ok(Node { meta: NodeMeta::Group(group), .. }) = zarr.node("").await {
         for (node, document) in group.consolidated.into_iter().flatten() {
-            match normal(&node) {
-                Ok(node) => out.push(Entry { node, name: "zarr.json".into(), document }),
-                Err(_) => odd.push(node),
+            if let Ok(node) = normal(&node) {
+                out.push(Entry { node, name: "zarr.json".into(), document });
             }
         }
     }
@@ -34,38 +33,32 @@ async fn entries(zarr: &Zarr) -> Result<(Vec<Entry>, Vec<String>)> {
     if let Some(document) = zmetadata.and_then(|bytes| Json::parse(&bytes).ok()) {
         for (key, document) in document.value.get("metadata").and_then(Json::members).unwrap_or_default() {
             let (node, name) = key.rsplit_once('/').unwrap_or(("", key));
-            match normal(node) {
-                Ok(node) => {
-                    out.push(Entry { node, name: name.to_owned(), document: Arc::new(document.clone()) })
-                }
-                Err(_) => odd.push(key.clone()),
+            if let Ok(node) = normal(node) {
+                out.push(Entry { node, name: name.to_owned(), document: Arc::new(document.clone()) });
             }
         }
     }
-    Ok((out, odd))
+    Ok(out)
 }
 
 /// Compares what is consolidated at the root with the documents of `nodes`, which are all that were found.
 pub(crate) async fn check(zarr: &Zarr, nodes: &[String], faults: &mut Vec<Fault>) -> Result<()> {
-    let mut fault = |node: &str, message: String| {
+    let mut fault = |node: &str, field: &str, message: String| {
         faults.push(Fault {
             rule: RULE.into(),
             level: Level::Warning,
             node: shown(node),
-            field: String::new(),
+            field: field.to_owned(),
             message,
         });
     };
-    let (entries, odd) = entries(zarr).await?;
-    for key in odd {
-        fault("", format!("the consolidated metadata name {key:?}, which is no path"));
-    }
+    let entries = entries(zarr).await?;
     for entry in &entries {
         compare(zarr, &entry.node, &entry.name, &entry.document, &mut fault).await?;
     }
     for node in nodes.iter().filter(|n| !n.is_empty() && !entries.is_empty()) {
         if !entries.iter().any(|e| e.node == *node) {
-            fault(node, "the consolidated metadata do not have this node".into());
+            fault(node, "", "the consolidated metadata do not have this node".into());
         }
     }
     Ok(())
@@ -76,11 +69,11 @@ async fn compare(
     node: &str,
     name: &str,
     said: &Json,
-    fault: &mut impl FnMut(&str, String),
+    fault: &mut impl FnMut(&str, &str, String),
 ) -> Result<()> {
     let own = match zarr.store().get(&join(node, name), None).await? {
         None => {
-            fault(node, format!("the consolidated metadata have a {name} that is not there"));
+            fault(node, "", format!("the consolidated metadata have a {name} that is not there"));
             return Ok(());
         }
         // What does not parse is reported as a fault of the node.
@@ -90,8 +83,8 @@ async fn compare(
         },
     };
     if !same(&own, said) {
-        let what = difference(&own, said).map_or(String::new(), |member| format!(" in {member:?}"));
-        fault(node, format!("the consolidated metadata differ from {name}{what}"));
+        let field = difference(&own, said);
+        fault(node, &field, format!("the consolidated metadata differ from {name}"));
     }
     Ok(())
 }
@@ -118,19 +111,34 @@ fn same(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// The first member in which two documents differ.
-fn difference<'a>(a: &'a Json, b: &'a Json) -> Option<&'a str> {
-    let (x, y) = (a.members()?, b.members()?);
-    let names = x.iter().chain(y).map(|(n, _)| n.as_str()).filter(|n| counts(n));
-    names.into_iter().find(|n| match (a.get(n), b.get(n)) {
-        (Some(v), Some(w)) => !same(v, w),
-        _ => true,
-    })
+/// Where two documents first differ, such as `codecs[0].configuration.level`; empty for the whole of them.
+fn difference(a: &Json, b: &Json) -> String {
+    match (a, b) {
+        (Json::Object(x), Json::Object(y)) => {
+            let mut names = x.iter().chain(y).map(|(n, _)| n.as_str()).filter(|n| counts(n));
+            let differs = |n: &&str| !matches!((a.get(n), b.get(n)), (Some(v), Some(w)) if same(v, w));
+            names.find(differs).map_or(String::new(), |n| match (a.get(n), b.get(n)) {
+                (Some(v), Some(w)) => below(n, &difference(v, w)),
+                _ => n.to_owned(),
+            })
+        }
+        (Json::Array(x), Json::Array(y)) if x.len() == y.len() => {
+            let at = x.iter().zip(y).enumerate().find(|(_, (v, w))| !same(v, w));
+            at.map_or(String::new(), |(i, (v, w))| below(&format!("[{i}]"), &difference(v, w)))
+        }
+        _ => String::new(),
+    }
+}
+
+/// A path that goes on below `at`.
+fn below(at: &str, rest: &str) -> String {
+    let dot = if rest.is_empty() || rest.starts_with('[') { "" } else { "." };
+    format!("{at}{dot}{rest}")
 }
 
 /// The nodes directly below `path` that the consolidated metadata name, for stores that cannot list.
 pub(crate) async fn named_below(zarr: &Zarr, path: &str) -> Vec<String> {
-    let (entries, _) = entries(zarr).await.unwrap_or_default();
+    let entries = entries(zarr).await.unwrap_or_default();
     let mut paths: Vec<String> = entries.into_iter().map(|e| e.node).collect();
     paths.retain(|p| !p.is_empty() && p.rsplit_once('/').map_or("", |(parent, _)| parent) == path);
     paths.sort();
@@ -151,6 +159,8 @@ mod tests {
         assert!(same(&json(r#"{"a":1,"b":[1.0,NaN]}"#), &json(r#"{"b":[1,"NaN"],"a":1}"#)));
         assert!(same(&json(r#"{"a":1,"consolidated_metadata":{}}"#), &json(r#"{"a":1}"#)));
         assert!(!same(&json(r#"{"a":1}"#), &json(r#"{"a":1,"b":2}"#)));
-        assert_eq!(difference(&json(r#"{"a":1,"b":2}"#), &json(r#"{"a":1,"b":3}"#)), Some("b"));
+        assert_eq!(difference(&json(r#"{"a":1,"b":2}"#), &json(r#"{"a":1,"b":3}"#)), "b");
+        let (x, y) = (r#"{"c":[{"k":{"l":1}},[0]]}"#, r#"{"c":[{"k":{"l":2}},[0]]}"#);
+        assert_eq!(difference(&json(x), &json(y)), "c[0].k.l");
     }
 }

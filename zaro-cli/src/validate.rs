@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::meta::path::{join, name_fault, shown};
-use zaro::meta::{Format, Json, Level, NodeMeta};
+use zaro::meta::{Finding, Format, Json, Level, NodeMeta};
 use zaro::{Error, ErrorKind, Node, Result, Zarr};
 
 use crate::args::{Common, Target};
@@ -67,6 +67,16 @@ impl Fault {
             node: shown(node),
             field: e.field().unwrap_or_default().to_owned(),
             message,
+        }
+    }
+
+    fn of_finding(f: &Finding) -> Self {
+        Self {
+            rule: f.rule.to_owned(),
+            level: f.level,
+            node: f.node.clone(),
+            field: f.field.clone(),
+            message: f.message.clone(),
         }
     }
 
@@ -163,6 +173,7 @@ async fn check(zarr: &Zarr, path: &str) -> Result<(usize, Vec<Fault>)> {
         }
     }
     if path.is_empty() {
+        faults.extend(zarr.zmetadata_findings().await?.iter().map(Fault::of_finding));
         stale::check(zarr, &nodes, &mut faults).await?;
     }
     // By node, what is grave first; the sort keeps the order of the document otherwise.
@@ -171,13 +182,7 @@ async fn check(zarr: &Zarr, path: &str) -> Result<(usize, Vec<Fault>)> {
 }
 
 async fn check_node(zarr: &Zarr, node: &Node, faults: &mut Vec<Fault>) {
-    faults.extend(node.findings.iter().map(|f| Fault {
-        rule: f.rule.to_owned(),
-        level: f.level,
-        node: f.node.clone(),
-        field: f.field.clone(),
-        message: f.message.clone(),
-    }));
+    faults.extend(node.findings.iter().map(Fault::of_finding));
     if let NodeMeta::Array(_) = node.meta
         && let Err(e) = zarr.array(&node.path).await
     {

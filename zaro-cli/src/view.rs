@@ -109,7 +109,12 @@ impl View {
                 Index::Slice(start, _, step) => {
                     Pick::Range { start: first_of(*start, *step, *extent), step: *step, count }
                 }
-                Index::List(items) => Pick::List(items.clone()),
+                Index::List(items) => {
+                    // Counted from the start, as `place` gives them.
+                    let extent = i64::try_from(*extent).unwrap_or(i64::MAX);
+                    let from_start = |i: &i64| if *i < 0 { i.saturating_add(extent) } else { *i };
+                    Pick::List(items.iter().map(from_start).collect())
+                }
                 _ => Pick::Range { start: 0, step: 1, count },
             });
         }
@@ -119,6 +124,20 @@ impl View {
     /// The dimensions of the array that are in the answer.
     fn kept(&self) -> impl DoubleEndedIterator<Item = (usize, &Pick)> {
         self.picks.iter().enumerate().filter(|(_, p)| !matches!(p, Pick::At(_)))
+    }
+
+    /// The dimensions of the array that are those of the answer.
+    pub(crate) fn dimensions(&self) -> Vec<usize> {
+        self.kept().map(|(d, _)| d).collect()
+    }
+
+    /// Where in the array position `i` of the answer lies, along dimension `d` of the array.
+    pub(crate) fn place(&self, d: usize, i: u64) -> u64 {
+        match self.picks.get(d).map(|p| p.narrow(i, 1)) {
+            Some(Pick::Range { start, .. }) => start,
+            Some(Pick::List(one)) => one.first().and_then(|at| u64::try_from(*at).ok()).unwrap_or(i),
+            _ => i,
+        }
     }
 
     /// The shape of the answer.

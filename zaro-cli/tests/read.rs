@@ -38,6 +38,13 @@ fn csv_is_rows_or_elements() {
     assert_eq!(s.zaro(&["read", "@", "--select", "0,0,0:2", "--format", "csv"]).text(), "0\n1\n");
     let long = s.zaro(&["read", "@", "--select", "1,2,0:2", "--format", "csv", "--long"]).text();
     assert_eq!(long, "x,value\n0,20\n1,21\n");
+    // Places are those in the array, whatever was selected.
+    let select = ["read", "@", "--format", "csv", "--long", "--select"];
+    let long = |part: &str| s.zaro(&[&select[..], &[part]].concat()).text();
+    let head = long("1,1:3,0").lines().next().unwrap().to_owned();
+    assert_eq!(long("1,1:3,0"), format!("{head}\n1,16\n2,20\n"));
+    assert_eq!(long("1,2,::-2"), "x,value\n3,23\n1,21\n");
+    assert_eq!(long("1,2,[3,-4]"), "x,value\n3,23\n0,20\n");
 }
 
 #[test]

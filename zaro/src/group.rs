@@ -59,6 +59,8 @@ pub struct Zarr {
     damaged: Mutex<Vec<Error>>,
     /// Documents of nodes below the root, by path, if the root carries them.
     consolidated: Option<BTreeMap<String, Documents>>,
+    /// What was irregular about V2's consolidated metadata.
+    findings: Vec<Finding>,
     /// The folder of an archive that was entered without being asked for: paths may begin with it.
     folder: Option<String>,
 }
@@ -103,6 +105,7 @@ impl Zarr {
             consolidated: None,
             refuses: false,
             damaged: Mutex::default(),
+            findings: Vec::new(),
             folder: None,
         };
         let root = match zarr.options.format {
@@ -126,7 +129,7 @@ impl Zarr {
         }
         if zarr.options.format != Some(Format::V3) {
             if zarr.options.use_consolidated {
-                zarr.consolidated = zarr.forgive(zarr.fetch_zmetadata().await)?;
+                (zarr.consolidated, zarr.findings) = zarr.zmetadata().await?;
             }
             zarr.root = match zarr.consolidated.as_ref().and_then(|c| c.get("")) {
                 Some(documents) => Some(zarr.interpret("", documents.clone())?),
@@ -163,6 +166,17 @@ impl Zarr {
     #[must_use]
     pub fn is_consolidated(&self) -> bool {
         self.consolidated.is_some()
+    }
+
+    /// What was irregular about `.zmetadata`, which belongs to no node alone.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// The same, read anew: for a Zarr that was opened without consolidated metadata.
+    pub async fn zmetadata_findings(&self) -> Result<Vec<Finding>> {
+        Ok(self.zmetadata().await?.1)
     }
 
     /// The same Zarr, whose paths may begin with `folder`, where that was entered without being asked for.
@@ -211,6 +225,17 @@ impl Zarr {
         }
     }
 
+    /// Whether V2's documents lie beside the `zarr.json` at `path`, where a node of `format` was found. Of a remote
+    /// store this is not asked: it would cost two requests a node.
+    pub async fn has_both_versions(&self, path: &str, format: Format) -> Result<bool> {
+        if format == Format::V2 || self.options.format.is_some() || self.store.is_remote() {
+            return Ok(false);
+        }
+        let (array, group) = (join(path, ".zarray"), join(path, ".zgroup"));
+        let (array, group) = futures::try_join!(self.store.size(&array), self.store.size(&group))?;
+        Ok(array.is_some() || group.is_some())
+    }
+
     /// The nodes directly below the group at `path`, sorted by name.
     ///
     /// One damaged node does not hide the others: it is left out, and told by [`Zarr::take_damaged`]. A strict reading
@@ -227,7 +252,9 @@ impl Zarr {
             return Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
         }
         let listing = self.store.list(&path).await?;
-        let names = listing.prefixes.into_iter().filter(|n| !n.starts_with('.') && !n.starts_with("__"));
+        // V3 reserves these names; what else is no node, such as hidden folders, has no document.
+        let v3 = self.root.as_ref().is_some_and(|r| r.meta.format() == Format::V3);
+        let names = listing.prefixes.into_iter().filter(|n| !(v3 && n.starts_with("__")));
         let found: Vec<Option<Node>> = stream::iter(names.map(|n| join(&path, &n)))
             .map(|p| async move { self.leave_out(self.find(&p).await) })
             .buffered(DOCUMENTS_IN_FLIGHT)
@@ -380,26 +407,48 @@ impl Zarr {
         Ok(Some(node))
     }
 
-    /// `.zmetadata`: the documents of all nodes.
-    async fn fetch_zmetadata(&self) -> Result<Option<BTreeMap<String, Documents>>> {
+    /// `.zmetadata`, and what is irregular about it. It only repeats the nodes' own documents: those are read instead
+    /// of one that is damaged.
+    async fn zmetadata(&self) -> Result<(Option<BTreeMap<String, Documents>>, Vec<Finding>)> {
         let mut f = Findings::new(self.options.mode, "/");
-        let Some(document) = self.document(".zmetadata", &mut f).await.map_err(|e| self.placed(e, ""))?
-        else {
+        let nodes = match self.forgive(self.fetch_zmetadata(&mut f).await) {
+            Err(e) if !f.strict() && e.kind() == ErrorKind::Invalid => {
+                let read = "the nodes' own documents are read";
+                f.tolerated("v2/consolidated", ".zmetadata", e.message(), read)?;
+                None
+            }
+            nodes => nodes?,
+        };
+        Ok((nodes, f.into_list()))
+    }
+
+    /// `.zmetadata`: the documents of all nodes.
+    async fn fetch_zmetadata(&self, f: &mut Findings) -> Result<Option<BTreeMap<String, Documents>>> {
+        let placed = |e: Error| self.placed(e.with_key(".zmetadata"), "");
+        let Some(document) = self.document(".zmetadata", f).await.map_err(placed)? else {
             return Ok(None);
         };
+        let field = "zarr_consolidated_format";
+        let version = document.get(field).map(Json::to_string);
+        if version.as_deref() != Some("1") {
+            let wrong = version.map_or(format!("{field:?} is missing"), |v| format!("must be 1, not {v}"));
+            f.tolerated("v2/consolidated-format", field, &wrong, "read as 1").map_err(placed)?;
+        }
         let members = match document {
             Json::Object(members) => members.into_iter().find(|(n, _)| n == "metadata").map(|(_, v)| v),
             _ => None,
         };
         let Some(Json::Object(entries)) = members else {
-            return Err(
-                self.placed(Error::invalid("\"metadata\" must be an object").with_key(".zmetadata"), "")
-            );
+            return Err(placed(Error::invalid("\"metadata\" must be an object").with_field("metadata")));
         };
         let mut nodes: BTreeMap<String, Documents> = BTreeMap::new();
         for (key, value) in entries {
             let (path, name) = key.rsplit_once('/').unwrap_or(("", &key));
-            let Ok(path) = normal(path) else { continue };
+            let Ok(path) = normal(path) else {
+                let wrong = format!("{key:?} is no path of a node");
+                f.tolerated("v2/consolidated-path", "metadata", &wrong, "not used").map_err(placed)?;
+                continue;
+            };
             let empty = Documents::V2 { array: None, group: None, attributes: None };
             if let Documents::V2 { array, group, attributes } = nodes.entry(path).or_insert(empty) {
                 match name {

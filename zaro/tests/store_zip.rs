@@ -199,6 +199,27 @@ async fn archives_open_by_path_with_the_folder_they_were_made_of() {
 }
 
 #[tokio::test]
+async fn what_lies_beside_the_folder_of_an_archive_does_not_hide_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.zip");
+    let zarr = ("zs.zarr/zarr.json", "{}");
+    for (beside, entered) in [
+        (&[("__MACOSX/zs.zarr/._zarr.json", "x"), ("__MACOSX/._zs.zarr", "x")][..], true),
+        (&[(".DS_Store", "x"), (".git/config", "x"), ("README.md", "x")], true),
+        (&[("docs/index.html", "x")], true),
+        // The root itself is a Zarr, or there is another.
+        (&[("zarr.json", "{}")], false),
+        (&[(".zgroup", "{}")], false),
+        (&[("other.zarr/.zgroup", "{}")], false),
+    ] {
+        let objects = [&[zarr, ("zs.zarr/c/0", "0")], beside].concat();
+        std::fs::write(&path, ZipMaker::default().make(&objects)).unwrap();
+        let store = open_store(path.to_str().unwrap(), &StoreOptions::default()).await.unwrap();
+        assert_eq!(store.get("c/0", None).await.unwrap().is_some(), entered, "{beside:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_folder_of_an_archive_may_be_named_or_not() {
     let group = r#"{"zarr_format":3,"node_type":"group"}"#;
     let with_members = r#"{"zarr_format":3,"node_type":"group","consolidated_metadata":{"kind":"inline",

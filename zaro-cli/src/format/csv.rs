@@ -3,7 +3,7 @@
 //! * Two and more dimensions: each line is one row along the last dimension, rows in C order.
 //! * One dimension: each line is one element. A scalar is one line.
 //! * Structs: a header of field names, then one line an element.
-//! * With `--long`: a header of dimension names and `value`, then one line an element with its index.
+//! * With `--long`: a header of dimension names and `value`, then one line an element with its place in the array.
 
 use std::io::Write;
 
@@ -13,12 +13,14 @@ use zaro::meta::DataType;
 use super::{Layout, Sink};
 use crate::block::Block;
 use crate::value::{self, Style};
+use crate::view::View;
 
 /// Writes lines.
 #[derive(Debug)]
 pub(crate) struct Csv {
     style: Style,
-    long: bool,
+    /// What is read, if each line is to say where its element lies in the array.
+    long: Option<View>,
     /// One element a line, unquoted, without a header.
     bare: bool,
     shape: Vec<u64>,
@@ -27,8 +29,8 @@ pub(crate) struct Csv {
 }
 
 impl Csv {
-    /// Times as ISO 8601 if `iso`; one line an element if `long`.
-    pub(crate) fn new(iso: bool, long: bool) -> Self {
+    /// Times as ISO 8601 if `iso`; one line an element, with its place in the array, if `long` says what is read.
+    pub(crate) fn new(iso: bool, long: Option<View>) -> Self {
         Self {
             style: Style { iso, ..Style::TEXT },
             long,
@@ -41,19 +43,19 @@ impl Csv {
 
     /// One element a line and nothing else, whatever the shape and type.
     pub(crate) fn lines() -> Self {
-        Self { bare: true, ..Self::new(false, false) }
+        Self { bare: true, ..Self::new(false, None) }
     }
 
-    /// The index of the next element, a cell a dimension.
-    fn index(&mut self, line: &mut String) {
+    /// Where in the array the next element lies, a cell a dimension that was not picked out.
+    fn index(&self, view: &View, line: &mut String) {
         let mut rest = self.next;
         let mut index = Vec::with_capacity(self.shape.len());
         for n in self.shape.iter().rev() {
             index.push(rest.checked_rem(*n).unwrap_or(0));
             rest = rest.checked_div(*n).unwrap_or(0);
         }
-        for i in index.iter().rev() {
-            line.push_str(&i.to_string());
+        for (d, i) in view.dimensions().into_iter().zip(index.iter().rev()) {
+            line.push_str(&view.place(d, *i).to_string());
             line.push(',');
         }
     }
@@ -95,15 +97,17 @@ impl Sink for Csv {
     fn begin(&mut self, layout: &Layout, out: &mut dyn Write) -> Result<()> {
         self.shape.clone_from(&layout.shape);
         let mut header: Vec<String> = Vec::new();
-        if self.long {
-            header.extend(layout.shape.iter().enumerate().map(|(i, _)| match layout.names.get(i) {
-                Some(Some(name)) => name.clone(),
-                _ => format!("dim{i}"),
-            }));
+        if let Some(view) = &self.long {
+            header.extend(view.dimensions().into_iter().enumerate().map(
+                |(i, d)| match layout.names.get(i) {
+                    Some(Some(name)) => name.clone(),
+                    _ => format!("dim{d}"),
+                },
+            ));
         }
         match &layout.data_type {
             DataType::Struct(fields) if !self.bare => header.extend(fields.iter().map(|f| f.name.clone())),
-            _ if self.long => header.push("value".into()),
+            _ if self.long.is_some() => header.push("value".into()),
             _ => {}
         }
         if !header.is_empty() {
@@ -121,14 +125,16 @@ impl Sink for Csv {
     }
 
     fn block(&mut self, block: &Block, out: &mut dyn Write) -> Result<()> {
-        let by_element =
-            self.long || self.bare || self.shape.len() < 2 || matches!(block.data_type, DataType::Struct(_));
+        let by_element = self.long.is_some()
+            || self.bare
+            || self.shape.len() < 2
+            || matches!(block.data_type, DataType::Struct(_));
         let row = if by_element { 1 } else { self.shape.last().copied().unwrap_or(1).max(1) };
         let mut line = String::new();
         for i in 0..block.len() {
             line.clear();
-            if self.long {
-                self.index(&mut line);
+            if let Some(view) = &self.long {
+                self.index(view, &mut line);
             }
             let item = block.item(i).unwrap_or_default();
             if self.bare {

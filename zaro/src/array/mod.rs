@@ -8,6 +8,7 @@
 mod cache;
 mod direct;
 mod gather;
+mod odd;
 mod place;
 mod plan;
 mod read;
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use gather::Gathering;
+pub use odd::odd_texts;
 pub use select::{Index, Selection};
 pub use slab::{Element, Order, Slab};
 pub use write::{Values, WriteOptions};

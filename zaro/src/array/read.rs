@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::odd::odd_texts;
 use super::place::{Nest, Output};
 use super::plan::{Job, Plan, inside};
 use super::select::{Part, Sel, Selection, combination, split};
@@ -22,13 +23,14 @@ impl Array {
         let reader = Reader::new(self, selection, options, None).map_err(|e| self.named(e))?;
         if self.inner.store.direct().is_some() {
             reader.direct().map_err(|e| self.named(e))?;
-            return reader.finish();
+            return reader.finish().map_err(|e| self.named(e));
         }
         let reader = Arc::new(reader);
         let done = super::remote::read(&reader).await;
         done.map_err(|e| self.named(e))?;
         // Every decoding job has answered, and each dropped its share before it did.
-        Arc::into_inner(reader).ok_or_else(|| Error::io("a decoding job is still at work"))?.finish()
+        let reader = Arc::into_inner(reader).ok_or_else(|| Error::io("a decoding job is still at work"))?;
+        reader.finish().map_err(|e| self.named(e))
     }
 
     /// Reads `selection` without an async runtime: files and memory are read by the calling thread and its pool;
@@ -39,7 +41,7 @@ impl Array {
         }
         let reader = Reader::new(self, selection, options, None).map_err(|e| self.named(e))?;
         reader.direct().map_err(|e| self.named(e))?;
-        reader.finish()
+        reader.finish().map_err(|e| self.named(e))
     }
 
     /// Reads `selection` of fixed-size elements into `buffer`, which must be exactly as long as the answer.
@@ -57,9 +59,11 @@ impl Array {
             buffer.copy_from_slice(&slab.bytes);
             return Ok(());
         }
-        let reader = Reader::new(self, selection, options, Some(buffer)).map_err(|e| self.named(e))?;
+        let reader = Reader::new(self, selection, options, Some(&mut *buffer)).map_err(|e| self.named(e))?;
         // `direct` returns when all its threads are done, so the reader does not outlive the borrow.
-        reader.direct().map_err(|e| self.named(e))
+        reader.direct().map_err(|e| self.named(e))?;
+        drop(reader);
+        self.inner.refuse_odd(buffer).map_err(|e| self.named(e))
     }
 
     pub(super) fn named(&self, e: Error) -> Error {
@@ -171,13 +175,15 @@ impl Reader {
     }
 
     fn finish(self) -> Result<Slab> {
-        Ok(Slab {
+        let slab = Slab {
             data_type: self.array.meta.data_type.clone(),
             shape: self.plan.shape,
             order: self.options.order,
             bytes: self.out.into_vec(),
             heaps: self.heaps.into_inner().unwrap_or_else(PoisonError::into_inner),
-        })
+        };
+        self.array.refuse_odd(&slab.bytes)?;
+        Ok(slab)
     }
 
     /// Whether all of a chunk is wanted that lies inside the array.
@@ -510,6 +516,17 @@ impl Inner {
             && index.len() > 1
             && self.separator.load(Ordering::Relaxed) != Self::AS_STATED;
         doubt.then(|| self.meta.keys.other_separator().key(&self.path, index)).filter(|other| other != tried)
+    }
+
+    /// Fails, if the reading is strict, on text that is none.
+    fn refuse_odd(&self, bytes: &[u8]) -> Result<()> {
+        if !self.strict || self.meta.data_type.is_variable() {
+            return Ok(());
+        }
+        match odd_texts(&self.meta.data_type, bytes) {
+            0 => Ok(()),
+            n => Err(Error::invalid(format!("UTF-32 with codes that are no characters, in {n} elements"))),
+        }
     }
 
     /// Notes that a chunk was found where the metadata say.

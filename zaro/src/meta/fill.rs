@@ -49,19 +49,37 @@ pub enum Dialect {
 
 /// Reads the fill value `value` of an array of `data_type`.
 pub fn read(value: &Json, data_type: &DataType, dialect: Dialect, f: &mut Findings) -> Result<Fill> {
+    read_with(value, data_type, dialect, dialect == Dialect::V2, f)
+}
+
+/// The same of a V3 array whose type is one of those that zarr-python had before they were registered: bytes are base64
+/// there, as in V2.
+pub fn read_legacy(value: &Json, data_type: &DataType, f: &mut Findings) -> Result<Fill> {
+    read_with(value, data_type, Dialect::V3, true, f)
+}
+
+fn read_with(
+    value: &Json,
+    data_type: &DataType,
+    dialect: Dialect,
+    base64: bool,
+    f: &mut Findings,
+) -> Result<Fill> {
     if *value == Json::Null && *data_type != DataType::Json {
         if dialect == Dialect::V3 {
-            f.deviation("v3/fill-value", "fill_value", "the fill value is null; read as zero")?;
+            f.tolerated("v3/fill-value", "fill_value", "the fill value is null", "read as zero")?;
         }
         return Ok(Fill::zero(data_type));
     }
     let mut out = Vec::new();
-    Reader { dialect, f }.element(value, data_type, &mut out)?;
+    Reader { dialect, base64, f }.element(value, data_type, &mut out)?;
     Ok(Fill(out.into()))
 }
 
 struct Reader<'a> {
     dialect: Dialect,
+    /// Whether the bytes of an element may be given as base64.
+    base64: bool,
     f: &'a mut Findings,
 }
 
@@ -226,7 +244,10 @@ impl Reader<'_> {
                 self.odd(value, t)?;
                 text
             }
-            Json::Bool(b) if self.v2() => return Ok(i128::from(*b)),
+            Json::Bool(b) if self.v2() => {
+                self.odd(value, t)?;
+                return Ok(i128::from(*b));
+            }
             _ => return self.bad(value, t),
         };
         if let Ok(n) = text.parse() {
@@ -258,7 +279,12 @@ impl Reader<'_> {
                 (None, Some(digits)) => {
                     let fits =
                         digits.len() <= format.size() * 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-                    u64::from_str_radix(digits, 16).ok().filter(|_| fits)
+                    let bits = u64::from_str_radix(digits, 16).ok().filter(|_| fits);
+                    // V2 knows only the three words.
+                    if bits.is_some() && self.v2() {
+                        self.odd(value, t)?;
+                    }
+                    bits
                 }
                 (None, None) => {
                     let bits = match text.as_str() {
@@ -290,7 +316,13 @@ impl Reader<'_> {
                 .collect::<Option<_>>()
                 .map_or_else(|| self.bad(value, t), Ok),
             Json::String(text) => match base64::engine::general_purpose::STANDARD.decode(text) {
-                Ok(bytes) => Ok(bytes),
+                Ok(bytes) => {
+                    // A list of integers for `r*`, an object for `struct`: nothing else in V3's text.
+                    if !self.base64 && matches!(t, DataType::Raw(_) | DataType::Struct(_)) {
+                        self.odd(value, t)?;
+                    }
+                    Ok(bytes)
+                }
                 Err(_) if text.len() <= t.size() && self.v2() => {
                     self.odd(value, t)?;
                     Ok(text.as_bytes().to_vec())
@@ -349,6 +381,33 @@ mod tests {
         let s = DataType::structure([("a".to_owned(), DataType::INT8), ("b".to_owned(), DataType::Bool)]);
         assert_eq!(fill(r#"{"b": true, "a": -1}"#, &s, Mode::Strict).unwrap(), [255, 1]);
         assert!(fill(r#"{"a": -1}"#, &s, Mode::Strict).is_err());
+    }
+
+    #[test]
+    fn base64_is_for_legacy_types_only() {
+        let s = DataType::structure([("a".to_owned(), DataType::INT8), ("b".to_owned(), DataType::Bool)]);
+        let value = Json::string("AQI=");
+        for t in [DataType::Raw(2), s] {
+            assert!(fill(r#""AQI=""#, &t, Mode::Strict).is_err());
+            assert_eq!(fill(r#""AQI=""#, &t, Mode::Tolerant).unwrap(), [1, 2]);
+            let mut f = Findings::new(Mode::Strict, "/");
+            assert_eq!(read_legacy(&value, &t, &mut f).unwrap().0.to_vec(), [1, 2]);
+            assert_eq!(read(&value, &t, Dialect::V2, &mut f).unwrap().0.to_vec(), [1, 2]);
+        }
+    }
+
+    #[test]
+    fn v2_has_neither_hexadecimal_fills_nor_truths_for_integers() {
+        for (text, t, bytes) in [
+            (r#""0x7fc00001""#, DataType::FLOAT32, &[1, 0, 0xc0, 0x7f][..]),
+            ("true", DataType::Int(16), &[1, 0]),
+        ] {
+            let value = Json::parse(text.as_bytes()).unwrap().value;
+            assert!(read(&value, &t, Dialect::V2, &mut Findings::new(Mode::Strict, "/")).is_err());
+            let mut f = Findings::new(Mode::Tolerant, "/");
+            assert_eq!(read(&value, &t, Dialect::V2, &mut f).unwrap().0.to_vec(), bytes);
+            assert_eq!(f.list().len(), 1);
+        }
     }
 
     #[test]

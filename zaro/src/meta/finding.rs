@@ -99,6 +99,12 @@ impl Findings {
         Ok(())
     }
 
+    /// Notes that `wrong` was read over, and how; a strict reading fails on what is wrong, and says no more.
+    pub fn tolerated(&mut self, rule: &'static str, field: &str, wrong: &str, read: &str) -> Result<()> {
+        let message = if self.strict() { wrong.to_owned() } else { format!("{wrong}; {read}") };
+        self.deviation(rule, field, message)
+    }
+
     /// The findings so far.
     #[must_use]
     pub fn list(&self) -> &[Finding] {

@@ -59,7 +59,16 @@ pub fn array(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Finding
     let grid = Grid::regular(&zero_ok).map_err(|e| e.with_field("chunks"))?;
     let order = order(&document, f)?;
     let separator = match document.get("dimension_separator") {
-        None | Some(Json::Null) => '.',
+        None => '.',
+        Some(Json::Null) => {
+            f.tolerated(
+                "v2/separator",
+                "dimension_separator",
+                "must be \".\" or \"/\", not null",
+                "read as \".\"",
+            )?;
+            '.'
+        }
         Some(s) => match s.as_str() {
             Some(".") => '.',
             Some("/") => '/',
@@ -86,7 +95,7 @@ pub fn array(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Finding
         }
         Some(v) => fill::read(v, &data_type, Dialect::V2, f)?,
         None => {
-            f.deviation("v2/fill-value", "fill_value", "\"fill_value\" is missing; read as null")?;
+            f.tolerated("v2/fill-value", "fill_value", "\"fill_value\" is missing", "read as null")?;
             fill::Fill::zero(&data_type)
         }
     };
@@ -143,7 +152,7 @@ fn attributes(value: Option<Arc<Json>>, f: &mut Findings) -> Result<Arc<Json>> {
 fn order(document: &Json, f: &mut Findings) -> Result<bool> {
     match document.get("order") {
         None => {
-            f.deviation("v2/order", "order", "\"order\" is missing; read as \"C\"")?;
+            f.tolerated("v2/order", "order", "\"order\" is missing", "read as \"C\"")?;
             Ok(false)
         }
         Some(v) => match v.as_str() {
@@ -158,7 +167,7 @@ fn order(document: &Json, f: &mut Findings) -> Result<bool> {
 fn steps(document: &Json, f: &mut Findings) -> Result<Vec<CodecMeta>> {
     let mut steps = Vec::new();
     match document.get("filters") {
-        None => f.deviation("v2/filters", "filters", "\"filters\" is missing; read as null")?,
+        None => f.tolerated("v2/filters", "filters", "\"filters\" is missing", "read as null")?,
         Some(Json::Null) => {}
         Some(Json::Array(items)) => {
             for item in items {
@@ -170,7 +179,7 @@ fn steps(document: &Json, f: &mut Findings) -> Result<Vec<CodecMeta>> {
         }
     }
     match document.get("compressor") {
-        None => f.deviation("v2/compressor", "compressor", "\"compressor\" is missing; read as null")?,
+        None => f.tolerated("v2/compressor", "compressor", "\"compressor\" is missing", "read as null")?,
         Some(Json::Null) => {}
         Some(value) => steps.push(step(value, "compressor")?),
     }

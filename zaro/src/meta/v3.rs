@@ -8,6 +8,7 @@ use super::finding::Findings;
 use super::grid::Grid;
 use super::json::Json;
 use super::keys::ChunkKeys;
+use super::path::{name_fault, normal};
 use super::{ArrayMeta, CodecMeta, Documents, Format, GroupMeta, NodeMeta};
 use crate::error::{Error, Result};
 use crate::num;
@@ -81,23 +82,48 @@ fn consolidated(document: &mut Json, f: &mut Findings) -> Result<Option<Document
     let Json::Object(members) = document else { return Ok(None) };
     let Some((_, value)) = members.iter_mut().find(|(n, _)| n == field) else { return Ok(None) };
     if *value == Json::Null {
-        f.deviation("v3/consolidated-null", field, "null stands for nothing here")?;
+        f.tolerated(
+            "v3/consolidated-null",
+            field,
+            "must be an object, not null",
+            "read as if it were not there",
+        )?;
         return Ok(None);
     }
     if value.get("kind").and_then(Json::as_str) != Some("inline") {
-        f.deviation("v3/consolidated-kind", field, "consolidated metadata of an unknown kind are ignored")?;
+        f.tolerated("v3/consolidated-kind", field, "\"kind\" must be \"inline\"", "not used")?;
         return Ok(None);
+    }
+    if value.get("must_understand").and_then(Json::as_bool) != Some(false) {
+        let wrong = "\"must_understand\" must be false";
+        f.tolerated("v3/consolidated-must-understand", field, wrong, "used all the same")?;
     }
     let Json::Object(inner) = value else { return Ok(None) };
     match inner.iter_mut().find(|(n, _)| n == "metadata") {
         Some((_, Json::Object(documents))) => {
+            for (path, _) in documents.iter() {
+                consolidated_path(path, f)?;
+            }
             Ok(Some(std::mem::take(documents).into_iter().map(|(p, d)| (p, Arc::new(d))).collect()))
         }
         _ => {
-            f.deviation("v3/consolidated-metadata", field, "\"metadata\" must be an object; ignored")?;
+            f.tolerated("v3/consolidated-metadata", field, "\"metadata\" must be an object", "not used")?;
             Ok(None)
         }
     }
+}
+
+/// The documents are told by their paths relative to the group, without a leading slash.
+fn consolidated_path(path: &str, f: &mut Findings) -> Result<()> {
+    let Some(fault) = path.split('/').find_map(name_fault).filter(|_| !path.is_empty()) else {
+        return Ok(());
+    };
+    let read = match normal(path) {
+        Ok(path) => format!("read as {path:?}"),
+        Err(_) => "not used".to_owned(),
+    };
+    let wrong = format!("{path:?} is no path of a node relative to the group: {fault}");
+    f.tolerated("v3/consolidated-path", "consolidated_metadata.metadata", &wrong, &read)
 }
 
 /// A name with a configuration: `{"name": …, "configuration": …}` or the bare name.
@@ -156,19 +182,23 @@ fn array(document: Arc<Json>, f: &mut Findings) -> Result<ArrayMeta> {
         need(&document, name)?;
     }
     let shape = extents(need(&document, "shape")?, "shape")?;
-    let (data_type, legacy) = data_type(need(&document, "data_type")?, "data_type", f)?;
+    let (data_type, legacy) = self::data_type(need(&document, "data_type")?, "data_type", f)?;
     let grid = grid(need(&document, "chunk_grid")?, &shape, f).map_err(|e| e.with_field("chunk_grid"))?;
     let keys = keys(need(&document, "chunk_key_encoding")?, f)?;
-    let fill = fill::read(need(&document, "fill_value")?, &data_type, Dialect::V3, f)?;
+    let fill = match need(&document, "fill_value")? {
+        value if legacy.base64 => fill::read_legacy(value, &data_type, f)?,
+        value => fill::read(value, &data_type, Dialect::V3, f)?,
+    };
     let mut codecs = codecs(need(&document, "codecs")?, "codecs")?;
-    if legacy {
+    if legacy.little {
         little_by_default(&mut codecs);
     }
     transformers(&document, f)?;
     let dimension_names = dimension_names(&document, shape.len(), f)?;
     let attributes = attributes(&document)?;
     if document.get("consolidated_metadata") == Some(&Json::Null) {
-        f.deviation("v3/consolidated-null", "consolidated_metadata", "null stands for nothing here")?;
+        let field = "consolidated_metadata";
+        f.tolerated("v3/consolidated-null", field, "is no member of an array", "null is read over")?;
     } else {
         refuse_unknown(
             &document,
@@ -304,7 +334,7 @@ fn transformers(document: &Json, f: &mut Findings) -> Result<()> {
     let list = match document.get(field) {
         None => return Ok(()),
         Some(Json::Null) => {
-            return f.deviation("v3/storage-transformers", field, "null stands for none here");
+            return f.tolerated("v3/storage-transformers", field, "must be a list, not null", "read as none");
         }
         Some(list) => codecs(list, field)?,
     };
@@ -321,7 +351,7 @@ fn dimension_names(document: &Json, rank: usize, f: &mut Findings) -> Result<Opt
     let items = match document.get(field) {
         None => return Ok(None),
         Some(Json::Null) => {
-            f.deviation("v3/dimension-names", field, "null stands for no names here")?;
+            f.tolerated("v3/dimension-names", field, "must be a list, not null", "read as no names")?;
             return Ok(None);
         }
         Some(Json::Array(items)) => items,
@@ -341,12 +371,21 @@ fn dimension_names(document: &Json, rank: usize, f: &mut Findings) -> Result<Opt
     Ok(Some(names))
 }
 
-/// Reads a data type; also says whether it is the legacy `structured`, whose numbers default to little-endian.
-pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataType, bool)> {
+/// What is different about arrays of types that zarr-python had before they were registered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Legacy {
+    /// Numbers are little-endian where nothing is said: `structured`.
+    pub little: bool,
+    /// Fill values are base64: `structured` and `raw_bytes`, also as a field.
+    pub base64: bool,
+}
+
+/// Reads a data type; also says what of it is legacy.
+pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataType, Legacy)> {
     let e = Extension::mandatory(value, field, f)?;
     let fault = |m: String| Error::invalid(m).with_field(field);
     if let Some(t) = plain(e.name) {
-        return Ok((t, false));
+        return Ok((t, Legacy::default()));
     }
     let length = |unit: u64| -> Result<usize> {
         let n = e
@@ -362,7 +401,9 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
     let t = match e.name {
         "fixed_length_utf32" => DataType::FixedUtf32(length(4)?),
         "null_terminated_bytes" => DataType::FixedBytes(length(1)?),
-        "raw_bytes" => DataType::Raw(length(1)?),
+        "raw_bytes" => {
+            return Ok((DataType::Raw(length(1)?), Legacy { base64: true, ..Legacy::default() }));
+        }
         "numpy.datetime64" | "numpy.timedelta64" => {
             let unit = e
                 .get("unit")
@@ -371,7 +412,7 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
                 .ok_or_else(|| fault(format!("{} needs a \"unit\" such as \"ns\"", e.name)))?;
             let scale = match e.get("scale_factor") {
                 None => {
-                    f.deviation("v3/time-scale", field, "\"scale_factor\" is missing; read as 1")?;
+                    f.tolerated("v3/time-scale", field, "\"scale_factor\" is missing", "read as 1")?;
                     1
                 }
                 Some(v) => v
@@ -386,7 +427,7 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
                 DataType::TimeDelta(unit, scale)
             }
         }
-        "struct" | "structured" => return structure(&e, field, f).map(|t| (t, e.name == "structured")),
+        "struct" | "structured" => return structure(&e, field, f),
         name => match name.strip_prefix('r').and_then(|n| n.parse::<u64>().ok()) {
             Some(bits) if bits > 0 && bits % 8 == 0 && bits / 8 <= num::u64_of(MAX_ELEMENT) => {
                 DataType::Raw(usize::try_from(bits / 8).unwrap_or(usize::MAX))
@@ -399,7 +440,7 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
             }
         },
     };
-    Ok((t, false))
+    Ok((t, Legacy::default()))
 }
 
 /// Types without a configuration.
@@ -433,7 +474,7 @@ fn float_named(name: &str) -> Option<Float> {
     Float::ALL.into_iter().find(|f| f.name() == name)
 }
 
-fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<DataType> {
+fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<(DataType, Legacy)> {
     let fault = |m: String| Error::invalid(m).with_field(field);
     let items = e
         .get("fields")
@@ -441,10 +482,12 @@ fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<DataTyp
         .filter(|items| !items.is_empty())
         .ok_or_else(|| fault(format!("{} needs a list of \"fields\"", e.name)))?;
     let mut fields: Vec<(String, DataType)> = Vec::new();
+    let old = e.name == "structured";
+    let mut legacy = Legacy { little: old, base64: old };
     for item in items {
         let (name, t) = match (item.items(), item) {
             (Some([name, t]), _) => {
-                if e.name == "struct" {
+                if !old {
                     f.deviation("v3/struct-fields", field, "a field must be an object, not a pair")?;
                 }
                 (name.as_str(), Some(t))
@@ -458,7 +501,11 @@ fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<DataTyp
         if fields.iter().any(|(n, _)| n == name) {
             return Err(fault(format!("the field {name:?} occurs twice")));
         }
-        let (t, _) = data_type(t, field, f)?;
+        if name.is_empty() && !old {
+            f.deviation("v3/struct-fields", field, "the name of a field must not be empty")?;
+        }
+        let (t, inner) = data_type(t, field, f)?;
+        legacy.base64 |= inner.base64;
         if t.is_variable() {
             return Err(fault(format!("the field {name:?} has no fixed size")));
         }
@@ -468,7 +515,7 @@ fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<DataTyp
     if total > MAX_ELEMENT {
         return Err(fault("an element this large makes no sense".into()));
     }
-    Ok(DataType::structure(fields))
+    Ok((DataType::structure(fields), legacy))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 pub mod create;
 mod directory;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,6 +36,13 @@ const LOCAL: u64 = 30;
 
 /// How many bytes of extra fields a local header is expected to have at most, to read it with its data in one go.
 const EXTRA: u64 = 64;
+
+/// What makes a folder a Zarr.
+const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zmetadata", ".zattrs"];
+
+fn the_only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    items.next().filter(|_| items.next().is_none())
+}
 
 /// A ZIP archive as a store: a key is the name of an entry.
 pub struct ZipStore {
@@ -91,17 +99,23 @@ impl ZipStore {
         Ok(Some((directory::read(&bytes, &location)?, file)))
     }
 
-    /// The one folder that everything in the archive lies in, if that is so.
+    /// The one folder that the archive was made of, if that is so: the only one, or else the only one that is a Zarr.
+    ///
+    /// What systems and people add beside it does not count: `__MACOSX`, hidden folders, files that are no metadata of
+    /// a Zarr.
     #[must_use]
     pub fn common_folder(&self) -> Option<&str> {
-        let folder = |name: &'_ str| name.find('/');
-        let (first, _) = self.entries.first()?;
-        let (last, _) = self.entries.last()?;
-        let (a, b) = (first.get(..folder(first)?)?, last.get(..folder(last)?)?);
-        // Sorted, so what holds for the first and the last holds for all between, but for names like `a-b`
-        // between `a` and `a/…`: they have no such start.
-        let all = || self.entries.iter().all(|(n, _)| n.strip_prefix(a).is_some_and(|r| r.starts_with('/')));
-        (a == b && all()).then_some(a)
+        let mut folders: BTreeMap<&str, bool> = BTreeMap::new();
+        for (name, _) in &self.entries {
+            match name.split_once('/') {
+                None if DOCUMENTS.contains(&&**name) => return None,
+                None => {}
+                Some((folder, _)) if folder == "__MACOSX" || folder.starts_with('.') => {}
+                Some((folder, rest)) => *folders.entry(folder).or_default() |= DOCUMENTS.contains(&rest),
+            }
+        }
+        let (all, zarrs) = (folders.keys().copied(), folders.iter().filter(|(_, is)| **is).map(|(n, _)| *n));
+        the_only(all).or_else(|| the_only(zarrs))
     }
 
     fn find(&self, key: &str) -> Result<Option<(u64, &Entry)>> {
