@@ -23,7 +23,7 @@ fn source() -> Store {
     .text();
     let rows: Vec<String> =
         (0..6).map(|r| (0..8).map(|c| (r * 8 + c + 1).to_string()).collect::<Vec<_>>().join(",")).collect();
-    std::fs::write(s.path().join("values.csv"), rows.join("\n")).unwrap();
+    s.put("values.csv", rows.join("\n"));
     s.zaro(&["write", "@:/a.zarr", "g/x", "--from", "@:/values.csv"]).text();
     s
 }
