@@ -6,7 +6,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::write::{Access, Fresh, Values, WriteOptions, Writer, recycle};
+use super::access::Access;
+use super::write::{Fresh, Values, WriteOptions, Writer, recycle};
 use super::{Array, Selection};
 use crate::codec::chain::Chain;
 use crate::error::{Error, Result};
