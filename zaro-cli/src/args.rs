@@ -123,6 +123,11 @@ impl Common {
         })
     }
 
+    /// The region of a bucket.
+    pub(crate) fn region(&self) -> Option<&str> {
+        self.region.as_deref()
+    }
+
     /// The version asked for.
     pub(crate) fn format(&self) -> Option<Format> {
         self.zarr_format.map(|n| if n == 2 { Format::V2 } else { Format::V3 })

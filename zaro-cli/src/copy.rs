@@ -136,6 +136,11 @@ fn parse_shards(text: &str) -> std::result::Result<Shards, String> {
 impl Copy {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        if common.region().is_some_and(|r| r.contains([':', ','])) {
+            return Err(Error::usage(
+                "--region is that of an S3 bucket; a part of an array is said with --select",
+            ));
+        }
         let Some(target) = &self.target else { return self.in_place(common).await };
         let source = common.open_any(&self.source).await?;
         let at = Target { uri: target.clone(), path: self.to.clone() };

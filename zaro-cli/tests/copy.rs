@@ -105,6 +105,7 @@ fn what_is_there_is_safe() {
     s.zaro(&["copy", "@:/none.zarr", "@:/c.zarr"]).fails(3, "none.zarr");
     s.zaro(&["copy", "@:/a.zarr", "@:/c.zarr", "--chunks", "2"]).fails(2, "dimensions");
     s.zaro(&["copy", "@:/a.zarr", "http://localhost:1/x"]).fails(5, "web servers");
+    s.zaro(&["copy", "@:/a.zarr", "@:/c.zarr", "--region", "0:5,:"]).fails(2, "--select");
     s.zaro(&["copy", "@:/a.zarr", "@:/d.zarr", "--path", "g/x", "--dtype", "uint8", "--select", "5:,:"])
         .text();
     s.zaro(&["create", "@:/f.zarr", "--shape", "4000,4000", "--dtype", "uint8", "--chunks", "10,10"]).text();
