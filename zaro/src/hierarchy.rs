@@ -133,8 +133,9 @@ pub async fn open_array(store: &SharedStore, path: &str, memory: usize) -> Resul
     Zarr::from_store(store.clone(), options).await?.array(path).await
 }
 
-/// Sees to it that a node can be made at `path`: nothing there, and groups above.
-async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Existing) -> Result<()> {
+/// Fails if a node of this version cannot be made at `path`, whatever is there now: because of its name, or of what it
+/// would lie in.
+pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format) -> Result<()> {
     let placed = |e: Error, at: &str| e.with_node(shown(at)).with_store(store);
     if format == Format::V3 {
         for name in path.split('/').filter(|n| !n.is_empty()) {
@@ -145,14 +146,6 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
     }
     for above in ancestors(path) {
         match find(store, above).await? {
-            None => {
-                let group = write::new_group(format, &Json::object());
-                match make(store, above, write::group(&group)).await {
-                    // Somebody else made it meanwhile.
-                    Err(e) if e.kind() == ErrorKind::Conflict => {}
-                    made => made?,
-                }
-            }
             Some(node) if node.meta.format() != format => {
                 let message = format!(
                     "this group is Zarr V{}, so what lies in it cannot be V{}",
@@ -164,7 +157,23 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
             Some(Node { meta: NodeMeta::Array(_), .. }) => {
                 return Err(placed(Error::usage("this is an array; nothing can lie in it"), above));
             }
-            Some(_) => {}
+            Some(_) | None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Sees to it that a node can be made at `path`: nothing there, and groups above.
+async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Existing) -> Result<()> {
+    check_place(store, path, format).await?;
+    for above in ancestors(path) {
+        if find(store, above).await?.is_none() {
+            let group = write::new_group(format, &Json::object());
+            match make(store, above, write::group(&group)).await {
+                // Somebody else made it meanwhile.
+                Err(e) if e.kind() == ErrorKind::Conflict => {}
+                made => made?,
+            }
         }
     }
     match (find(store, path).await, existing) {
@@ -173,7 +182,7 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
         (_, Existing::Replace) => replace(store, path).await?,
         (Ok(Some(node)), Existing::Refuse) => {
             let message = format!("there is {} here already", article(node.meta.kind()));
-            return Err(placed(Error::usage(message), path));
+            return Err(Error::usage(message).with_node(shown(path)).with_store(store));
         }
         (Err(e), Existing::Refuse) => return Err(e),
     }

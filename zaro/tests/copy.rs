@@ -574,3 +574,18 @@ fn conversion_in_place_finds_chunks_under_another_separator() {
     zaro::copy::convert_in_place(&store, "", Format::V3).unwrap();
     assert_eq!(all(&store, ""), cut);
 }
+
+#[test]
+fn a_place_that_cannot_be_is_refused_before_anything_is_copied() {
+    let (store, _) = source(Format::V3);
+    let (made, _) = source(Format::V2);
+    let before = keys(&made);
+    for (to, options) in [
+        ("new", CopyOptions::default()),
+        ("a/inside", CopyOptions { format: Some(Format::V2), ..CopyOptions::default() }),
+    ] {
+        let e = copy(&open(&store), "s", "a", &made, to, &options).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Usage, "{e}");
+        assert_eq!(keys(&made), before);
+    }
+}

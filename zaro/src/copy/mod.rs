@@ -218,6 +218,10 @@ pub fn copy(
         recode::check(&run, array, &making(step, target, 0)?, target)
             .map_err(|e| e.with_node(shown(&step.node.path)))?;
     }
+    if let Some(top) = steps.first() {
+        let format = options.format.unwrap_or(top.node.meta.format());
+        wait(hierarchy::check_place(store, &to_path, format))?;
+    }
     let settings = format!("{from_path:?} {options:?}");
     let (mut journal, resumed) = Journal::begin(store, &to_path, name, &settings, options.existing)?;
     for (step, array, target) in arrays() {
