@@ -112,3 +112,28 @@ fn what_is_there_is_safe() {
     let large = ["copy", "@:/f.zarr", "@:/e.zarr", "--chunks", "4000,4000", "--memory", "1M"];
     s.zaro(&large).fails(2, "--memory");
 }
+
+#[test]
+fn overwriting_is_for_what_is_a_zarr() {
+    let s = source();
+    s.put("precious/sub/thesis.txt", "years of work");
+    s.zaro(&["copy", "@:/a.zarr", "@:/precious", "--overwrite"]).fails(2, "no Zarr");
+    s.zaro(&["create", "@:/precious", "--shape", "2", "--dtype", "u1", "--overwrite"]).text();
+    assert!(s.file("precious/sub/thesis.txt").exists());
+    // What comes through a pipe may end early, and then the old array would be gone.
+    let array = s.file("a.zarr");
+    let args = [
+        "write",
+        array.to_str().unwrap(),
+        "g/x",
+        "--from",
+        "-",
+        "--input-format",
+        "npy",
+        "--create",
+        "--overwrite",
+    ];
+    let short = common::npy("'<i4'", false, "(100,)", &[0; 8]);
+    common::zaro_with(&args, &short).fails(2, "pipe");
+    assert!(values(&s, "@:/a.zarr", "g/x").starts_with("1,2"));
+}
