@@ -268,6 +268,10 @@ pub async fn resize(store: &SharedStore, path: &str, shape: &[u64]) -> Result<Ar
     let reshaped = reshape(store, &path, |_| Ok(shape.to_vec())).await?;
     let Reshaped { old, new } = reshaped;
     if old.shape().iter().zip(shape).any(|(old, new)| new < old) {
+        // Only here are chunks looked for by their keys; a write finds out for itself where they are.
+        let keys = keys_found(store, &path, old.meta()).await?;
+        let meta = ArrayMeta { keys, ..old.meta().clone() };
+        let old = Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?;
         trim(&old, shape).await?;
     }
     Ok(new)
@@ -294,7 +298,6 @@ pub async fn lengthened(store: &SharedStore, path: &str, axis: usize, count: u64
             .with_node(shown(&path))
             .with_store(store));
     };
-    meta.keys = keys_found(store, &path, &meta).await?;
     let start = meta.shape.get(axis).copied().unwrap_or(0);
     meta.shape = grown(&meta.shape, axis, count)?;
     Ok((Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?, start))
@@ -326,7 +329,6 @@ async fn reshape(
     let NodeMeta::Array(meta) = node.meta else {
         return Err(placed(Error::usage("this is a group, which has no shape")));
     };
-    let keys = keys_found(store, path, &meta).await?;
     let format = meta.format;
     let name = if format == Format::V3 { "zarr.json" } else { ".zarray" };
     let array = |document: Json| -> Result<Array> {
@@ -339,7 +341,6 @@ async fn reshape(
                 NodeMeta::Group(_) => return Err(Error::conflict("somebody else made this a group")),
             },
         };
-        let read = ArrayMeta { keys, ..read };
         Array::new(store.clone(), path, read, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)
     };
     let before = std::sync::Mutex::new(None);

@@ -589,3 +589,35 @@ fn a_place_that_cannot_be_is_refused_before_anything_is_copied() {
         assert_eq!(keys(&made), before);
     }
 }
+
+/// With more chunks than can be announced at once, and every worker failing at the same time.
+#[test]
+fn a_copy_that_fails_everywhere_ends() {
+    let store = MemoryStore::new();
+    let shape = [3000u64];
+    put_array(&store, "", &V3::new(&shape, &[1], "uint8").document(), &Model::counting(&shape, 1));
+    let store: SharedStore = Arc::new(store);
+    let inner: SharedStore = Arc::new(MemoryStore::new());
+    let failing: SharedStore = Arc::new(FaultStore::new(inner).with_key("c/", Fault::Final));
+    let (done, answer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(run(&store, &failing, &CopyOptions::default()).is_err()));
+    assert!(answer.recv_timeout(std::time::Duration::from_secs(60)).expect("the copy hangs"));
+}
+
+/// Shards that fit into memory as they are encoded, but not as they are compared.
+#[test]
+fn large_shards_are_verified_in_parts() {
+    let store = MemoryStore::new();
+    let shape = [2048u64, 1024];
+    let data = Model::counting(&shape, 1);
+    put_array(&store, "", &V3::new(&shape, &[256, 256], "uint8").document(), &data);
+    let (store, made): (SharedStore, SharedStore) = (Arc::new(store), Arc::new(MemoryStore::new()));
+    let options = CopyOptions {
+        shards: Some(Some(Sizes::List(vec![1024, 1024]))),
+        memory: 7 << 20,
+        verify: true,
+        ..CopyOptions::default()
+    };
+    run(&store, &made, &options).unwrap();
+    assert!(all(&made, "") == data.bytes);
+}

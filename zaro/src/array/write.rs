@@ -120,7 +120,7 @@ pub(super) struct Writer<'a> {
     heaps: Vec<&'a [u8]>,
     done: AtomicU64,
     /// Whether the calling thread does it all, since its like do other parts.
-    alone: bool,
+    serial: bool,
 }
 
 /// What is to become of one chunk, as far as it can be told without its old content.
@@ -204,7 +204,7 @@ impl<'a> Writer<'a> {
             values: values.bytes.into(),
             heaps: vec![&array.meta.fill.0, &[]],
             done: AtomicU64::new(0),
-            alone: false,
+            serial: false,
         };
         if array.meta.data_type.is_variable() {
             let shift = u32::try_from(writer.heaps.len()).unwrap_or(u32::MAX);
@@ -370,7 +370,7 @@ impl<'a> Writer<'a> {
 
     /// Encodes, on the calling thread, what is written to the one chunk that all of it goes to.
     pub(super) fn encode_one(&mut self, chain: &Chain) -> Result<Fresh<'_>> {
-        self.alone = true;
+        self.serial = true;
         if self.plan.jobs() != 1 {
             return Err(Error::usage("a part of one chunk was to be written, not of several"));
         }
@@ -417,7 +417,7 @@ impl<'a> Writer<'a> {
             });
             Ok((number, i, self.prepare(inner, &sels, &strides, &within)?))
         };
-        let touched: Vec<(u64, u64, Fresh<'_>)> = if total > 1 && !self.alone {
+        let touched: Vec<(u64, u64, Fresh<'_>)> = if total > 1 && !self.serial {
             (0..total).into_par_iter().map(one).collect::<Result<_>>()?
         } else {
             (0..total).map(one).collect::<Result<_>>()?

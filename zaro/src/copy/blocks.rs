@@ -103,6 +103,18 @@ impl Cutting<'_> {
         })
     }
 
+    /// Blocks of parts of chunks, of at most `memory` bytes.
+    pub(super) fn smaller(&self, memory: usize) -> Blocks {
+        let mut block: Vec<u64> = self.to.iter().zip(self.shape).map(|(b, n)| *(b.min(n))).collect();
+        while self.bytes(&block) > u128::from(num::u64_of(memory)) {
+            match block.iter_mut().max() {
+                Some(longest) if *longest > 1 => *longest = longest.div_ceil(2),
+                _ => break,
+            }
+        }
+        Blocks::new(self.shape, block)
+    }
+
     fn bytes(&self, block: &[u64]) -> u128 {
         let clipped = block.iter().zip(self.shape).map(|(b, n)| u128::from(*(b.min(n))));
         clipped.fold(u128::from(num::u64_of(self.size)), u128::saturating_mul)

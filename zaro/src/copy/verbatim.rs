@@ -52,10 +52,12 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -
     let remote = source.store().is_remote() || made.store().is_remote();
     let (send, receive) = sync_channel::<Announced>(1024);
     let receive = Mutex::new(receive);
+    // A worker goes on to the end even after a fault: what is still announced is taken and dropped. If all of them left,
+    // the announcer would wait for ever.
     let work = || {
+        let mut worked = Ok(());
         while let Some(Announced { entry, to, certain }) = next(&receive) {
             if failed.load(Ordering::Relaxed) {
-                // What is still announced is taken and dropped, so that nobody waits to announce more.
                 continue;
             }
             let taken = budget.take(entry.size);
@@ -63,15 +65,15 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -
             budget.give(taken);
             if let Err(e) = done {
                 failed.store(true, Ordering::Relaxed);
-                return Err(e.with_key(&entry.key));
+                worked = Err(e.with_key(&entry.key));
             }
         }
-        Ok(())
+        worked
     };
     std::thread::scope(|s| {
         let workers: Vec<_> = (0..if remote { REMOTE } else { LOCAL }).map(|_| s.spawn(work)).collect();
         let listed = announce(source, made, &failed, |announced| {
-            // Fails only if all workers are gone, and then one of them says why.
+            // Fails only if all workers are gone, which they are not before the end.
             let _ = send.send(announced);
         });
         drop(send);
