@@ -66,6 +66,7 @@
 //! ```text
 //!   open       an address -> a store; the one place that knows every kind of store
 //!   copy       a hierarchy -> another place, version, chunking, codec
+//!   manifest   versions of a Zarr: checksums, manifests     reference  a Zarr whose bytes lie elsewhere
 //!   hierarchy  nodes made, edited, resized, consolidated, deleted
 //!   group      a store -> nodes: groups and arrays by their path
 //!   array      a selection -> chunks -> the answer, and back
@@ -110,9 +111,11 @@ pub mod copy;
 pub mod error;
 pub mod group;
 pub mod hierarchy;
+pub mod manifest;
 pub mod meta;
 pub mod num;
 pub mod open;
+pub mod reference;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

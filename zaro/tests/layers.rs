@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Each module of the library and the modules it may use besides itself. Everything may use the error and the checked
 /// numbers, which use nothing.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("error", &[]),
     ("num", &["error"]),
     // Waiting for a future knows nothing of what it waits for.
@@ -26,7 +26,8 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
     ("copy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy"]),
     ("image", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
-    ("manifest", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
+    ("reference", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
+    ("manifest", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "reference"]),
     (
         "open",
         &[
@@ -40,6 +41,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
             "group",
             "image",
             "manifest",
+            "reference",
             "copy",
             "hierarchy",
         ],

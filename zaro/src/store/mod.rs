@@ -29,11 +29,13 @@ pub mod memory;
 pub mod object;
 pub mod options;
 mod percent;
+mod pin;
 pub mod wrap;
 mod write;
 pub mod zip;
 
 pub(crate) use percent::percent_decode;
+pub use pin::Pin;
 pub use write::{Condition, KeyEntry, Put, Tag};
 
 /// A part of an object.
@@ -125,6 +127,18 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
         let parts = futures::future::try_join_all(ranges.iter().map(|r| self.get(key, Some(*r)))).await?;
         Ok(parts.into_iter().collect())
+    }
+
+    /// As [`Store::get`], of the state of the object that `pin` names; an error if what is there is another state.
+    ///
+    /// The default knows nothing of states and refuses every pin that says something.
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        if pin.is_empty() {
+            return self.get(key, range).await;
+        }
+        Err(Error::unsupported("this kind of store cannot tell the states of an object apart")
+            .with_key(key)
+            .with_store(self))
     }
 
     /// The size of the object behind `key`; `None` if it does not exist.

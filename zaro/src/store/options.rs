@@ -65,6 +65,22 @@ pub struct StoreOptions {
     pub allow_http: bool,
     /// A file counts as written only when it is on the disk (`fsync`), so that it outlives a crash of the machine.
     pub durable: bool,
+    /// What relative addresses in a reference store are relative to. Without it: the place of the store itself.
+    pub root: Option<String>,
+    /// The object meant by references that name none.
+    pub target: Option<String>,
+    /// Values for the templates of a reference store, in place of its own.
+    pub templates: Vec<(String, String)>,
+    /// Let a remote reference store name local files.
+    pub allow_local: bool,
+    /// The branch of an Icechunk repository: `main`.
+    pub branch: Option<String>,
+    /// The tag of an Icechunk repository.
+    pub tag: Option<String>,
+    /// The snapshot of an Icechunk repository.
+    pub snapshot: Option<String>,
+    /// Where the objects of a manifest are, unless it follows from where the manifest is.
+    pub objects: Option<String>,
     /// Counts requests and shows them as they end.
     pub log: Option<Arc<RequestLog>>,
     overrides: Vec<Override>,
@@ -97,6 +113,14 @@ impl Default for StoreOptions {
             missing_403: false,
             allow_http: false,
             durable: false,
+            root: None,
+            target: None,
+            templates: Vec::new(),
+            allow_local: false,
+            branch: None,
+            tag: None,
+            snapshot: None,
+            objects: None,
             log: None,
             overrides: Vec::new(),
         }

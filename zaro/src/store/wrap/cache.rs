@@ -14,7 +14,7 @@ use crate::num::u64_of;
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, SharedStore, Store, Tag, join,
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag, join,
 };
 
 /// Holds the answers of [`Store::get`], up to a number of bytes, the least recently used leaving first.
@@ -292,6 +292,11 @@ impl Store for CacheStore {
                 Err(Error::io("a range was left without an answer").with_key(key).with_store(&self.inner))
             }
         }
+    }
+
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        // What is held is held by key; a state is another thing. It passes through.
+        self.inner.get_pinned(key, range, pin).await
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {

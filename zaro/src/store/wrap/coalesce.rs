@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 
 use crate::error::{Error, Result};
 use crate::store::memory::slice;
-use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Put, SharedStore, Store, Tag};
+use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag};
 
 /// The largest hole, in bytes, that is read along rather than left out: 1 MiB, about what a round trip of 30 ms
 /// costs at 35 MB/s.
@@ -119,6 +119,10 @@ impl Store for CoalesceStore {
             Some(parts) => Ok(Some(parts)),
             None => Err(Error::io("a range was left without an answer").with_key(key).with_store(self)),
         }
+    }
+
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        self.inner.get_pinned(key, range, pin).await
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {

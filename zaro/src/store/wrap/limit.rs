@@ -11,7 +11,7 @@ use futures::stream::BoxStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::{Error, Result};
-use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Put, SharedStore, Store, Tag};
+use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag};
 
 /// The places at each host, shared by every store of this process that names the same host and the same limit.
 static HOSTS: LazyLock<Mutex<Hosts>> = LazyLock::new(Mutex::default);
@@ -59,6 +59,11 @@ impl Store for LimitStore {
     async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
         let parts = try_join_all(ranges.iter().map(|r| self.get(key, Some(*r)))).await?;
         Ok(parts.into_iter().collect())
+    }
+
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        let _place = self.place().await?;
+        self.inner.get_pinned(key, range, pin).await
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {

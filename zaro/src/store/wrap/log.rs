@@ -13,7 +13,7 @@ use futures::stream::{BoxStream, StreamExt};
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, SharedStore, Store, Tag, join,
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag, join,
     unwritable,
 };
 
@@ -210,6 +210,13 @@ impl Store for LogStore {
     async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
         let parts = try_join_all(ranges.iter().map(|r| self.get(key, Some(*r)))).await?;
         Ok(parts.into_iter().collect())
+    }
+
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        let start = Instant::now();
+        let answer = self.inner.get_pinned(key, range, pin).await;
+        self.note(Method::Get, key, range, start, &answer, |b| u64_of(b.len()));
+        answer
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {

@@ -8,8 +8,8 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, SharedStore, Store, Tag, check_key,
-    check_prefix, join,
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag,
+    check_key, check_prefix, join,
 };
 
 /// The part of a store below a prefix, as a store.
@@ -52,6 +52,10 @@ impl Store for PrefixStore {
 
     async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
         self.inner.get_ranges(&self.full(key)?, ranges).await
+    }
+
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        self.inner.get_pinned(&self.full(key)?, range, pin).await
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {

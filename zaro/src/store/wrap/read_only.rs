@@ -8,7 +8,7 @@ use futures::stream::BoxStream;
 
 use crate::error::{Error, Result};
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, SharedStore, Store, Tag,
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag,
 };
 
 /// Reads as `inner` does, and refuses every put and delete with [`NotPermitted`](crate::ErrorKind::NotPermitted).
@@ -44,6 +44,10 @@ impl Store for ReadOnlyStore {
 
     async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
         self.inner.get_ranges(key, ranges).await
+    }
+
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        self.inner.get_pinned(key, range, pin).await
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::{Error, Result};
 use crate::store::fault::as_transient;
-use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Put, SharedStore, Store, Tag};
+use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag};
 
 /// How often and how long to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,6 +170,10 @@ impl Store for RetryStore {
     async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
         let parts = try_join_all(ranges.iter().map(|r| self.get(key, Some(*r)))).await?;
         Ok(parts.into_iter().collect())
+    }
+
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        self.persist(|| self.inner.get_pinned(key, range, pin)).await
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {

@@ -1,0 +1,1 @@
+//! Versions of a Zarr: checksums, manifests, and reading any of them.

@@ -1,0 +1,120 @@
+//! Reference stores: a Zarr whose bytes lie elsewhere.
+//!
+//! A reference store is two things: a [`Map`], which says for each key where its bytes are, and [`Targets`], which
+//! turns an address into a store. Kerchunk's JSON and Parquet, Icechunk repositories and manifests of versions are
+//! maps; [`ReferenceStore`] makes a [`Store`](crate::store::Store) of any of them, so whatever reads a Zarr reads an
+//! archive of NetCDF files, or last year's state of a bucket, without knowing.
+//!
+//! **Missing is not failed.** A key the map does not have is missing. A key it has, and whose bytes cannot be had
+//! exactly as it says, is an error with key, address, range and cause; never a fill value.
+
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+
+use crate::error::Result;
+use crate::store::{Listing, Pin, SharedStore};
+
+mod store;
+
+pub use store::ReferenceStore;
+
+/// Where the bytes of a key are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// Here.
+    Inline(Bytes),
+    /// In another object.
+    Remote(Remote),
+}
+
+/// Bytes of an object somewhere else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// The address as the map has it: whole, or relative to a place that [`Targets`] knows. Empty for the target that
+    /// the caller names (`null` in Kerchunk's JSON).
+    pub url: Arc<str>,
+    /// Which bytes of it; all of them without.
+    pub span: Option<Span>,
+    /// Which state of the object.
+    pub pin: Option<Arc<Pin>>,
+    /// The path of the array whose part of the map names the address, if relative addresses may be meant from there
+    /// (GDAL reads those of Parquet so).
+    pub near: Option<Arc<str>>,
+}
+
+/// `offset .. offset + length`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// First byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u64,
+}
+
+impl Remote {
+    /// A whole object, or a part of one.
+    pub fn new(url: impl Into<Arc<str>>, span: Option<Span>) -> Self {
+        Self { url: url.into(), span, pin: None, near: None }
+    }
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url: &str = if self.url.is_empty() { "the target" } else { &self.url };
+        match self.span {
+            Some(Span { offset, length }) => write!(f, "{url}, bytes {offset}+{length}"),
+            None => f.write_str(url),
+        }
+    }
+}
+
+/// Keys to where their bytes are.
+#[async_trait]
+pub trait Map: Debug + Send + Sync + 'static {
+    /// What `key` stands for; `None` if there is surely no such key.
+    async fn locate(&self, key: &str) -> Result<Option<Location>>;
+
+    /// Several keys at once, in the order asked. Worth having where neighbours lie together in the map.
+    async fn locate_all(&self, keys: &[String]) -> Result<Vec<Option<Location>>> {
+        let mut out = Vec::with_capacity(keys.len());
+        for key in keys {
+            out.push(self.locate(key).await?);
+        }
+        Ok(out)
+    }
+
+    /// What lies directly below `prefix`, as [`Store::list`](crate::store::Store::list).
+    async fn list(&self, prefix: &str) -> Result<Listing>;
+
+    /// Every key below `prefix/` (`""` for all) and what it stands for, in an order of the map's own, without holding
+    /// all of them.
+    fn entries(&self, prefix: &str) -> BoxStream<'_, Result<(String, Location)>>;
+
+    /// How many bytes a remote place holds that the map knows without asking.
+    fn known_size(&self, remote: &Remote) -> Option<u64> {
+        remote.span.map(|s| s.length).or_else(|| remote.pin.as_ref().and_then(|p| p.size))
+    }
+}
+
+/// A map behind a shared pointer.
+pub type SharedMap = Arc<dyn Map>;
+
+/// Addresses to stores: which may be reached, with which options, and what relative ones are relative to.
+#[async_trait]
+pub trait Targets: Debug + Send + Sync + 'static {
+    /// The store that holds the object at this address, and its key there.
+    async fn target(&self, remote: &Remote) -> Result<Target>;
+}
+
+/// An object of a store.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The store, with everything remote stores come with; the same for addresses that can share one.
+    pub store: SharedStore,
+    /// The key in it.
+    pub key: String,
+}

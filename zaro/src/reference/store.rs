@@ -1,0 +1,125 @@
+//! A map and its targets as a store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+
+use super::{Location, Remote, SharedMap, Span, Targets};
+use crate::error::{Error, Result};
+use crate::num::{u64_of, usize_of};
+use crate::store::{ByteRange, KeyEntry, Listing, Store};
+
+/// A Zarr whose bytes lie where a [`Map`](super::Map) says.
+#[derive(Debug, Clone)]
+pub struct ReferenceStore {
+    /// The address of the map, as errors name it.
+    name: Arc<str>,
+    map: SharedMap,
+    targets: Arc<dyn Targets>,
+}
+
+impl ReferenceStore {
+    /// The keys of `map`, with their bytes from `targets`; `name` is the address of the map.
+    pub fn new(name: impl Into<Arc<str>>, map: SharedMap, targets: Arc<dyn Targets>) -> Self {
+        Self { name: name.into(), map, targets }
+    }
+
+    /// The map.
+    #[must_use]
+    pub fn map(&self) -> &SharedMap {
+        &self.map
+    }
+
+    /// The targets.
+    #[must_use]
+    pub fn targets(&self) -> &Arc<dyn Targets> {
+        &self.targets
+    }
+
+    async fn fetch(&self, remote: &Remote, range: Option<ByteRange>) -> Result<Bytes> {
+        let target = self.targets.target(remote).await?;
+        let range = match (remote.span, range) {
+            (None, range) => range,
+            (Some(Span { offset, length }), None) => Some(ByteRange::span(offset, length)),
+            (Some(Span { offset, length }), Some(range)) => {
+                let (start, wanted) = range.resolve(length)?;
+                let from = offset
+                    .checked_add(start)
+                    .ok_or_else(|| Error::invalid("the range ends beyond every object"))?;
+                Some(ByteRange::span(from, wanted))
+            }
+        };
+        let got = match &remote.pin {
+            Some(pin) => target.store.get_pinned(&target.key, range, pin).await?,
+            None => target.store.get(&target.key, range).await?,
+        };
+        got.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
+    }
+}
+
+impl fmt::Display for ReferenceStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// The part of inline bytes that was asked for.
+fn slice(bytes: &Bytes, range: Option<ByteRange>) -> Result<Bytes> {
+    let Some(range) = range else { return Ok(bytes.clone()) };
+    let (offset, length) = range.resolve(u64_of(bytes.len()))?;
+    let start = usize_of(offset)?;
+    Ok(bytes.slice(start..start.saturating_add(usize_of(length)?)))
+}
+
+#[async_trait]
+impl Store for ReferenceStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
+        match found {
+            None => Ok(None),
+            Some(Location::Inline(bytes)) => {
+                slice(&bytes, range).map(Some).map_err(|e| e.with_key(key).with_store(self))
+            }
+            Some(Location::Remote(remote)) => match self.fetch(&remote, range).await {
+                Ok(bytes) => Ok(Some(bytes)),
+                // The reference exists, so its object must: this is never a missing chunk.
+                Err(e) => Err(e.within(remote.to_string()).with_key(key).with_store(self)),
+            },
+        }
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
+        match found {
+            None => Ok(None),
+            Some(Location::Inline(bytes)) => Ok(Some(u64_of(bytes.len()))),
+            Some(Location::Remote(remote)) => {
+                if let Some(size) = self.map.known_size(&remote) {
+                    return Ok(Some(size));
+                }
+                let asked = async {
+                    let target = self.targets.target(&remote).await?;
+                    let size = target.store.size(&target.key).await?;
+                    size.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
+                };
+                let named = |e: Error| e.within(remote.to_string()).with_key(key).with_store(self);
+                asked.await.map(Some).map_err(named)
+            }
+        }
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        self.map.list(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
+    }
+
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let sized = self.map.entries(prefix).and_then(move |(key, _)| async move {
+            let size = self.size(&key).await?;
+            Ok(size.map(|size| KeyEntry { key, size }))
+        });
+        sized.try_filter_map(|entry| async { Ok(entry) }).boxed()
+    }
+}
