@@ -178,7 +178,7 @@ impl Lead<'_> {
             tokio::time::sleep(HOLD).await;
             return;
         }
-        let (mut seen, mut quiet) = (1, 0);
+        let (mut seen, mut quiet) = (1, 0u32);
         for _ in 0..MAX_TURNS {
             tokio::task::yield_now().await;
             let Some(now) = self.store.desks.turn(self.place, self.group) else { return };
