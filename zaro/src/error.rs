@@ -175,6 +175,15 @@ impl Error {
         self
     }
 
+    /// Names key and store anew, in place of those named already: what went wrong elsewhere went wrong here, too. What
+    /// the old ones said has to be in the message.
+    #[must_use]
+    pub(crate) fn moved_to(mut self, key: &str, store: impl fmt::Display) -> Self {
+        self.0.key = Some(key.to_owned());
+        self.0.store = Some(store.to_string());
+        self
+    }
+
     /// Puts `prefix: ` before the message; used to say which codec was at work.
     #[must_use]
     pub fn within(mut self, prefix: impl fmt::Display) -> Self {

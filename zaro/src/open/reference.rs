@@ -56,16 +56,20 @@ pub(super) async fn open(
             None => Ok(None),
         };
     }
-    let named = address.kind == Kind::Reference || is_named_json(spot, address);
-    if named && let Some(store) = opening.json(spot).await? {
+    if is_named_json(spot, address)
+        && let Some(store) = opening.json(spot).await?
+    {
         return Ok(Some(store));
     }
-    match address.kind {
-        Kind::Reference => match folder(&spot.rooted()?).await? {
-            Some(holds) => opening.folder(spot, holds).await.map(Some),
-            None => Err(opening.none()),
-        },
-        _ => Ok(None),
+    if address.kind == Kind::Any {
+        return Ok(None);
+    }
+    if let Some(holds) = folder(&spot.rooted()?).await? {
+        return opening.folder(spot, holds).await.map(Some);
+    }
+    match opening.json(spot).await? {
+        Some(store) => Ok(Some(store)),
+        None => Err(opening.none()),
     }
 }
 

@@ -18,7 +18,7 @@ impl Direct for ReferenceStore {
             Some(Location::Inline(bytes)) => return Ok(Some(Box::new(Inline(bytes)))),
             Some(Location::Remote(remote)) => remote,
         };
-        let named = |e: Error| e.within(remote.to_string()).with_key(key).with_store(self);
+        let named = |e: Error| e.within(remote.to_string()).moved_to(key, self);
         let target = self.targets().target(&remote).now_or_never().ok_or_else(waits)?.map_err(named)?;
         let direct = target.store.direct().ok_or_else(waits)?;
         let missing = || Error::not_found("the object that is referred to does not exist");
@@ -33,7 +33,8 @@ impl Direct for ReferenceStore {
                 object.size()
             ))));
         }
-        Ok(Some(Box::new(Part { object, offset, length, remote })))
+        let place = (key.to_owned(), self.to_string());
+        Ok(Some(Box::new(Part { object, offset, length, remote, place })))
     }
 }
 
@@ -64,6 +65,8 @@ struct Part {
     offset: u64,
     length: u64,
     remote: Remote,
+    /// The key, and the store it is of.
+    place: (String, String),
 }
 
 impl DirectObject for Part {
@@ -78,7 +81,7 @@ impl DirectObject for Part {
             Some(at) => self.object.read_at(at, buf),
             None => Err(Error::invalid("the reference ends before what was asked for")),
         };
-        read.map_err(|e| e.within(self.remote.to_string()))
+        read.map_err(|e| e.within(self.remote.to_string()).moved_to(&self.place.0, &self.place.1))
     }
 
     fn as_bytes(&self) -> Option<&[u8]> {

@@ -94,7 +94,7 @@ impl Store for ReferenceStore {
             Some(Location::Remote(remote)) => match self.fetch(&remote, range).await {
                 Ok(bytes) => Ok(Some(bytes)),
                 // The reference exists, so its object must: this is never a missing chunk.
-                Err(e) => Err(e.within(remote.to_string()).with_key(key).with_store(self)),
+                Err(e) => Err(e.within(remote.to_string()).moved_to(key, self)),
             },
         }
     }
@@ -113,7 +113,7 @@ impl Store for ReferenceStore {
                     let size = target.store.size(&target.key).await?;
                     size.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
                 };
-                let named = |e: Error| e.within(remote.to_string()).with_key(key).with_store(self);
+                let named = |e: Error| e.within(remote.to_string()).moved_to(key, self);
                 asked.await.map(Some).map_err(named)
             }
         }

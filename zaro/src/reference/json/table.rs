@@ -1,8 +1,8 @@
 //! References, a million of them in a few dozen megabytes.
 //!
 //! Keys are kept as folder and name: folders once, names one after another. Where the bytes are is three numbers. At
-//! the end the names of each folder are put in order, numbers in them by value: the order in which writers usually
-//! write them, so that there is little to do.
+//! the end the names of each folder must be in an order. Writers usually have them in one: numbers by value, or as
+//! text. Either will do, so that there is nothing to sort.
 
 use std::cmp::Ordering;
 
@@ -80,6 +80,8 @@ pub(super) struct Table {
     order: Vec<u32>,
     /// Where each folder begins in that order.
     starts: Vec<u32>,
+    /// Whether the names of each folder are in the order of their text, and not by the value of numbers in them.
+    textual: Vec<bool>,
     /// Numbers of folders in the order of their paths.
     by_path: Vec<u32>,
 }
@@ -157,7 +159,7 @@ impl Table {
 
     /// Puts everything in order. Entries for which `gone` holds are left out.
     pub(super) fn finish(&mut self, gone: impl Fn(usize) -> bool) -> Result<()> {
-        let count = u32::try_from(self.len()).map_err(|_| too_many())?;
+        u32::try_from(self.len()).map_err(|_| too_many())?;
         let mut starts = vec![0u32; self.folders.len().saturating_add(1)];
         let mut last = 0;
         let (mut sorted, mut all) = (true, true);
@@ -178,8 +180,8 @@ impl Table {
             *n = sum;
         }
         let mut order: Vec<u32> = Vec::new();
-        let in_order = sorted && all && (1..count).all(|i| self.follows(i));
-        if !in_order {
+        self.textual = vec![false; self.folders.len()];
+        if !(sorted && all && self.is_in_order(&starts)) {
             let mut next = starts.clone();
             order = vec![0; usize_from(sum)];
             for (i, (folder, entry)) in self.folder.iter().zip(0u32..).enumerate() {
@@ -213,23 +215,35 @@ impl Table {
         Ok(())
     }
 
-    /// Whether entry `i` comes after the one before it, in a later folder or by its name.
-    fn follows(&self, i: u32) -> bool {
-        let at = usize_from(i);
-        let before = at.checked_sub(1).and_then(|b| self.folder.get(b));
-        before != self.folder.get(at)
-            || natural(self.name(i.saturating_sub(1)), self.name(i)) == Ordering::Less
+    /// Whether the entries, which lie folder by folder, are in one of the two orders as they came; notes which.
+    fn is_in_order(&mut self, starts: &[u32]) -> bool {
+        let mut textual = std::mem::take(&mut self.textual);
+        let mut fine = true;
+        for (bounds, textual) in starts.windows(2).zip(&mut textual) {
+            let [from, to] = bounds else { continue };
+            let ordered = |order: fn(&[u8], &[u8]) -> Ordering| {
+                let pairs =
+                    (from.saturating_add(1)..*to).map(|i| (self.name(i.saturating_sub(1)), self.name(i)));
+                pairs.into_iter().all(|(a, b)| order(a, b) == Ordering::Less)
+            };
+            *textual = !ordered(natural);
+            fine = fine && (!*textual || ordered(by_text));
+        }
+        self.textual = textual;
+        fine
     }
 
     /// Puts the entries of each folder in order, the last of several with one name staying.
-    fn sort(&self, order: &mut Vec<u32>, starts: &mut [u32]) {
+    fn sort(&mut self, order: &mut Vec<u32>, starts: &mut [u32]) {
+        let mut textual = std::mem::take(&mut self.textual);
         let (mut from, mut kept) = (0usize, 0usize);
-        for start in starts.iter_mut().skip(1) {
+        for (start, textual) in starts.iter_mut().skip(1).zip(&mut textual) {
             let end = usize_from(*start);
             let Some(part) = order.get_mut(from..end) else { break };
-            let by_name = |a: &u32, b: &u32| natural(self.name(*a), self.name(*b));
-            if !part.is_sorted_by(|a, b| by_name(a, b) == Ordering::Less) {
-                part.sort_by(by_name);
+            *textual = !part.is_sorted_by(|a, b| natural(self.name(*a), self.name(*b)) == Ordering::Less);
+            if *textual && !part.is_sorted_by(|a, b| self.name(*a) < self.name(*b)) {
+                // By number next, which is the order they came in.
+                part.sort_unstable_by(|a, b| self.name(*a).cmp(self.name(*b)).then(a.cmp(b)));
             }
             for i in from..end {
                 let Some(entry) = order.get(i).copied() else { break };
@@ -246,6 +260,7 @@ impl Table {
             *start = u32::try_from(kept).unwrap_or(u32::MAX);
         }
         order.truncate(kept);
+        self.textual = textual;
     }
 
     /// The places of a folder's entries in the order.
@@ -272,12 +287,17 @@ impl Table {
 
     /// What `name` in `folder`, which has its closing slash, stands for.
     pub(super) fn find_in(&self, folder: &[u8], name: &[u8]) -> Option<Entry> {
-        let places = self.places(self.folders.find(folder)?);
+        let number = self.folders.find(folder)?;
+        let places = self.places(number);
+        let order = match self.textual.get(usize_from(number)) {
+            Some(true) => by_text,
+            _ => natural,
+        };
         let (mut low, mut high) = (places.start, places.end);
         while low < high {
             let middle = low.midpoint(high);
             let entry = self.at(middle);
-            match natural(self.name(entry), name) {
+            match order(self.name(entry), name) {
                 Ordering::Equal => return self.entry(entry),
                 Ordering::Less => low = middle.saturating_add(1),
                 Ordering::Greater => high = middle,
@@ -337,7 +357,12 @@ pub(super) fn said(fault: Fault) -> &'static str {
     FAULTS.iter().find(|f| f.0 == fault).map_or("the reference makes no sense", |f| f.1)
 }
 
-/// The order of names: numbers of fewer digits first, so that `2.0` comes before `10.0`.
+/// The order of names as text.
+fn by_text(a: &[u8], b: &[u8]) -> Ordering {
+    a.cmp(b)
+}
+
+/// The order of names by the numbers in them: those of fewer digits first, so that `2.0` comes before `10.0`.
 #[inline]
 fn natural(a: &[u8], b: &[u8]) -> Ordering {
     let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();

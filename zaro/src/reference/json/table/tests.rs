@@ -49,6 +49,12 @@ fn every_key_is_found_whatever_order_it_came_in() {
         assert_eq!(offset(&t, "a/13.0"), None);
         assert_eq!(offset(&t, "c/0.0"), None);
     }
+    // In the order of their text nothing has to be moved.
+    keys.sort();
+    let sorted: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let t = table(&sorted);
+    assert!(t.order.is_empty() && t.textual.iter().all(|x| *x));
+    assert!(sorted.iter().enumerate().all(|(i, key)| offset(&t, key) == Some(u64_of(i))));
 }
 
 #[test]
