@@ -18,6 +18,7 @@ use futures::stream::BoxStream;
 use crate::error::Result;
 use crate::store::{Listing, Pin, SharedStore};
 
+pub mod icechunk;
 mod store;
 
 pub use store::ReferenceStore;
