@@ -267,7 +267,8 @@ fn grid(value: &Json, shape: &[u64], f: &mut Findings) -> Result<Grid> {
     }
 }
 
-fn keys(value: &Json, f: &mut Findings) -> Result<ChunkKeys> {
+/// How chunks are called, from `chunk_key_encoding`.
+pub(crate) fn keys(value: &Json, f: &mut Findings) -> Result<ChunkKeys> {
     let field = "chunk_key_encoding";
     let e = Extension::mandatory(value, field, f)?;
     let (prefixed, default) = match e.name {

@@ -21,6 +21,7 @@ use crate::store::{Listing, Pin, SharedStore};
 mod direct;
 pub mod json;
 pub mod parquet;
+pub mod icechunk;
 mod store;
 
 pub use store::ReferenceStore;

@@ -1,0 +1,380 @@
+//! Icechunk repositories, read as the Zarr they hold.
+//!
+//! A repository is a tree of files that are never changed: a *snapshot* names every node of a hierarchy, with its
+//! metadata; *manifests* say where the chunks of arrays are. Only what leads to snapshots changes: branches and tags.
+//! Opening one takes two or three small requests, whatever its size; a manifest is fetched when a chunk that it names
+//! is wanted.
+//!
+//! A chunk is in its manifest, in an object of the repository (an address relative to it, `chunks/ID`), or in an object
+//! anywhere, at a state that may be pinned.
+//!
+//! Versions 1 and 2 (and 2.1) of the format are read; nothing is written.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use tokio::sync::OnceCell;
+
+use super::{Location, Map, Remote, SharedMap, Span};
+use crate::error::{Error, Result};
+use crate::store::{Listing, SharedStore, join, percent_decode};
+
+mod cache;
+mod config;
+mod file;
+mod flat;
+mod flex;
+#[cfg(test)]
+mod hostile;
+mod id;
+mod manifest;
+mod repo;
+mod snapshot;
+
+pub use config::Container;
+pub use id::Id;
+pub use repo::{Named, Version, Versions};
+
+use cache::Manifests;
+use file::Kind;
+use manifest::{Manifest, Place};
+use repo::Repo;
+use snapshot::{Array, Form, Node, Part, Snapshot};
+
+/// How many bytes of manifests are held, unless told otherwise.
+const MANIFESTS: u64 = 128 << 20;
+
+/// How many manifests are fetched at once for many keys.
+const FETCHES: usize = 8;
+
+/// How many manifests are held for many keys, whatever room there is for them.
+const AT_ONCE: usize = 16;
+
+/// How many chunks of a manifest are looked at in one go when all are wanted.
+const BATCH: usize = 1024;
+
+/// Files larger than this are decompressed by the thread pool.
+const LARGE: usize = 128 << 10;
+
+/// Opens the repository in `store` at a version.
+pub async fn open(store: SharedStore, at: &Version) -> Result<SharedMap> {
+    Ok(Arc::new(Repository::open(store, at).await?))
+}
+
+/// The branches and tags of the repository in `store`.
+pub async fn versions(store: SharedStore) -> Result<Versions> {
+    Repo::read(&store).await?.versions().await
+}
+
+/// Whether there is a repository in `store`.
+pub async fn is_repository(store: &SharedStore) -> Result<bool> {
+    repo::is_here(store).await
+}
+
+/// A repository at one of its snapshots.
+#[derive(Debug)]
+pub struct Repository {
+    store: SharedStore,
+    repo: Repo,
+    id: Id,
+    snapshot: Snapshot,
+    manifests: Manifests,
+    containers: OnceCell<Vec<Container>>,
+}
+
+impl Repository {
+    /// Opens the repository in `store` at a version.
+    pub async fn open(store: SharedStore, at: &Version) -> Result<Self> {
+        let named = |e: Error| e.with_store(&store);
+        let repo = Repo::read(&store).await?;
+        let id = repo.find(at).await.map_err(named)?;
+        let key = format!("snapshots/{id}");
+        let Some(bytes) = store.get(&key, None).await? else {
+            let e = match at {
+                Version::Snapshot(_) => repo.unknown_snapshot(id).await,
+                _ => Error::not_found("the snapshot that is meant does not exist"),
+            };
+            return Err(named(e).with_key(key));
+        };
+        let snapshot = compute(bytes.len(), move || Snapshot::parse(file::open(&bytes, Kind::Snapshot)?, id));
+        let snapshot = snapshot.await.map_err(|e| named(e).with_key(key))?;
+        let manifests = Manifests::new(MANIFESTS);
+        Ok(Self { store, repo, id, snapshot, manifests, containers: OnceCell::new() })
+    }
+
+    /// Holds at most this many bytes of manifests, or the last one if it is larger.
+    #[must_use]
+    pub fn with_memory(mut self, bytes: u64) -> Self {
+        self.manifests = Manifests::new(bytes);
+        self
+    }
+
+    /// The snapshot that is read.
+    #[must_use]
+    pub fn snapshot(&self) -> Id {
+        self.id
+    }
+
+    /// The places of virtual chunks that the repository's settings name, with what they say of how to reach them.
+    pub async fn containers(&self) -> Result<&[Container]> {
+        let known = self.containers.get_or_try_init(|| self.repo.containers()).await?;
+        Ok(known)
+    }
+
+    async fn manifest(&self, id: Id) -> Result<Arc<Manifest>> {
+        let fetch = || async move {
+            let key = format!("manifests/{id}");
+            let at = |e: Error| e.with_key(&key).with_store(&self.store);
+            let Some(bytes) = self.store.get(&key, None).await? else {
+                return Err(at(Error::not_found("the manifest that names the chunk does not exist")));
+            };
+            let size = bytes.len();
+            let parse = move || Manifest::parse(file::open(&bytes, Kind::Manifest)?, id);
+            compute(size, parse).await.map_err(at)
+        };
+        self.manifests.get(id, fetch).await
+    }
+
+    /// The array and the index of the chunk that a key stands for.
+    fn chunk(&self, key: &str) -> Result<Option<Chunk<'_>>> {
+        let Some((node, array, rest)) = self.snapshot.array_of(key) else { return Ok(None) };
+        let form = array.form(&node.document).map_err(|e| e.with_node(format!("/{}", node.path)))?;
+        let Some(index) = form.keys.index(rest, form.rank) else { return Ok(None) };
+        let index = index.into_iter().map(|n| u32::try_from(n).ok()).collect::<Option<Vec<u32>>>();
+        Ok(index.map(|index| Chunk { node, array, index }))
+    }
+
+    /// The document of a node, if the key is one's.
+    fn document(&self, key: &str) -> Option<Location> {
+        let path = if key == "zarr.json" { "" } else { key.strip_suffix("/zarr.json")? };
+        Some(Location::Inline(self.snapshot.node(path)?.document.clone()))
+    }
+
+    async fn find(&self, chunk: &Chunk<'_>, held: &HashMap<Id, Arc<Manifest>>) -> Result<Option<Location>> {
+        for part in chunk.array.parts_with(&chunk.index) {
+            let Some(manifest) = held.get(&part.manifest) else { continue };
+            let at = |e: Error| e.with_key(format!("manifests/{}", part.manifest)).with_store(&self.store);
+            if let Some(place) = manifest.find(chunk.node.id, &chunk.index).map_err(at)? {
+                return self.location(place).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn manifest_for(&self, id: Id, key: &str) -> Result<(Id, Arc<Manifest>)> {
+        Ok((id, self.manifest(id).await.map_err(|e| looking_up(e, key))?))
+    }
+
+    /// Looks chunks up in the manifests that are wanted for them; each of these with a key to blame.
+    async fn fill(&self, chunks: Vec<Asked<'_, '_>>, wanted: BTreeMap<Id, &str>) -> Result<()> {
+        let fetch: Vec<_> = wanted.into_iter().map(|(id, key)| self.manifest_for(id, key)).collect();
+        let held: HashMap<Id, Arc<Manifest>> =
+            stream::iter(fetch).buffer_unordered(FETCHES).try_collect().await?;
+        for (slot, key, chunk) in chunks {
+            *slot = self.find(&chunk, &held).await.map_err(|e| looking_up(e, key))?;
+        }
+        Ok(())
+    }
+
+    async fn location(&self, place: Place) -> Result<Location> {
+        Ok(match place {
+            Place::Inline(bytes) => Location::Inline(bytes),
+            // Nothing needs to be fetched for no bytes, and not every store can.
+            Place::Native(_, Span { length: 0, .. }) => Location::Inline(bytes::Bytes::new()),
+            Place::Native(id, span) => Location::Remote(Remote::new(format!("chunks/{id}"), Some(span))),
+            Place::Virtual(address, span, pin) => {
+                let url = self.address(address).await?;
+                Location::Remote(Remote { url, span: Some(span), pin, near: None })
+            }
+        })
+    }
+
+    /// The address of an object as stores are named.
+    async fn address(&self, stored: Arc<str>) -> Result<Arc<str>> {
+        let whole: Arc<str> = match stored.strip_prefix("vcc://") {
+            None => stored,
+            Some(inside) => {
+                let (name, path) = inside.split_once('/').unwrap_or((inside, ""));
+                let known = self.containers().await?;
+                let container = known.iter().find(|c| c.name.as_deref() == Some(name));
+                let container = container.ok_or_else(|| {
+                    Error::invalid(format!(
+                        "{stored}: the repository has no virtual chunk container {name:?}"
+                    ))
+                })?;
+                format!("{}{path}", container.url_prefix).into()
+            }
+        };
+        // Keys of buckets are written as in URLs; here they are plain.
+        let bucket =
+            whole.split_once("://").is_some_and(|(scheme, _)| !matches!(scheme, "http" | "https" | "file"));
+        if bucket && whole.contains('%') {
+            let plain = percent_decode(&whole);
+            return Ok(plain
+                .ok_or_else(|| Error::invalid(format!("{whole}: the address is not Unicode")))?
+                .into());
+        }
+        Ok(whole)
+    }
+
+    /// The chunks of an array that one of its manifests names, in batches.
+    fn batches<'a>(
+        &'a self,
+        node: &'a Node,
+        part: &'a Part,
+    ) -> impl futures::Stream<Item = Result<Vec<(Vec<u32>, Place)>>> + Send + 'a {
+        stream::try_unfold(0, move |start| async move {
+            let manifest = self.manifest(part.manifest).await?;
+            let mut some = manifest.some(node.id, start, BATCH)?;
+            let next = start.saturating_add(some.len());
+            if some.is_empty() {
+                return Ok(None);
+            }
+            some.retain(|(index, _)| part.has(index));
+            Ok(Some((some, next)))
+        })
+    }
+
+    /// The document of a node and its chunks.
+    fn node_entries<'a>(&'a self, node: &'a Node) -> BoxStream<'a, Result<(String, Location)>> {
+        let document = (join(&node.path, "zarr.json"), Location::Inline(node.document.clone()));
+        let document = stream::once(async { Ok(document) });
+        let Some(array) = &node.array else { return document.boxed() };
+        let named = |e: Error| e.with_node(format!("/{}", node.path));
+        let form = match array.form(&node.document).map_err(named) {
+            Ok(form) => form,
+            Err(e) => return document.chain(stream::once(async { Err(e) })).boxed(),
+        };
+        let parts = stream::iter(array.parts()).map(move |part| self.batches(node, part)).flatten();
+        let each = parts.map_ok(|some| stream::iter(some.into_iter().map(Ok::<_, Error>))).try_flatten();
+        let chunks = each.and_then(move |(index, place)| async move {
+            let index: Vec<u64> = index.into_iter().map(u64::from).collect();
+            Ok((form.keys.key(&node.path, &index), self.location(place).await?))
+        });
+        document.chain(chunks.map_err(named)).boxed()
+    }
+
+    /// The chunks of an array whose keys begin with `inside/`, one step deep.
+    async fn list_chunks(&self, node: &Node, array: &Array, inside: &str) -> Result<Listing> {
+        let form = array.form(&node.document).map_err(|e| e.with_node(format!("/{}", node.path)))?;
+        let mut listing = Listing::default();
+        let Form { keys, rank } = form;
+        if inside.is_empty() && keys.prefixed && keys.separator == '/' && rank > 0 {
+            if !array.parts().is_empty() {
+                listing.prefixes.push("c".to_owned());
+            }
+            return Ok(listing);
+        }
+        let folder = if inside.is_empty() { String::new() } else { format!("{inside}/") };
+        let mut names = BTreeSet::new();
+        let mut key = String::new();
+        for part in array.parts() {
+            let manifest = self.manifest(part.manifest).await?;
+            manifest.each_index(node.id, |index| {
+                if !part.has(index) {
+                    return;
+                }
+                let index: Vec<u64> = index.iter().copied().map(u64::from).collect();
+                keys.write("", &index, &mut key);
+                let Some(rest) = key.strip_prefix(&*folder) else { return };
+                let (name, is_object) = rest.split_once('/').map_or((rest, true), |(name, _)| (name, false));
+                if !names.contains(&(is_object, name.to_owned())) {
+                    names.insert((is_object, name.to_owned()));
+                }
+            })?;
+        }
+        for (is_object, name) in names {
+            if is_object { listing.objects.push(name) } else { listing.prefixes.push(name) }
+        }
+        Ok(listing)
+    }
+}
+
+/// Where an answer goes, the key that was asked for, and the chunk it stands for.
+type Asked<'o, 'k> = (&'o mut Option<Location>, &'k str, Chunk<'k>);
+
+fn looking_up(e: Error, key: &str) -> Error {
+    e.within(format!("looking up {key}"))
+}
+
+/// A chunk that a key stands for.
+#[derive(Debug)]
+struct Chunk<'a> {
+    node: &'a Node,
+    array: &'a Array,
+    index: Vec<u32>,
+}
+
+#[async_trait]
+impl Map for Repository {
+    async fn locate(&self, key: &str) -> Result<Option<Location>> {
+        let found = self.locate_all(&[key.to_owned()]).await?;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    async fn locate_all(&self, keys: &[String]) -> Result<Vec<Option<Location>>> {
+        let mut out: Vec<_> = keys.iter().map(|key| self.document(key)).collect();
+        let mut chunks = Vec::new();
+        let mut wanted = BTreeMap::new();
+        for (slot, key) in out.iter_mut().zip(keys) {
+            if slot.is_none()
+                && let Some(chunk) = self.chunk(key).map_err(|e| looking_up(e, key))?
+            {
+                wanted.extend(chunk.array.parts_with(&chunk.index).map(|p| (p.manifest, key.as_str())));
+                chunks.push((slot, key.as_str(), chunk));
+            }
+            // All manifests at once that neighbours would wait for one after another, but not any number of them.
+            if wanted.len() >= AT_ONCE {
+                self.fill(std::mem::take(&mut chunks), std::mem::take(&mut wanted)).await?;
+            }
+        }
+        self.fill(chunks, wanted).await?;
+        Ok(out)
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        let mut listing = self.snapshot.list(prefix);
+        let inside = match self.snapshot.node(prefix) {
+            Some(node) => node.array.as_ref().map(|array| (node, array, "")),
+            None => self.snapshot.array_of(prefix),
+        };
+        if let Some((node, array, inside)) = inside {
+            let chunks = self.list_chunks(node, array, inside).await?;
+            listing.objects.extend(chunks.objects);
+            listing.prefixes.extend(chunks.prefixes);
+        }
+        Ok(listing.sorted())
+    }
+
+    fn entries(&self, prefix: &str) -> BoxStream<'_, Result<(String, Location)>> {
+        let nodes = self.snapshot.below(prefix);
+        if nodes.is_empty()
+            && let Some((node, ..)) = self.snapshot.array_of(prefix)
+        {
+            let folder = format!("{prefix}/");
+            let inside = move |(key, _): &(String, Location)| std::future::ready(key.starts_with(&folder));
+            return self.node_entries(node).try_filter(inside).boxed();
+        }
+        stream::iter(nodes).map(|node| self.node_entries(node)).flatten().boxed()
+    }
+}
+
+/// Runs `f`, which works on `size` bytes: here, or by the thread pool if that would keep others waiting.
+async fn compute<T: Send + 'static>(
+    size: usize,
+    f: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    if size < LARGE {
+        return f();
+    }
+    let (tell, told) = tokio::sync::oneshot::channel();
+    rayon::spawn(move || {
+        // A panic on this pool would end the program. There should be none; if there is, one read has failed.
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+        // Nobody listens if the read was given up.
+        let _ = tell.send(done.unwrap_or_else(|_| Err(Error::io("decoding panicked"))));
+    });
+    told.await.map_err(|_| Error::io("a decoding thread was lost"))?
+}

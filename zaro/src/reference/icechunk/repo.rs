@@ -1,0 +1,306 @@
+//! Branches and tags: which snapshot a name stands for.
+//!
+//! Version 1 of the format keeps each in a file of its own, `refs/branch.NAME/ref.json`; a deleted tag has a
+//! `ref.json.deleted` beside it. Version 2 keeps all in one file, `repo`.
+
+use futures::stream::{StreamExt, TryStreamExt};
+
+use super::config::{self, Container};
+use super::file::{self, Kind};
+use super::flat::{Budget, Table, Tables, need};
+use super::id::Id;
+use crate::error::{Error, ErrorKind, Result};
+use crate::meta::json::Json;
+use crate::num::usize_of;
+use crate::store::{SharedStore, check_key, percent_decode};
+
+/// The file that version 2 has, and version 1 has not.
+const REPO: &str = "repo";
+const FOLDER: &str = "refs";
+
+/// How many names an error lists.
+const NAMES: usize = 20;
+
+/// How many small files are asked for at once.
+const AT_ONCE: usize = 16;
+
+/// Which state of a repository is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Version {
+    /// The newest snapshot of a branch.
+    Branch(String),
+    /// What a tag stands for.
+    Tag(String),
+    /// A snapshot by its id, whether or not a branch or tag leads to it.
+    Snapshot(String),
+}
+
+impl Default for Version {
+    /// The branch that every repository has.
+    fn default() -> Self {
+        Self::Branch("main".to_owned())
+    }
+}
+
+/// What there is in a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Versions {
+    /// The version of the format, 1 or 2.
+    pub format: u8,
+    /// Branches by name, each with its newest snapshot.
+    pub branches: Vec<Named>,
+    /// Tags by name, without those that were deleted.
+    pub tags: Vec<Named>,
+}
+
+/// A branch or a tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// The snapshot it stands for.
+    pub snapshot: Id,
+}
+
+/// Branch or tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Branch,
+    Tag,
+}
+
+impl Sort {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Branch => "branch",
+            Self::Tag => "tag",
+        }
+    }
+
+    fn many(self) -> &'static str {
+        match self {
+            Self::Branch => "branches",
+            Self::Tag => "tags",
+        }
+    }
+}
+
+/// The entry to a repository.
+#[derive(Debug)]
+pub(super) enum Repo {
+    /// Version 1: everything has to be asked for.
+    Files(SharedStore),
+    /// Version 2: everything is known.
+    Known { versions: Versions, deleted: Vec<String>, snapshots: Vec<Id>, containers: Result<Vec<Container>> },
+}
+
+impl Repo {
+    /// Finds out which version of the format this is.
+    pub(super) async fn read(store: &SharedStore) -> Result<Self> {
+        let at = |e: Error| e.with_key(REPO).with_store(store);
+        match store.get(REPO, None).await? {
+            None => Ok(Self::Files(store.clone())),
+            Some(bytes) => file::open(&bytes, Kind::Repo).and_then(|payload| known(&payload)).map_err(at),
+        }
+    }
+
+    /// The snapshot that is meant.
+    pub(super) async fn find(&self, at: &Version) -> Result<Id> {
+        match at {
+            Version::Branch(name) => self.named(Sort::Branch, name).await,
+            Version::Tag(name) => self.named(Sort::Tag, name).await,
+            Version::Snapshot(id) => Id::parse(id),
+        }
+    }
+
+    async fn named(&self, sort: Sort, name: &str) -> Result<Id> {
+        let (found, gone) = match self {
+            Self::Files(store) => {
+                let gone = sort == Sort::Tag && is_deleted(store, name).await?;
+                (if gone { None } else { read_file(store, sort, name).await? }, gone)
+            }
+            Self::Known { versions, deleted, .. } => {
+                let all = if sort == Sort::Branch { &versions.branches } else { &versions.tags };
+                let found = all.iter().find(|n| n.name == name).map(|n| n.snapshot);
+                (found, sort == Sort::Tag && deleted.iter().any(|d| d == name))
+            }
+        };
+        match found {
+            Some(id) if !gone => Ok(id),
+            _ => Err(self.unknown(sort, name, gone).await),
+        }
+    }
+
+    /// The error for a name that stands for nothing, with those that would.
+    async fn unknown(&self, sort: Sort, name: &str, gone: bool) -> Error {
+        let names = match self {
+            Self::Files(store) => names(store, sort).await.ok(),
+            Self::Known { versions, .. } => {
+                let all = if sort == Sort::Branch { &versions.branches } else { &versions.tags };
+                Some(all.iter().map(|n| n.name.clone()).collect())
+            }
+        };
+        let word = sort.word();
+        let what = if gone { "was deleted" } else { "does not exist" };
+        Error::not_found(format!("the {word} {name:?} {what}{}", there(names, sort.many())))
+    }
+
+    /// The error for a snapshot that does not exist, with those that do.
+    pub(super) async fn unknown_snapshot(&self, id: Id) -> Error {
+        let ids = match self {
+            Self::Files(store) => store.list("snapshots").await.ok().map(|l| l.objects),
+            Self::Known { snapshots, .. } => Some(snapshots.iter().map(Id::to_string).collect()),
+        };
+        Error::not_found(format!("the snapshot {id} does not exist{}", there(ids, "snapshots")))
+    }
+
+    /// All branches and tags.
+    pub(super) async fn versions(&self) -> Result<Versions> {
+        match self {
+            Self::Known { versions, .. } => Ok(versions.clone()),
+            Self::Files(store) => {
+                let branches = read_all(store, Sort::Branch).await?;
+                Ok(Versions { format: 1, branches, tags: read_all(store, Sort::Tag).await? })
+            }
+        }
+    }
+
+    /// The places of virtual chunks that the repository's settings name.
+    pub(super) async fn containers(&self) -> Result<Vec<Container>> {
+        match self {
+            Self::Known { containers: Ok(known), .. } => Ok(known.clone()),
+            Self::Known { containers: Err(e), .. } => Err(Error::new(e.kind(), e.message())),
+            Self::Files(store) => match store.get("config.yaml", None).await? {
+                Some(bytes) => {
+                    config::from_yaml(&bytes).map_err(|e| e.with_key("config.yaml").with_store(store))
+                }
+                None => Ok(Vec::new()),
+            },
+        }
+    }
+}
+
+/// What there is instead; nothing is said if that is not known, as not every store can tell.
+fn there(names: Option<Vec<String>>, many: &str) -> String {
+    let Some(names) = names else { return String::new() };
+    if names.is_empty() {
+        return format!("; there are no {many}");
+    }
+    let shown = names.iter().take(NAMES).map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(NAMES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("; there {} {shown}{more}", if names.len() == 1 { "is" } else { "are" })
+}
+
+/// From the FlatBuffers of the file `repo`.
+pub(super) fn known(payload: &[u8]) -> Result<Repo> {
+    let root = Table::root(payload)?;
+    if let Some(status) = root.table(5)?
+        && status.u8(0, 0)? == 2
+    {
+        let why = status.text(2)?.map(|why| format!(": {why}")).unwrap_or_default();
+        return Err(Error::not_permitted(format!("its owner has taken the repository offline{why}")));
+    }
+    let budget = &mut Budget::of(payload);
+    let snapshots = root.tables(4)?;
+    let id = |s: Result<Table<'_>>| Ok(Id(need(s?.fixed(0)?, "the id of a snapshot")?));
+    let ids = snapshots.iter().map(id).collect::<Result<_>>()?;
+    let tags = refs(root.tables(1)?, &snapshots, budget)?;
+    let branches = refs(root.tables(2)?, &snapshots, budget)?;
+    let deleted = root.texts(3, budget)?;
+    let containers = root.list(9, 1)?.map_or(Ok(Vec::new()), config::from_flex);
+    Ok(Repo::Known { versions: Versions { format: 2, branches, tags }, deleted, snapshots: ids, containers })
+}
+
+fn refs(all: Tables<'_>, snapshots: &Tables<'_>, budget: &mut Budget) -> Result<Vec<Named>> {
+    let one = |table: Result<Table<'_>>| {
+        let table = table?;
+        let name = need(table.text(0)?, "the name of a branch or tag")?.to_owned();
+        budget.take(name.len())?;
+        let snapshot = snapshots.get(usize_of(u64::from(table.u32(1)?))?)?;
+        Ok(Named { name, snapshot: Id(need(snapshot.fixed(0)?, "the id of a snapshot")?) })
+    };
+    all.iter().map(one).collect()
+}
+
+/// The folders that a name may have: as it is, and as the library writes it to disk.
+fn folders(sort: Sort, name: &str) -> Vec<String> {
+    let plain = |c: u8| c.is_ascii_graphic() && !b"\\{^}%`]\">[~<#|*?".contains(&c) || c == b' ';
+    let coded = |c: u8| if plain(c) { char::from(c).to_string() } else { format!("%{c:02X}") };
+    let coded: String = name.bytes().map(coded).collect();
+    let mut out = vec![format!("{FOLDER}/{}.{name}", sort.word())];
+    if coded != name {
+        out.push(format!("{FOLDER}/{}.{coded}", sort.word()));
+    }
+    // A name that leads somewhere else is the name of nothing.
+    out.retain(|folder| !name.is_empty() && !name.contains('/') && check_key(folder).is_ok());
+    out
+}
+
+async fn read_file(store: &SharedStore, sort: Sort, name: &str) -> Result<Option<Id>> {
+    for folder in folders(sort, name) {
+        let key = format!("{folder}/ref.json");
+        if let Some(bytes) = store.get(&key, None).await? {
+            return parse(&bytes).map(Some).map_err(|e| e.with_key(&key).with_store(store));
+        }
+    }
+    Ok(None)
+}
+
+async fn is_deleted(store: &SharedStore, name: &str) -> Result<bool> {
+    for folder in folders(Sort::Tag, name) {
+        if store.size(&format!("{folder}/ref.json.deleted")).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// `{"snapshot": "…"}`
+fn parse(bytes: &[u8]) -> Result<Id> {
+    let document = Json::parse(bytes)?.value;
+    let id = document.get("snapshot").and_then(Json::as_str);
+    let id = id.ok_or_else(|| Error::invalid("no snapshot is named").with_field("snapshot"))?;
+    Id::parse(id).map_err(|e| Error::invalid(e.message()).with_field("snapshot"))
+}
+
+async fn names(store: &SharedStore, sort: Sort) -> Result<Vec<String>> {
+    let folders = store.list(FOLDER).await?.prefixes;
+    let name = |folder: String| {
+        let name = folder.strip_prefix(sort.word())?.strip_prefix('.')?;
+        percent_decode(name).or_else(|| Some(name.to_owned()))
+    };
+    let mut names: Vec<String> = folders.into_iter().filter_map(name).collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+async fn read_all(store: &SharedStore, sort: Sort) -> Result<Vec<Named>> {
+    let names = names(store, sort).await?;
+    let one = |name: String| async move {
+        if sort == Sort::Tag && is_deleted(store, &name).await? {
+            return Ok(None);
+        }
+        let found = read_file(store, sort, &name).await?;
+        Ok::<_, Error>(found.map(|snapshot| Named { name, snapshot }))
+    };
+    futures::stream::iter(names)
+        .map(one)
+        .buffered(AT_ONCE)
+        .try_filter_map(|n| async { Ok(n) })
+        .try_collect()
+        .await
+}
+
+/// Whether there is a repository in the store.
+pub(super) async fn is_here(store: &SharedStore) -> Result<bool> {
+    match store.get(REPO, Some(crate::store::ByteRange::span(0, 12))).await {
+        Ok(Some(head)) if file::is_ours(&head) => return Ok(true),
+        // A file of that name that is shorter is something else.
+        Ok(_) => {}
+        Err(e) if e.kind() == ErrorKind::Invalid => {}
+        Err(e) => return Err(e),
+    }
+    Ok(store.size("refs/branch.main/ref.json").await?.is_some())
+}
