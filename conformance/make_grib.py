@@ -96,6 +96,13 @@ def expected(data, key="values"):
     return got.astype("<f8")
 
 
+def first_edition(data):
+    """The same in edition 1."""
+    handle = ec.codes_new_from_message(data)
+    ec.codes_set(handle, "edition", 1)
+    return ec.codes_get_message(handle)
+
+
 def sections(data):
     """The sections of a message, from 1 on."""
     at, out = 16, []
@@ -110,6 +117,85 @@ def joined(parts):
     """A message of sections."""
     body = b"".join(parts)
     return b"GRIB\0\0\0\x02" + struct.pack(">Q", len(body) + 20) + body + b"7777"
+
+
+class BitWriter:
+    """Numbers of any width, most significant bit first, filled up to whole bytes."""
+
+    def __init__(self):
+        self.text = []
+
+    def put(self, value, width):
+        if width:
+            self.text.append(format(int(value), f"0{width}b"))
+
+    def bytes(self):
+        text = "".join(self.text)
+        text += "0" * (-len(text) % 8)
+        return bytes(int(text[i:i + 8], 2) for i in range(0, len(text), 8))
+
+
+def complex_missing(values, missing, kinds, order, group=8, decimal=1):
+    """Complex packing with missing values among the numbers, which eccodes reads but does not write.
+
+    `kinds` is the missing value management: 1 or 2. Of two kinds, every third missing value is of the second.
+    """
+    numbers = np.round(values.ravel() * 10.0**decimal).astype(int)
+    gone = missing.ravel()
+    reference = float(np.float32(numbers[~gone].min() - 3))
+    present = numbers[~gone] - int(reference)
+    first, least = present[:order].copy(), 0
+    if order:
+        differences = np.diff(present, order)
+        least = int(differences.min())
+        present = np.concatenate([np.zeros(order, int), differences - least])
+    coded = np.full(gone.size, -1)
+    coded[~gone] = present
+    coded[np.flatnonzero(gone)[::3]] = -kinds
+    groups = [coded[i:i + group] for i in range(0, coded.size, group)]
+    bits = max(int(present.max()) + kinds + 1, 3).bit_length() + 1
+    references, widths, body = BitWriter(), BitWriter(), BitWriter()
+    lengths = BitWriter()
+    for g in groups:
+        kept = g[g >= 0]
+        if kept.size == 0 and (g == g[0]).all():
+            reference_of, width = (1 << bits) + int(g[0]), 0
+        else:
+            reference_of = int(kept.min()) if kept.size else 0
+            spread = (int(kept.max()) if kept.size else 0) - reference_of
+            # A group without differences needs no bits, if nothing is missing from it.
+            width = 0 if spread == 0 and (g >= 0).all() else (spread + kinds).bit_length() + (spread + kinds == 0)
+            while width and (1 << width) - kinds <= spread:
+                width += 1
+        references.put(reference_of, bits)
+        widths.put(width, 5)
+        lengths.put(len(g) - 1, 4)
+        for v in g:
+            body.put((1 << width) + v if v < 0 else v - reference_of, width)
+    data = b""
+    if order:
+        octets = 4
+        data = b"".join(struct.pack(">I", int(v)) for v in first) + struct.pack(">I", abs(least) | (1 << 31 if least < 0 else 0))
+    data += references.bytes() + widths.bytes() + lengths.bytes() + body.bytes()
+    template = struct.pack(">fHHBB", reference, 0, decimal, bits, 0)
+    template += struct.pack(">BBffIBBIBIB", 1, kinds, 9999.0, 9999.0, len(groups), 0, 5, 1, 1, len(groups[-1]), 4)
+    if order:
+        template += struct.pack(">BB", order, octets)
+    parts = sections(message(values))
+    section5 = struct.pack(">IBIH", 11 + len(template), 5, coded.size, 3 if order else 2) + template
+    section7 = struct.pack(">IB", 5 + len(data), 7) + data
+    return joined([{5: section5, 7: section7}.get(p[4], p) for p in parts])
+
+
+def complex_without_bits(shape, decimal, groups, width, kinds):
+    """Complex packing whose references have no bits: at most one group."""
+    n = shape[0] * shape[1]
+    template = struct.pack(">fHHBB", 5.5, 0, decimal, 0, 0)
+    template += struct.pack(">BBffIBBIBIB", 1, kinds, 9999.0, 9999.0, groups, width, 0, n, 1, n, 0)
+    data = bytes(i * 7 % 256 for i in range(n * width // 8))
+    section5 = struct.pack(">IBIH", 11 + len(template), 5, n, 2) + template
+    section7 = struct.pack(">IB", 5 + len(data), 7) + data
+    return joined([{5: section5, 7: section7}.get(p[4], p) for p in sections(message(np.arange(n).reshape(shape)))])
 
 
 def fixtures():
@@ -134,10 +220,19 @@ def fixtures():
     yield "simple_decimal", message(smooth, "grid_simple", decimal=2)
     yield "complex_decimal", message(smooth, "grid_complex_spatial_differencing", decimal=1)
     yield "complex_first_order", message(smooth, "grid_complex_spatial_differencing", more={"orderOfSpatialDifferencing": 1})
+    block = hole | (np.arange(shape[1]) > 10)
+    for kinds in (1, 2):
+        for order in (0, 1, 2):
+            yield f"complex_missing_{kinds}_{order}", complex_missing(smooth, block, kinds, order)
+    for decimal, groups, width, kinds in [(2, 0, 0, 0), (2, 1, 0, 0), (1, 1, 8, 0), (0, 1, 0, 1), (0, 1, 0, 2), (0, 1, 8, 2)]:
+        yield f"complex_0_bits_{decimal}{groups}{width}{kinds}", complex_without_bits(shape, decimal, groups, width, kinds)
     yield "ieee_64", message(smooth, "grid_ieee", more={"precision": 2})
     for scanning in (0x80, 0x40, 0x20, 0x10):
         if scanning != 0x40:
             yield f"scanning_{scanning:02x}", message(smooth, scanning=scanning)
+    yield "edition_1", first_edition(message(smooth, bits=13, decimal=1))
+    yield "edition_1_bitmap", first_edition(message(smooth, bits=11, missing=hole))
+    yield "edition_1_constant", first_edition(message(np.full(shape, 271.5)))
     first, second = sections(message(smooth)), sections(message(flat))
     yield "two_fields", joined(first + [s for s in second if s[4] >= 4])
     for grid in ("regular_ll", "rotated_ll", "lambert", "polar_stereographic", "mercator"):

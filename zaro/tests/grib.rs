@@ -159,7 +159,7 @@ fn damaged_messages_never_panic() {
         // Everything up to the data, where most of the meaning is.
         for at in 0..case.message.len().min(260) {
             let mut bytes = case.message.clone();
-            for value in [0, 1, 0x7f, 0x80, 0xff, bytes[at] ^ (1 << random(8))] {
+            for value in [0, 0x80, 0xff, bytes[at] ^ (1 << random(8))] {
                 bytes[at] = value;
                 attempt(&bytes);
             }

@@ -45,6 +45,7 @@ mod output;
 pub mod packbits;
 mod pcodec;
 mod quantize;
+pub mod record_member;
 pub mod registry;
 pub mod reshape;
 pub mod scale_offset;

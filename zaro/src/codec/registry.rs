@@ -14,6 +14,7 @@ use super::lz4::Lz4;
 use super::lzf::Lzf;
 use super::lzma::Lzma;
 use super::lzw::Lzw;
+use super::record_member::RecordMember;
 use super::shuffle::Shuffle;
 use super::tiff_packbits::TiffPackBits;
 use super::tiff_predictor::TiffPredictor;
@@ -177,6 +178,7 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
         "imagecodecs_floatpred" => Box::new(TiffPredictor::float(config)?),
         "imagecodecs_png" => image::png()?,
         "imagecodecs_jpeg2k" => image::jpeg2k(config)?,
+        "record_member" => Box::new(RecordMember::from_config(config)?),
         "shuffle" => Box::new(Shuffle::from_config(config)?),
         "base64" => Box::new(Base64),
         _ => return Ok(None),

@@ -253,6 +253,9 @@ fn object_type(steps: &[CodecMeta]) -> Result<DataType> {
         }
         "pickle" => Err(Error::unsupported("pickles can run any program when read; zaro never reads them")
             .with_field("filters")),
+        other @ ("fill_hdf_strings" | "FITSVarBintable") => {
+            Err(Error::unsupported(format!("the codec {other:?} of kerchunk")).with_field("filters"))
+        }
         other => Err(Error::invalid(format!("an array of objects cannot begin with the codec {other:?}"))
             .with_field("filters")),
     }

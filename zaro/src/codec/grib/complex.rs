@@ -53,6 +53,9 @@ pub(super) fn unpack(
     missing: f64,
 ) -> Result<Vec<f64>> {
     let groups = Groups::parse(packing)?;
+    if groups.count == 0 {
+        return Ok(vec![scale.constant(); n]);
+    }
     let (mut rest, mut order) = (data, Order::None);
     if differences {
         (order, rest) = Order::parse(packing, data)?;
@@ -74,15 +77,17 @@ fn part(data: &[u8], count: usize, bits: u32) -> Result<(Bits<'_>, &[u8])> {
 }
 
 fn grouped(data: &[u8], n: usize, groups: &Groups, bits: u32) -> Result<Vec<i64>> {
-    // A group takes a bit at least, so that their number is bounded by the data.
+    if groups.count > n {
+        return Err(damaged());
+    }
     let (mut references, data) = part(data, groups.count, bits)?;
     let (mut widths, data) = part(data, groups.count, groups.width.1)?;
     let (mut lengths, data) = part(data, groups.count, groups.length.2)?;
     let mut numbers = Bits::new(data);
     let mut out = Vec::with_capacity(n);
-    // The number with all its bits set; a width of nothing has none.
+    // The number with all its bits set. Of no bits that is 0, which can be missing too.
     let full = |bits: u32| 1u64.checked_shl(bits).map_or(u64::MAX, |n| n - 1);
-    let is_missing = |v: u64, bits: u32| bits > 0 && full(bits) - v < groups.kinds;
+    let is_missing = |v: u64, bits: u32| full(bits) - v < groups.kinds;
     for i in 0..groups.count {
         let reference = references.read(bits).ok_or_else(cut)?;
         let width = widths.read(groups.width.1).and_then(|w| w.checked_add(groups.width.0));

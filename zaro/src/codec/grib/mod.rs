@@ -13,6 +13,7 @@
 mod aec;
 mod bits;
 mod complex;
+mod edition1;
 mod geo;
 mod message;
 mod pack;
@@ -90,9 +91,11 @@ pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<
 impl Grib {
     /// `n` numbers out of a message.
     fn numbers(&self, message: &[u8], n: usize) -> Result<Vec<f64>> {
-        let field = match message::edition(message)? {
-            2 => message::parse(message)?,
-            edition => return Err(Error::unsupported(format!("GRIB edition {edition}"))),
+        let field = match (message::edition(message)?, self.part) {
+            (2, _) => message::parse(message)?,
+            (1, Part::Values(missing)) => return edition1::values(message, n, missing),
+            (1, _) => return Err(Error::unsupported("the places of points of GRIB 1")),
+            (edition, _) => return Err(Error::unsupported(format!("GRIB edition {edition}"))),
         };
         if self.plain_order && geo::scanning(&field)? & 0x30 != 0 {
             return Err(Error::unsupported("points that are not in rows of one direction"));

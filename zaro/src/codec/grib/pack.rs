@@ -11,7 +11,8 @@
 //! | 5.200 | runs of levels | here |
 //!
 //! An integer `n` stands for `(R + n 2^E) 10^-D`, calculated in the order that eccodes does, so that all bits agree.
-//! Zero bits a value mean that all values are `R`, whatever `D` says, which is also how eccodes reads them.
+//! Zero bits a value mean that all values are `R`, whatever `D` says; complex packing says the same by having no groups.
+//! That, too, is how eccodes reads them.
 
 use super::bits::{Bits, i16_at, octets, u8_at, u16_at, u32_at};
 use super::message::Field;
@@ -37,12 +38,12 @@ impl Scale {
             Some((reference, i16_at(packing, 15)?, i16_at(packing, 17)?, u8_at(packing, 19)?))
         };
         let (reference, binary, decimal, bits) = read().ok_or_else(short)?;
-        Ok(Self {
-            reference: reference.into(),
-            binary: power(2.0, binary),
-            decimal: power(10.0, -decimal),
-            bits: bits.into(),
-        })
+        Ok(Self::new(reference.into(), binary, decimal, bits.into()))
+    }
+
+    /// From its parts, as edition 1 has them.
+    pub(super) fn new(reference: f64, binary: i32, decimal: i32, bits: u32) -> Self {
+        Self { reference, binary: power(2.0, binary), decimal: power(10.0, -decimal), bits }
     }
 
     #[inline]
@@ -102,7 +103,8 @@ pub(super) fn unpack(field: &Field<'_>, missing: f64) -> Result<Vec<f64>> {
         _ => return Err(Error::unsupported(format!("GRIB packing 5.{template}"))),
     }
     let scale = Scale::parse(packing)?;
-    if scale.bits == 0 {
+    // Groups have widths of their own.
+    if scale.bits == 0 && !matches!(template, 2 | 3) {
         return Ok(vec![scale.constant(); n]);
     }
     match template {

@@ -1,0 +1,108 @@
+//! `record_member`: one field of records, as kerchunk refers to tables.
+//!
+//! V2: `{"id": "record_member", "member": "x", "dtype": [["t", ">f8"], ["x", "<f4"]]}`. The chunk holds whole records;
+//! decoding picks one field of each, as its bytes are. There is no way back.
+
+use super::config::Config;
+use super::{BytesToBytes, Size};
+use crate::error::{Error, Result};
+use crate::meta::dtype::DataType;
+use crate::meta::typestr;
+
+/// The `record_member` codec.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordMember {
+    record: usize,
+    offset: usize,
+    width: usize,
+}
+
+impl RecordMember {
+    /// From its configuration.
+    pub fn from_config(config: &Config<'_>) -> Result<Self> {
+        let dtype = typestr::parse_config(config.need("dtype")?).map_err(|e| e.with_field("dtype"))?;
+        config.need("member")?;
+        let member = config.str("member")?.unwrap_or_default();
+        let DataType::Struct(fields) = dtype.fixed()? else {
+            return Err(Error::invalid("\"dtype\" must be a list of fields").with_field("dtype"));
+        };
+        let field = fields.iter().find(|f| f.name == member);
+        let field = field
+            .ok_or_else(|| Error::invalid(format!("no field is called {member:?}")).with_field("member"))?;
+        let (record, width) = (dtype.fixed()?.size(), field.data_type.size());
+        if width == 0 {
+            return Err(Error::invalid(format!("the field {member:?} has no bytes")).with_field("dtype"));
+        }
+        Ok(Self { record, offset: field.offset, width })
+    }
+}
+
+impl BytesToBytes for RecordMember {
+    fn name(&self) -> &'static str {
+        "record_member"
+    }
+
+    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+        if let Size::Exact(n) = decoded
+            && !n.is_multiple_of(self.width)
+        {
+            return Err(Error::invalid(format!("{n} bytes are no multiple of the field's {}", self.width)));
+        }
+        Ok(decoded.map(|n| (n / self.width).saturating_mul(self.record)))
+    }
+
+    fn decode(&self, bytes: &[u8], size: Size) -> Result<Vec<u8>> {
+        if !bytes.len().is_multiple_of(self.record) {
+            return Err(Error::invalid(format!(
+                "{} bytes are no records of {} each",
+                bytes.len(),
+                self.record
+            )));
+        }
+        size.check(bytes.len() / self.record * self.width)?;
+        let of =
+            |record: &[u8]| record.get(self.offset..self.offset + self.width).unwrap_or_default().to_vec();
+        Ok(bytes.chunks_exact(self.record).flat_map(of).collect())
+    }
+
+    fn encode(&self, _: &[u8]) -> Result<Vec<u8>> {
+        Err(Error::unsupported("a field of records cannot be written by itself"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::members_of;
+    use super::*;
+
+    fn codec(config: &str) -> Result<RecordMember> {
+        RecordMember::from_config(&Config::new(&members_of(config)))
+    }
+
+    #[test]
+    fn a_field_of_each_record_is_picked() {
+        let c =
+            codec(r#"{"member": "x", "dtype": [["t", "|S3"], ["x", ">u2", [2]], ["y", "|i1"]]}"#).unwrap();
+        let bytes = b"abc1234-def5678+";
+        assert_eq!(c.decode(bytes, Size::Exact(8)).unwrap(), b"12345678");
+        assert_eq!(c.encoded_size(Size::Exact(8)).unwrap(), Size::Exact(16));
+        assert!(c.decode(bytes, Size::Exact(4)).is_err());
+        assert!(c.decode(&bytes[..15], Size::AtMost(8)).is_err());
+        assert!(c.encoded_size(Size::Exact(7)).is_err());
+        assert!(c.encode(b"1234").is_err());
+    }
+
+    #[test]
+    fn settings_must_fit() {
+        for bad in [
+            "{}",
+            r#"{"member": "x"}"#,
+            r#"{"dtype": [["x", "<i4"]]}"#,
+            r#"{"member": "x", "dtype": "<i4"}"#,
+            r#"{"member": "x", "dtype": [["y", "<i4"]]}"#,
+            r#"{"member": "x", "dtype": [["x", "|S0"]]}"#,
+        ] {
+            assert!(codec(bad).is_err(), "{bad}");
+        }
+    }
+}
