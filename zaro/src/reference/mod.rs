@@ -18,6 +18,9 @@ use futures::stream::BoxStream;
 use crate::error::Result;
 use crate::store::{Listing, Pin, SharedStore};
 
+mod direct;
+pub mod json;
+pub mod parquet;
 mod store;
 
 pub use store::ReferenceStore;
