@@ -18,7 +18,14 @@ use futures::stream::BoxStream;
 use crate::error::Result;
 use crate::store::{Listing, Pin, SharedStore};
 
+pub mod addresses;
+pub mod arrays;
+pub mod json_write;
+pub mod stat;
 mod store;
+#[cfg(test)]
+mod testing;
+pub mod validate;
 
 pub use store::ReferenceStore;
 
