@@ -5,15 +5,19 @@
 
 use std::sync::Arc;
 
-use super::Remote;
-use crate::error::{Error, Result};
+use super::stat::{Objects, PlaceStat};
+use super::{Remote, Target, Targets};
+use crate::error::{Error, ErrorKind, Result};
 
 /// How addresses change.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Addresses {
     pairs: Vec<Pair>,
-    base: Option<String>,
+    targets: Arc<dyn Targets>,
+    keep_relative: bool,
     counts: Counts,
+    /// The objects that no prefix fits.
+    left: Objects,
     memo: Option<(Remote, Arc<str>, Change)>,
 }
 
@@ -32,12 +36,16 @@ pub struct Counts {
     pub pairs: Vec<(String, String, u64)>,
     /// References whose address began with none of the prefixes.
     pub unchanged: u64,
+    /// Where the objects are that those refer to.
+    pub unchanged_places: Vec<PlaceStat>,
     /// References whose relative address was made absolute.
     pub absolute: u64,
     /// References whose version became part of the address.
     pub versioned: u64,
     /// References that named a state of their object in a way that the form has no place for.
     pub unpinned: u64,
+    /// References to the object that the caller names, where none was named.
+    pub unnamed: u64,
 }
 
 /// What happened to one address.
@@ -50,19 +58,11 @@ struct Change {
 }
 
 impl Addresses {
-    /// Addresses stay as they are.
+    /// Addresses of a map with these targets, which stay as they are: relative ones, too, if `keep_relative`. Else
+    /// they become those of what the targets find.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Relative addresses become absolute: they are relative to `base`, a path or an address of a folder.
-    #[must_use]
-    pub fn absolute(mut self, base: impl Into<String>) -> Self {
-        let mut base: String = base.into();
-        base.truncate(base.trim_end_matches('/').len());
-        self.base = Some(base);
-        self
+    pub fn new(targets: Arc<dyn Targets>, keep_relative: bool) -> Self {
+        Self { pairs: Vec::new(), targets, keep_relative, counts: Counts::default(), left: Objects::default(), memo: None }
     }
 
     /// Addresses that begin with `from` begin with `to` instead. Of several prefixes that fit, the longest counts.
@@ -82,49 +82,58 @@ impl Addresses {
     #[must_use]
     pub fn counts(&self) -> Counts {
         let pairs = self.pairs.iter().map(|p| (p.from.clone(), p.to.clone(), p.count)).collect();
-        Counts { pairs, ..self.counts.clone() }
+        Counts { pairs, unchanged_places: self.left.places(), ..self.counts.clone() }
     }
 
     /// Forgets the counts; for a map that is gone through again.
     pub fn restart(&mut self) {
         self.counts = Counts::default();
+        self.left = Objects::default();
         for pair in &mut self.pairs {
             pair.count = 0;
         }
     }
 
     /// The address that `remote` has in the new map.
-    pub fn of(&mut self, remote: &Remote) -> Arc<str> {
+    pub async fn of(&mut self, remote: &Remote) -> Result<Arc<str>> {
         let same = |r: &Remote| r.url == remote.url && r.pin == remote.pin && r.near == remote.near;
         let (url, change) = match &self.memo {
             Some((last, url, change)) if same(last) => (url.clone(), *change),
             _ => {
-                let (url, change) = self.change(remote);
+                let (url, change) = self.change(remote).await?;
                 self.memo = Some((remote.clone(), url.clone(), change));
                 (url, change)
             }
         };
         match change.pair.and_then(|i| self.pairs.get_mut(i)) {
             Some(pair) => pair.count += 1,
-            None => self.counts.unchanged += 1,
+            None => {
+                self.counts.unchanged += 1;
+                if !self.pairs.is_empty() {
+                    self.left.id(remote, remote.span.map_or(0, |s| s.length));
+                }
+            }
         }
         self.counts.absolute += u64::from(change.absolute);
         self.counts.versioned += u64::from(change.versioned);
         self.counts.unpinned += u64::from(change.unpinned);
-        url
+        self.counts.unnamed += u64::from(url.is_empty());
+        Ok(url)
     }
 
-    fn change(&self, remote: &Remote) -> (Arc<str>, Change) {
+    async fn change(&self, remote: &Remote) -> Result<(Arc<str>, Change)> {
         let mut change = Change::default();
         let mut url = remote.url.to_string();
-        let fitting = |url: &str| self.pairs.iter().position(|p| url.starts_with(p.from.as_str()));
-        change.pair = fitting(&url);
-        if change.pair.is_none()
-            && let Some(base) = self.base.as_deref().filter(|_| is_relative(&url))
-        {
-            url = joined(base, &url);
-            change.pair = fitting(&url);
-            change.absolute = change.pair.is_none();
+        change.pair = self.fitting(&url);
+        if change.pair.is_none() && (url.is_empty() || is_relative(&url)) {
+            let found = self.whole(remote).await?;
+            change.pair = found.as_deref().and_then(|url| self.fitting(url));
+            if let Some(found) = found
+                && (change.pair.is_some() || !self.keep_relative || url.is_empty())
+            {
+                change.absolute = change.pair.is_none();
+                url = found;
+            }
         }
         if let Some(pair) = change.pair.and_then(|i| self.pairs.get(i)) {
             url = format!("{}{}", pair.to, url.get(pair.from.len()..).unwrap_or_default());
@@ -142,8 +151,49 @@ impl Addresses {
             }
         }
         let url = if url == *remote.url { remote.url.clone() } else { url.into() };
-        (url, change)
+        Ok((url, change))
     }
+
+    /// The pair whose prefix an address begins with.
+    fn fitting(&self, url: &str) -> Option<usize> {
+        self.pairs.iter().position(|p| url.starts_with(p.from.as_str()))
+    }
+
+    /// The whole address of a relative one; `None` if it is not wanted, or for an object that the caller did not name.
+    async fn whole(&self, remote: &Remote) -> Result<Option<String>> {
+        if self.keep_relative && self.pairs.is_empty() && !remote.url.is_empty() {
+            return Ok(None);
+        }
+        match self.targets.target(remote).await {
+            Ok(target) => whole_address(&target, &remote.url).map(Some),
+            Err(e) if remote.url.is_empty() && e.kind() == ErrorKind::Usage => Ok(None),
+            Err(e) => Err(e.within(remote.to_string())),
+        }
+    }
+}
+
+/// The address of an object that a relative address leads to.
+fn whole_address(target: &Target, written: &str) -> Result<String> {
+    let store = target.store.to_string();
+    let root = store.trim_end_matches('/');
+    if root.starts_with("http://") || root.starts_with("https://") {
+        if written.contains(['%', '?', '#']) {
+            let message = format!("{written:?} cannot be made absolute; relative addresses can be kept");
+            return Err(Error::unsupported(message));
+        }
+        let mut url = url::Url::parse(root).map_err(|e| Error::invalid(format!("{root}: {e}")))?;
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(target.key.split('/'));
+        }
+        return Ok(url.into());
+    }
+    let address = format!("{root}/{}", target.key);
+    if address.contains("://") {
+        return Ok(address);
+    }
+    let path = std::path::absolute(&address).map_err(|e| Error::from(e).within(&address))?;
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::unsupported(format!("{} is not Unicode", path.display())))
 }
 
 /// Whether an address is relative to something: neither a path from the root, nor with a scheme, nor nothing.
@@ -151,30 +201,6 @@ impl Addresses {
 pub fn is_relative(url: &str) -> bool {
     let scheme = url.contains("://") || url.starts_with("file:");
     !url.is_empty() && !url.starts_with('/') && !scheme
-}
-
-/// `base/url`, without `.` and `..` as far as `base` has folders to leave.
-fn joined(base: &str, url: &str) -> String {
-    // What names a server or a bucket is no folder.
-    let root = match base.split_once("://") {
-        Some((scheme, rest)) => {
-            let authority = if scheme == "file" { 0 } else { rest.find('/').unwrap_or(rest.len()) };
-            scheme.len().saturating_add(3).saturating_add(authority)
-        }
-        None => 0,
-    };
-    let (root, folders) = base.split_at_checked(root).unwrap_or((base, ""));
-    let mut parts: Vec<&str> = folders.split('/').collect();
-    for part in url.split('/') {
-        match part {
-            "." => {}
-            ".." if parts.len() > 1 && parts.last().is_some_and(|p| *p != "..") => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    format!("{root}{}", parts.join("/"))
 }
 
 /// The address of one version of an object; `None` where there is no way to write it.
@@ -208,65 +234,92 @@ mod tests {
     use super::*;
     use crate::store::Pin;
 
-    fn of(addresses: &mut Addresses, url: &str) -> String {
-        addresses.of(&Remote::new(url, None)).to_string()
+    use super::super::testing::MemoryTargets;
+    use crate::store::local::LocalStore;
+
+    /// Relative addresses from one folder on, and a target by name.
+    #[derive(Debug)]
+    struct Folder(&'static str, Option<&'static str>);
+
+    #[async_trait::async_trait]
+    impl Targets for Folder {
+        async fn target(&self, remote: &Remote) -> Result<Target> {
+            let key = match (remote.url.is_empty(), self.1) {
+                (true, None) => return Err(Error::usage("no target was named")),
+                (true, Some(named)) => named,
+                (false, _) => &remote.url,
+            };
+            Ok(Target { store: Arc::new(LocalStore::new(self.0)), key: key.to_owned() })
+        }
     }
 
-    #[test]
-    fn the_longest_prefix_counts() {
-        let mut a =
-            Addresses::new().rebase("s3://b/", "/data/").unwrap().rebase("s3://b/x/", "https://h/").unwrap();
-        assert_eq!(of(&mut a, "s3://b/y/1"), "/data/y/1");
-        assert_eq!(of(&mut a, "s3://b/x/1"), "https://h/1");
-        assert_eq!(of(&mut a, "s3://b/x/1"), "https://h/1");
-        assert_eq!(of(&mut a, "s3://bb/x/1"), "s3://bb/x/1");
+    fn new() -> Addresses {
+        Addresses::new(Arc::new(Folder("/a", None)), false)
+    }
+
+    async fn of(addresses: &mut Addresses, url: &str) -> String {
+        addresses.of(&Remote::new(url, None)).await.unwrap().to_string()
+    }
+
+    #[tokio::test]
+    async fn the_longest_prefix_counts() {
+        let mut a = new().rebase("s3://b/", "/data/").unwrap().rebase("s3://b/x/", "https://h/").unwrap();
+        assert_eq!(of(&mut a, "s3://b/y/1").await, "/data/y/1");
+        assert_eq!(of(&mut a, "s3://b/x/1").await, "https://h/1");
+        assert_eq!(of(&mut a, "s3://b/x/1").await, "https://h/1");
+        assert_eq!(of(&mut a, "s3://bb/x/1").await, "s3://bb/x/1");
         let counts = a.counts();
         let pairs: Vec<(&str, u64)> = counts.pairs.iter().map(|(f, _, n)| (f.as_str(), *n)).collect();
         assert_eq!(pairs, [("s3://b/x/", 2), ("s3://b/", 1)]);
         assert_eq!(counts.unchanged, 1);
-        assert!(Addresses::new().rebase("", "x").is_err());
-        assert!(Addresses::new().rebase("a", "x").unwrap().rebase("a", "y").is_err());
+        assert_eq!(counts.unchanged_places[0].prefix, "s3://bb/x/");
+        assert!(new().rebase("", "x").is_err());
+        assert!(new().rebase("a", "x").unwrap().rebase("a", "y").is_err());
     }
 
-    #[test]
-    fn relative_addresses_keep_their_meaning() {
-        for (base, url, wanted) in [
-            ("/a/b", "c/d.nc", "/a/b/c/d.nc"),
-            ("/a/b/", "./c", "/a/b/c"),
-            ("/a/b", "../c", "/a/c"),
-            ("/a", "../../c", "/../c"),
-            ("s3://bucket/x", "../y/z", "s3://bucket/y/z"),
-            ("https://h", "y", "https://h/y"),
-            ("file:///a/b", "../y", "file:///a/y"),
-            ("/a", "/c", "/c"),
-            ("/a", "s3://b/c", "s3://b/c"),
-            ("/a", "file:/c", "file:/c"),
-            ("/a", "", ""),
-            ("/a", "time:12.nc", "/a/time:12.nc"),
+    #[tokio::test]
+    async fn relative_addresses_keep_their_meaning() {
+        for (url, wanted) in [
+            ("c/d.nc", "/a/c/d.nc"),
+            ("/c", "/c"),
+            ("s3://b/c", "s3://b/c"),
+            ("file:/c", "file:/c"),
+            ("", ""),
+            ("time:12.nc", "/a/time:12.nc"),
         ] {
-            assert_eq!(of(&mut Addresses::new().absolute(base), url), wanted, "{base} {url}");
+            assert_eq!(of(&mut new(), url).await, wanted, "{url}");
         }
-        let mut a = Addresses::new().absolute("/a").rebase("/a/x/", "s3://b/").unwrap();
-        assert_eq!(of(&mut a, "x/1"), "s3://b/1");
-        assert_eq!(of(&mut a, "y/1"), "/a/y/1");
+        let mut a = new().rebase("/a/x/", "s3://b/").unwrap();
+        assert_eq!(of(&mut a, "x/1").await, "s3://b/1");
+        assert_eq!(of(&mut a, "y/1").await, "/a/y/1");
         assert_eq!(a.counts().absolute, 1);
+        let mut kept = Addresses::new(Arc::new(Folder("/a", Some("named"))), true);
+        assert_eq!(of(&mut kept, "x/1").await, "x/1");
+        assert_eq!(of(&mut kept, "").await, "/a/named");
+        let mut kept = kept.rebase("/a/x/", "s3://b/").unwrap();
+        assert_eq!(of(&mut kept, "x/2").await, "s3://b/2");
+        assert_eq!(of(&mut kept, "y/2").await, "y/2");
     }
 
-    #[test]
-    fn versions_become_part_of_the_address() {
+    #[tokio::test]
+    async fn versions_become_part_of_the_address() {
         let pinned = |url: &str, version: Option<&str>, etag: Option<&str>| {
             let pin =
                 Pin { version: version.map(str::to_owned), etag: etag.map(str::to_owned), ..Pin::default() };
             Remote { pin: Some(Arc::new(pin)), ..Remote::new(url, None) }
         };
-        let mut a = Addresses::new();
-        assert_eq!(&*a.of(&pinned("s3://b/k", Some("v1"), None)), "s3://b/k?versionId=v1");
-        assert_eq!(&*a.of(&pinned("https://h/k?x=1", Some("a+b"), None)), "https://h/k?x=1&versionId=a%2Bb");
-        assert_eq!(&*a.of(&pinned("s3://b/k?versionId=v1", Some("v1"), None)), "s3://b/k?versionId=v1");
-        assert_eq!(&*a.of(&pinned("gs://b/k", Some("17"), None)), "gs://b/k#17");
+        let mut a = Addresses::new(Arc::new(MemoryTargets::default()), false);
+        for (url, version, wanted) in [
+            ("s3://b/k", "v1", "s3://b/k?versionId=v1"),
+            ("https://h/k?x=1", "a+b", "https://h/k?x=1&versionId=a%2Bb"),
+            ("s3://b/k?versionId=v1", "v1", "s3://b/k?versionId=v1"),
+            ("gs://b/k", "17", "gs://b/k#17"),
+        ] {
+            assert_eq!(&*a.of(&pinned(url, Some(version), None)).await.unwrap(), wanted);
+        }
         assert_eq!((a.counts().versioned, a.counts().unpinned), (3, 0));
-        assert_eq!(&*a.of(&pinned("/file", Some("17"), None)), "/file");
-        assert_eq!(&*a.of(&pinned("s3://b/k", None, Some("e"))), "s3://b/k");
+        assert_eq!(&*a.of(&pinned("/file", Some("17"), None)).await.unwrap(), "/file");
+        assert_eq!(&*a.of(&pinned("s3://b/k", None, Some("e"))).await.unwrap(), "s3://b/k");
         assert_eq!(a.counts().unpinned, 2);
     }
 }

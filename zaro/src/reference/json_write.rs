@@ -101,7 +101,7 @@ impl<W: Write> JsonWriter<W> {
 fn plain_text(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let odd = |b: &u8| *b < 0x20 && !matches!(b, b'\n' | b'\r' | b'\t');
-    (!text.starts_with("base64:") && !bytes.iter().any(|b| odd(b))).then_some(text)
+    (!text.starts_with("base64:") && !bytes.iter().any(odd)).then_some(text)
 }
 
 /// The bytes on their way out.

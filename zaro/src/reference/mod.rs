@@ -20,6 +20,7 @@ use crate::store::{Listing, Pin, SharedStore};
 
 pub mod addresses;
 pub mod arrays;
+pub mod convert;
 pub mod json_write;
 pub mod stat;
 mod store;

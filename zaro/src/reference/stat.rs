@@ -137,7 +137,7 @@ pub async fn stat(map: &dyn Map, arrays: &Arrays) -> Result<Stat> {
         out.total.add(stat);
     }
     out.total.objects = u64_of(objects.ids.len());
-    out.places = objects.places.into_values().collect();
+    out.places = objects.places();
     Ok(out)
 }
 
@@ -177,7 +177,7 @@ impl Seen {
 /// The distinct objects of a map. Addresses are known by two hashes of 64 bits: that two of them share both is less
 /// likely than a fault of the machine.
 #[derive(Debug, Default)]
-struct Objects {
+pub(super) struct Objects {
     first: RandomState,
     second: RandomState,
     ids: HashMap<(u64, u64), u64>,
@@ -186,8 +186,13 @@ struct Objects {
 }
 
 impl Objects {
+    /// Where they are.
+    pub(super) fn places(&self) -> Vec<PlaceStat> {
+        self.places.values().cloned().collect()
+    }
+
     /// The number of the object, which one more reference of `bytes` names.
-    fn id(&mut self, remote: &Remote, bytes: u64) -> u64 {
+    pub(super) fn id(&mut self, remote: &Remote, bytes: u64) -> u64 {
         let (id, site) = match &self.last {
             Some((url, id, site)) if **url == *remote.url => (*id, site.clone()),
             _ => {
