@@ -21,6 +21,8 @@ use crate::store::{Listing, Pin, SharedStore};
 pub mod addresses;
 pub mod arrays;
 pub mod convert;
+mod direct;
+pub mod json;
 pub mod json_write;
 pub mod stat;
 mod store;
