@@ -24,6 +24,7 @@ pub mod convert;
 mod direct;
 pub mod json;
 pub mod json_write;
+pub mod parquet;
 pub mod stat;
 mod store;
 #[cfg(test)]
