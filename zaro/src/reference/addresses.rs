@@ -62,7 +62,14 @@ impl Addresses {
     /// they become those of what the targets find.
     #[must_use]
     pub fn new(targets: Arc<dyn Targets>, keep_relative: bool) -> Self {
-        Self { pairs: Vec::new(), targets, keep_relative, counts: Counts::default(), left: Objects::default(), memo: None }
+        Self {
+            pairs: Vec::new(),
+            targets,
+            keep_relative,
+            counts: Counts::default(),
+            left: Objects::default(),
+            memo: None,
+        }
     }
 
     /// Addresses that begin with `from` begin with `to` instead. Of several prefixes that fit, the longest counts.

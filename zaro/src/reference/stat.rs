@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use futures::stream::TryStreamExt;
+use futures::stream::StreamExt;
 
 use super::arrays::{Arrays, Part};
 use super::{Location, Map, Remote};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
 
 /// What is in a map.
@@ -30,6 +30,10 @@ pub struct Stat {
     pub strays: u64,
     /// The first few of them.
     pub stray_keys: Vec<String>,
+    /// Entries that make no sense.
+    pub broken: u64,
+    /// What is wrong with the first few of them.
+    pub broken_entries: Vec<String>,
     /// Where the objects are.
     pub places: Vec<PlaceStat>,
 }
@@ -81,8 +85,8 @@ pub struct PlaceStat {
     pub bytes: u64,
 }
 
-/// Stray keys that are named.
-const STRAYS_NAMED: usize = 5;
+/// How many stray keys and broken entries are named.
+const NAMED: usize = 5;
 
 /// Counts what is in `map`, whose arrays are `arrays`.
 pub async fn stat(map: &dyn Map, arrays: &Arrays) -> Result<Stat> {
@@ -98,7 +102,19 @@ pub async fn stat(map: &dyn Map, arrays: &Arrays) -> Result<Stat> {
     let mut of_array: Vec<Seen> = arrays.list().iter().map(|_| Seen::default()).collect();
     let mut hint = 0;
     let mut entries = map.entries("");
-    while let Some((key, location)) = entries.try_next().await? {
+    while let Some(entry) = entries.next().await {
+        let (key, location) = match entry {
+            Ok(entry) => entry,
+            // The others are counted all the same.
+            Err(e) if e.key().is_some() && e.kind() == ErrorKind::Invalid => {
+                out.broken += 1;
+                if out.broken_entries.len() < NAMED {
+                    out.broken_entries.push(e.to_string());
+                }
+                continue;
+            }
+            Err(e) => return Err(e),
+        };
         let array = match arrays.part(&key, &mut hint) {
             Part::Document => {
                 out.documents += 1;
@@ -110,7 +126,7 @@ pub async fn stat(map: &dyn Map, arrays: &Arrays) -> Result<Stat> {
             Part::Chunk { array, .. } => array,
             Part::Outside { .. } | Part::Stray => {
                 out.strays += 1;
-                if out.stray_keys.len() < STRAYS_NAMED {
+                if out.stray_keys.len() < NAMED {
                     out.stray_keys.push(key);
                 }
                 continue;
