@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
 use futures::stream::{BoxStream, StreamExt};
+use zaro::copy::CopyOptions;
 use zaro::reference::{Location, Map, ReferenceStore, Remote, Span, Target, Targets};
 use zaro::store::http::HttpStore;
 use zaro::store::memory::MemoryStore;
@@ -263,8 +264,17 @@ impl Map for Table {
         Ok(self.0.get(key).cloned())
     }
 
-    async fn list(&self, _prefix: &str) -> Result<Listing> {
-        Ok(Listing::default())
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        let start = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        let mut found = Listing::default();
+        for rest in self.0.keys().filter_map(|k| k.strip_prefix(&start)) {
+            match rest.split_once('/') {
+                None => found.objects.push(rest.to_owned()),
+                Some((folder, _)) => found.prefixes.push(folder.to_owned()),
+            }
+        }
+        found.prefixes.dedup();
+        Ok(found)
     }
 
     fn entries(&self, prefix: &str) -> BoxStream<'_, Result<(String, Location)>> {
@@ -383,6 +393,22 @@ fn a_blocking_read_of_many_more_is_still_few_requests() {
     let requests = server.requests();
     println!("{requests} requests");
     assert!(requests <= 400, "{requests} requests");
+}
+
+#[test]
+fn a_copy_takes_small_chunks_together() {
+    let mut table = Table::default();
+    table.add("v", 2_000, 1_024, |i| i * 1_024);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (server, zarr) = runtime.block_on(served(2_048_000, table));
+    let made: SharedStore = Arc::new(MemoryStore::new());
+    let copied = zaro::copy::copy(&zarr, "table", "", &made, "", &CopyOptions::default()).unwrap();
+    assert_eq!(copied.verbatim, 1);
+    let copy = runtime.block_on(Zarr::from_store(made, OpenOptions::default())).unwrap();
+    assert!(runtime.block_on(read(&copy, "v")) == pattern(2_048_000));
+    let requests = server.requests();
+    println!("{requests} requests");
+    assert!(requests <= 200, "{requests} requests");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -46,11 +46,15 @@ pub const MAX_WASTE: u64 = 32 << 20;
 /// How long a range is held while another request to the same object is under way.
 pub const HOLD: Duration = Duration::from_millis(2);
 
-/// How long the first caller lets others come, as long as they do.
-const MAX_TURNS: Duration = Duration::from_millis(20);
+/// How often the first caller lets the tasks that are ready have their turn, as long as others come. Turns are counted and
+/// not timed, so that a busy machine makes no more requests than an idle one.
+const MAX_TURNS: u32 = 256;
 
-/// How often the tasks that are ready get another turn after nobody came during the last one.
+/// How often they get another turn after nobody came during the last one.
 const QUIET_TURNS: u32 = 2;
+
+/// How long a caller waits for the first one to do something.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Joins spans of one object that several callers of [`Store::get`] or [`Store::get_pinned`] ask for at the same time:
 /// those at most [`MAX_GAP`] apart, into blocks of at most [`MAX_BLOCK`].
@@ -82,6 +86,8 @@ struct Desk {
     bytes: u64,
     /// Which group they are: counted up whenever one is sent off.
     group: u64,
+    /// How many turns first callers had.
+    turns: u64,
     /// Requests under way.
     flights: usize,
 }
@@ -138,9 +144,17 @@ impl Desks {
         idle && waited_for
     }
 
-    /// How many wait in this group; `None` if it was sent off.
-    fn waiting(&self, place: &Place, group: u64) -> Option<usize> {
-        self.lock().get(place).filter(|d| d.group == group).map(|d| d.waiting.len())
+    /// Counts a turn of the first caller. How many wait in its group; `None` if it was sent off.
+    fn turn(&self, place: &Place, group: u64) -> Option<usize> {
+        let mut open = self.lock();
+        let desk = open.get_mut(place).filter(|d| d.group == group)?;
+        desk.turns = desk.turns.wrapping_add(1);
+        Some(desk.waiting.len())
+    }
+
+    /// How many turns the first caller of this group had; `None` if it was sent off.
+    fn turns(&self, place: &Place, group: u64) -> Option<u64> {
+        self.lock().get(place).filter(|d| d.group == group).map(|d| d.turns)
     }
 }
 
@@ -164,12 +178,14 @@ impl Lead<'_> {
             tokio::time::sleep(HOLD).await;
             return;
         }
-        let begun = Instant::now();
-        let (mut seen, mut quiet) = (1, 0);
-        while quiet < QUIET_TURNS && begun.elapsed() < MAX_TURNS {
+        let (mut seen, mut quiet) = (1, 0u32);
+        for _ in 0..MAX_TURNS {
             tokio::task::yield_now().await;
-            let Some(now) = self.store.desks.waiting(self.place, self.group) else { return };
+            let Some(now) = self.store.desks.turn(self.place, self.group) else { return };
             quiet = if now == seen { quiet.saturating_add(1) } else { 0 };
+            if quiet >= QUIET_TURNS {
+                return;
+            }
             seen = now;
         }
     }
@@ -214,15 +230,7 @@ impl GatherStore {
             drop(lead);
             told.await
         } else {
-            // The first caller may have stopped running, while it waits for us perhaps.
-            futures::pin_mut!(told);
-            match tokio::time::timeout(MAX_TURNS, told.as_mut()).await {
-                Ok(flight) => flight,
-                Err(_) => {
-                    self.send_off(place, Some(group));
-                    told.await
-                }
-            }
+            self.follow(place, group, told).await
         };
         let parts = flight.map_err(|_| Error::io("a range was left without an answer"))?.await;
         let end = offset.saturating_add(length);
@@ -240,6 +248,29 @@ impl GatherStore {
         // A small piece must not keep all of the block.
         let small = own.len() < bytes.len() / 2;
         Ok(Some(if small { Bytes::copy_from_slice(&own) } else { own }))
+    }
+
+    /// Waits to be sent off with the group by its first caller; or, if that does nothing, sends the group off.
+    ///
+    /// The first caller may have stopped running, while it waits for us perhaps.
+    async fn follow(
+        &self,
+        place: &Place,
+        group: u64,
+        mut told: oneshot::Receiver<Flight>,
+    ) -> Result<Flight, oneshot::error::RecvError> {
+        let mut turns = self.desks.turns(place, group);
+        loop {
+            if let Ok(flight) = tokio::time::timeout(PATIENCE, &mut told).await {
+                return flight;
+            }
+            let now = self.desks.turns(place, group);
+            if now == turns {
+                self.send_off(place, Some(group));
+                return told.await;
+            }
+            turns = now;
+        }
     }
 
     /// Makes requests of all who wait for `place`, or of this group of them if it still waits.
