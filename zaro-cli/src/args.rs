@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use zaro::meta::path::shown;
 use zaro::meta::{Finding, Format, Mode};
+use zaro::reference::ReferenceStore;
 use zaro::store::SharedStore;
 use zaro::store::options::StoreOptions;
 use zaro::store::wrap::log::RequestLog;
@@ -214,6 +215,24 @@ impl Common {
     pub(crate) async fn open_direct(&self, uri: &str) -> Result<Zarr> {
         let options = OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options()? };
         zaro::open(uri, &options).await
+    }
+
+    /// The reference store at `uri`, and the Zarr that it is, read from its nodes' own documents.
+    pub(crate) async fn open_references(&self, uri: &str) -> Result<(ReferenceStore, Zarr)> {
+        let options = OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options()? };
+        let store = zaro::open::open_references(uri, &options.store).await?;
+        let zarr = Zarr::from_store(Arc::new(store.clone()), options).await?;
+        Ok((store, zarr))
+    }
+
+    /// Whether it was said what relative addresses are relative to.
+    pub(crate) fn has_root(&self) -> bool {
+        self.root.is_some()
+    }
+
+    /// The folder or bucket `uri` as a store that is written to, whatever lies around it.
+    pub(crate) async fn open_folder(&self, uri: &str) -> Result<SharedStore> {
+        zaro::open::open_store_for_writing(uri, &self.store_options()?).await
     }
 
     /// Sets the number of decoding threads; has to come before the first read.

@@ -41,6 +41,7 @@ mod paint;
 mod place;
 mod progress;
 mod read;
+mod reference;
 mod resize;
 mod select;
 mod stale;
@@ -99,6 +100,7 @@ enum Command {
     Meta(meta::Meta),
     Read(Box<read::Read>),
     Validate(validate::Validate),
+    Ref(reference::Ref),
     Copy(Box<copy::Copy>),
     Create(Box<create::Create>),
     Write(Box<write::Write>),
@@ -149,6 +151,7 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Meta(c)), _) => c.run(common).await?,
         (Some(Command::Read(c)), _) => c.run(common).await?,
         (Some(Command::Validate(c)), _) => return c.run(common).await,
+        (Some(Command::Ref(c)), _) => return Box::pin(c.run(common)).await,
         (Some(Command::Copy(c)), _) => c.run(common).await?,
         (Some(Command::Create(c)), _) => c.run(common).await?,
         (Some(Command::Write(c)), _) => c.run(common).await?,

@@ -25,8 +25,20 @@ pub(crate) struct Watch {
 impl Watch {
     /// For a read of `total` bytes; `eager` shows the bar at once, wherever standard error goes.
     pub(crate) fn new(total: u64, eager: bool) -> Self {
+        Self::styled(
+            total,
+            eager,
+            "{wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}",
+        )
+    }
+
+    /// For things that are counted; how many there are is known by those who do them.
+    pub(crate) fn counting(eager: bool) -> Self {
+        Self::styled(0, eager, "{wide_bar} {human_pos}/{human_len} {per_sec} {eta}")
+    }
+
+    fn styled(total: u64, eager: bool, template: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-        let template = "{wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
         bar.set_style(
             ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
         );

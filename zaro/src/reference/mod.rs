@@ -18,11 +18,19 @@ use futures::stream::BoxStream;
 use crate::error::Result;
 use crate::store::{Listing, Pin, SharedStore};
 
+pub mod addresses;
+pub mod arrays;
+pub mod convert;
 mod direct;
 pub mod json;
+pub mod json_write;
 pub mod parquet;
 pub mod icechunk;
+pub mod stat;
 mod store;
+#[cfg(test)]
+mod testing;
+pub mod validate;
 
 pub use store::ReferenceStore;
 

@@ -46,6 +46,7 @@ use layout::{Layout, Metadata};
 use page::File;
 use rows::Rows;
 
+pub(in crate::reference) use write::documents;
 pub use write::{RECORD_SIZE, Writer, Written, write};
 
 /// The document that makes a folder a store of references.

@@ -299,6 +299,9 @@ impl Filling {
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_created_by("zaro".to_owned())
             .set_statistics_enabled(EnabledStatistics::None)
+            // Without these, fastparquet does not see that there are no nulls, and makes floats of the numbers.
+            .set_column_statistics_enabled("offset".into(), EnabledStatistics::Chunk)
+            .set_column_statistics_enabled("size".into(), EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
             .set_dictionary_enabled(false)
             .set_column_dictionary_enabled("path".into(), dictionary)
@@ -407,7 +410,7 @@ pub async fn write(source: &ReferenceStore, target: &SharedStore, record_size: u
 }
 
 /// The documents of all nodes.
-async fn documents(source: &ReferenceStore) -> Result<Vec<(String, Json)>> {
+pub(in crate::reference) async fn documents(source: &ReferenceStore) -> Result<Vec<(String, Json)>> {
     use crate::store::Store as _;
 
     let mut out = Vec::new();

@@ -1,0 +1,54 @@
+//! `zaro ref convert`: the same references in another form.
+
+use clap::Args;
+use zaro::Result;
+
+use super::target::{Making, Source, report, report_json};
+use crate::args::Common;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  A large document as Parquet, and back:
+      zaro ref convert archive.json archive.parq
+      zaro ref convert archive.parq archive.json.zst
+  A tag of an Icechunk repository for readers of Kerchunk's forms:
+      zaro ref convert s3://bucket/repo v1.json --tag v1.0
+  Larger files, for fewer requests:
+      zaro ref convert a.parq b.parq --record-size 500000
+
+Keys and bytes stay the same; what is inline stays inline. Templates and generated entries are
+written out. Relative addresses become absolute where they would mean something else from the new
+place. The new store is there when it is whole, or not at all.";
+
+/// Write a reference store in another form: JSON or Parquet
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Convert {
+    /// The reference store: JSON (also .gz, .zst), a folder of Parquet, or an Icechunk repository
+    #[arg(value_name = "SRC")]
+    source: String,
+    /// The new one
+    #[arg(value_name = "DST")]
+    to: String,
+    #[command(flatten)]
+    making: Making,
+    /// Say what was done as JSON, on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+impl Convert {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let source = Source::open(common, &self.source).await?;
+        let mut addresses = self.making.addresses(common, &source, Some(&self.to))?;
+        let done = self.making.make(common, &source, &self.to, &mut addresses).await?;
+        if self.json {
+            let out = report_json(Some(&self.to), &done, &addresses.counts());
+            return output::print(&format!("{}\n", out.pretty()));
+        }
+        report(common, &self.to, &done, &addresses.counts());
+        Ok(())
+    }
+}

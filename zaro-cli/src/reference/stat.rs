@@ -1,0 +1,164 @@
+//! `zaro ref stat`: chunks, objects and bytes of each array of a reference store.
+
+use clap::Args;
+use zaro::Result;
+use zaro::meta::Json;
+use zaro::meta::path::shown;
+use zaro::reference::arrays::Arrays;
+use zaro::reference::stat::{ArrayStat, Stat as Counted, stat};
+
+use super::plural;
+use crate::args::Common;
+use crate::number::human_bytes;
+use crate::output;
+use crate::paint::{Paint, plain};
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro ref stat archive.json
+  zaro ref stat archive.parq --json | jq '.arrays[] | {path, missing}'
+
+For each array: chunks in its grid, those that are there, those that are missing (they read as the
+fill value), those that are inline, distinct objects, and bytes. Then where the objects are: what
+their addresses begin with is what `zaro ref rebase --from` takes. No object is asked for.";
+
+/// Count chunks, objects and bytes of each array
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Stat {
+    /// The reference store: JSON (also .gz, .zst), a folder of Parquet, or an Icechunk repository
+    #[arg(value_name = "URI")]
+    uri: String,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+impl Stat {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let (store, zarr) = common.open_references(&self.uri).await?;
+        let (arrays, damaged) = Arrays::of(&zarr).await?;
+        for e in damaged {
+            common.warn(&format!("left out: {e}"));
+        }
+        let counted = stat(&**store.map(), &arrays).await?;
+        for entry in &counted.broken_entries {
+            common.warn(entry);
+        }
+        if counted.broken > 0 {
+            common.warn(&format!(
+                "broken entries, not counted: {}; zaro ref validate names them all",
+                counted.broken
+            ));
+        }
+        let text = match self.json {
+            true => format!("{}\n", json(&self.uri, &counted).pretty()),
+            false => table(&counted, Paint::stdout(common.color)),
+        };
+        output::print(&text)
+    }
+}
+
+fn json(uri: &str, stat: &Counted) -> Json {
+    let mut out = Json::object();
+    out.set("uri", Json::string(uri));
+    out.set("arrays", Json::Array(stat.arrays.iter().map(|a| numbers(a, Some(&a.path))).collect()));
+    out.set("total", numbers(&stat.total, None));
+    out.set("documents", Json::int(stat.documents));
+    out.set("document_bytes", Json::int(stat.document_bytes));
+    out.set("strays", Json::int(stat.strays));
+    out.set("stray_keys", Json::Array(stat.stray_keys.iter().map(Json::string).collect()));
+    out.set("broken", Json::int(stat.broken));
+    let places = stat.places.iter().map(|p| {
+        let mut out = Json::object();
+        out.set("prefix", Json::string(p.prefix.as_str()));
+        out.set("scheme", Json::string(p.scheme.as_str()));
+        out.set("objects", Json::int(p.objects));
+        out.set("references", Json::int(p.references));
+        out.set("bytes", Json::int(p.bytes));
+        out
+    });
+    out.set("places", Json::Array(places.collect()));
+    out
+}
+
+fn numbers(stat: &ArrayStat, path: Option<&str>) -> Json {
+    let mut out = Json::object();
+    if let Some(path) = path {
+        out.set("path", Json::string(shown(path)));
+    }
+    for (name, n) in [
+        ("chunks", stat.chunks),
+        ("present", stat.present),
+        ("missing", stat.missing()),
+        ("inline", stat.inline),
+        ("whole", stat.whole),
+        ("objects", stat.objects),
+        ("bytes", stat.bytes),
+        ("unsized", stat.unsized_chunks),
+        ("inline_bytes", stat.inline_bytes),
+    ] {
+        out.set(name, Json::int(n));
+    }
+    out
+}
+
+const HEAD: [&str; 8] =
+    ["array", "chunks", "present", "missing", "inline", "objects", "bytes", "inline bytes"];
+
+fn table(stat: &Counted, paint: Paint) -> String {
+    let row = |a: &ArrayStat, name: String| {
+        let bytes = match a.unsized_chunks {
+            0 => human_bytes(a.bytes.into()),
+            n => format!("{} + {}", human_bytes(a.bytes.into()), plural(n, "whole object")),
+        };
+        let inline = human_bytes(a.inline_bytes.into());
+        let [c, p, m, i, o] = [a.chunks, a.present, a.missing(), a.inline, a.objects].map(|n| n.to_string());
+        [name, c, p, m, i, o, bytes, inline]
+    };
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(stat.arrays.iter().map(|a| row(a, plain(&shown(&a.path)).into_owned())));
+    rows.push(row(&stat.total, "total".to_owned()));
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|r| r.get(column));
+        cells.map(|c| c.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let mut out = String::new();
+    for (n, row) in rows.iter().enumerate() {
+        let mut line = String::new();
+        for (i, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            // Names to the left, numbers to the right.
+            line.push_str(&if i == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") });
+        }
+        let marked = if n == 0 || n + 1 == rows.len() { paint.bold(&line) } else { line.as_str().into() };
+        out.push_str(&format!("{marked}\n"));
+    }
+    out.push_str(&format!(
+        "\n{}, {}\n",
+        plural(stat.documents, "document"),
+        human_bytes(stat.document_bytes.into())
+    ));
+    for place in &stat.places {
+        let name = match (place.scheme.as_str(), place.prefix.as_str()) {
+            ("target", _) => "(the target that is named when it is opened)",
+            ("relative", "") => "(relative addresses)",
+            (_, prefix) => prefix,
+        };
+        out.push_str(&format!(
+            "{}: {}, {}, {}\n",
+            paint.cyan(&plain(name)),
+            plural(place.objects, "object"),
+            plural(place.references, "reference"),
+            human_bytes(place.bytes.into())
+        ));
+    }
+    if stat.strays > 0 {
+        let names: Vec<String> = stat.stray_keys.iter().map(|k| plain(k).into_owned()).collect();
+        let more = if stat.strays > 5 { ", …" } else { "" };
+        let told = format!("{} of no array's grid: {}{more}", plural(stat.strays, "key"), names.join(", "));
+        out.push_str(&format!("{}\n", paint.yellow(&told)));
+    }
+    out
+}

@@ -1,0 +1,143 @@
+//! `zaro ref validate`: whether everything that a reference store refers to is there.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use zaro::Result;
+use zaro::meta::{Json, Level};
+use zaro::reference::validate::{MapFinding, MapReport, ValidateOptions, validate};
+
+use super::plural;
+use crate::args::Common;
+use crate::output;
+use crate::paint::{Paint, plain};
+use crate::progress::Watch;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro ref validate archive.json
+  zaro ref validate archive.parq --sample 20       decode more chunks of each array
+  zaro ref validate archive.json --all             decode every chunk
+  zaro ref validate archive.json --json | jq -r '.findings[].url' | sort -u
+
+Checks that every key belongs to an array and lies in its grid, that every object that is referred
+to exists in the state that is meant and covers the ranges asked of it (one request an object), and
+that a sample of the chunks of each array decodes. Exit code 1 if there is an error.
+
+Rules: ref/metadata, ref/entry, ref/range, ref/short, ref/decode, ref/target-missing,
+ref/target-refused, ref/target-changed, ref/target-unreadable, ref/target-unsupported;
+as warnings ref/outside-grid and ref/stray-key.";
+
+/// Check that everything a reference store refers to is there, and decodes
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Validate {
+    /// The reference store: JSON (also .gz, .zst), a folder of Parquet, or an Icechunk repository
+    #[arg(value_name = "URI")]
+    uri: String,
+    /// How many chunks of each array to decode
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    sample: usize,
+    /// Decode every chunk
+    #[arg(long, conflicts_with = "sample")]
+    all: bool,
+    /// How many requests to have under way at once
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    concurrency: u16,
+    /// How many findings to show; the others are counted
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    limit: usize,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+impl Validate {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        let (store, zarr) = common.open_references(&self.uri).await?;
+        let watch = Watch::counting(common.progress);
+        let options = ValidateOptions {
+            sample: (!self.all).then_some(self.sample),
+            concurrency: self.concurrency.into(),
+            limit: self.limit,
+            progress: watch.callback_of_all(),
+            cancel: Some(watch.cancel.clone()),
+        };
+        let report = validate(&**store.map(), &**store.targets(), &zarr, &options).await;
+        watch.finish();
+        let report = report?;
+        let failed = report.errors > 0 || (common.strict && report.warnings > 0);
+        let text = match self.json {
+            true => format!("{}\n", json(&self.uri, &report, failed).pretty()),
+            false => lines(&report, failed, Paint::stdout(common.color)),
+        };
+        output::print(&text)?;
+        Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+}
+
+fn json(uri: &str, report: &MapReport, failed: bool) -> Json {
+    let mut out = Json::object();
+    out.set("uri", Json::string(uri));
+    out.set("ok", Json::Bool(!failed));
+    for (name, n) in [
+        ("entries", report.entries),
+        ("arrays", report.arrays),
+        ("objects", report.objects),
+        ("decoded", report.decoded),
+        ("errors", report.errors),
+        ("warnings", report.warnings),
+    ] {
+        out.set(name, Json::int(n));
+    }
+    let finding = |f: &MapFinding| {
+        let mut out = Json::object();
+        for (name, text) in [
+            ("rule", f.rule),
+            ("level", if f.level == Level::Error { "error" } else { "warning" }),
+            ("node", f.node.as_str()),
+            ("key", f.key.as_str()),
+            ("url", f.url.as_str()),
+            ("message", f.message.as_str()),
+        ] {
+            out.set(name, Json::string(text));
+        }
+        out
+    };
+    out.set("findings", Json::Array(report.findings.iter().map(finding).collect()));
+    out
+}
+
+fn lines(report: &MapReport, failed: bool, paint: Paint) -> String {
+    let mut out = String::new();
+    for f in &report.findings {
+        let level = match f.level {
+            Level::Error => paint.red("error"),
+            Level::Warning => paint.yellow("warning"),
+        };
+        let place = if f.key.is_empty() { plain(&f.node) } else { plain(&f.key) };
+        let url = if f.url.is_empty() { String::new() } else { format!(" {}:", plain(&f.url)) };
+        let rule = format!("[{}]", f.rule);
+        out.push_str(&format!("{level}: {place}:{url} {} {}\n", plain(&f.message), paint.dim(&rule)));
+    }
+    let shown = u64::try_from(report.findings.len()).unwrap_or(u64::MAX);
+    let hidden = report.errors.saturating_add(report.warnings).saturating_sub(shown);
+    if hidden > 0 {
+        out.push_str(&format!("… and {} more (--limit)\n", plural(hidden, "finding")));
+    }
+    let verdict = if failed { paint.red("not valid") } else { paint.green("valid") };
+    let entries = match report.entries {
+        1 => "1 entry".to_owned(),
+        n => format!("{n} entries"),
+    };
+    out.push_str(&format!(
+        "{verdict}: {entries}, {}, {}, {} decoded, {}, {}\n",
+        plural(report.arrays, "array"),
+        plural(report.objects, "object"),
+        plural(report.decoded, "chunk"),
+        plural(report.errors, "error"),
+        plural(report.warnings, "warning"),
+    ));
+    out
+}

@@ -1,0 +1,260 @@
+//! A map in another form, with the same keys and the same bytes.
+//!
+//! Entries go from one form to the other as they come, in the order of the map; how rows of Parquet wait for their
+//! partition to be whole is the business of its [`Writer`].
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures::stream::TryStreamExt;
+
+use super::addresses::Addresses;
+use super::arrays::{Arrays, Part, is_document};
+use super::json_write::JsonWriter;
+use super::parquet::{self, Writer};
+use super::{Location, Map, ReferenceStore, Remote};
+use crate::array::{OnProgress, Progress};
+use crate::error::{Error, Result};
+use crate::num::u64_of;
+use crate::store::SharedStore;
+
+/// How to convert.
+#[derive(Clone, Default)]
+pub struct ConvertOptions {
+    /// Leave out what the form has no place for, instead of an error.
+    pub drop_strays: bool,
+    /// Told how many entries are done; the total is not known.
+    pub progress: Option<OnProgress>,
+    /// Set it to stop.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl std::fmt::Debug for ConvertOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConvertOptions").field("drop_strays", &self.drop_strays).finish_non_exhaustive()
+    }
+}
+
+/// What was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Converted {
+    /// Metadata documents.
+    pub documents: u64,
+    /// Everything else.
+    pub references: u64,
+    /// Those of them that are inline.
+    pub inline: u64,
+    /// Keys that the form has no place for.
+    pub dropped: u64,
+    /// The first few of them.
+    pub dropped_keys: Vec<String>,
+}
+
+/// Keys that are named when they are left out.
+const NAMED: usize = 5;
+
+/// Entries between two looks at whether to stop.
+const STEP: u64 = 1024;
+
+impl ConvertOptions {
+    fn step(&self, done: u64) -> Result<()> {
+        if !done.is_multiple_of(STEP) {
+            return Ok(());
+        }
+        if let Some(progress) = &self.progress {
+            progress(Progress { done, total: done });
+        }
+        match &self.cancel {
+            Some(cancel) if cancel.load(Ordering::Relaxed) => Err(Error::cancelled()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes `map` as Kerchunk's JSON. The document is whole when `out` is finished.
+pub async fn to_json<W: Write>(
+    map: &dyn Map,
+    addresses: &mut Addresses,
+    out: &mut JsonWriter<W>,
+    options: &ConvertOptions,
+) -> Result<Converted> {
+    let mut done = Converted::default();
+    let mut entries = map.entries("");
+    while let Some((key, location)) = entries.try_next().await? {
+        let url = match &location {
+            Location::Inline(_) => Arc::from(""),
+            Location::Remote(remote) => addresses.of(remote).await.map_err(|e| e.with_key(&key))?,
+        };
+        out.put(&key, &location, &url)?;
+        done.count(&key, &location);
+        options.step(done.documents.saturating_add(done.references))?;
+    }
+    Ok(done)
+}
+
+impl Converted {
+    fn count(&mut self, key: &str, location: &Location) {
+        if is_document(key) {
+            self.documents += 1;
+            return;
+        }
+        self.references += 1;
+        self.inline += u64::from(matches!(location, Location::Inline(_)));
+    }
+
+    fn drop(&mut self, key: &str, why: &str, options: &ConvertOptions) -> Result<()> {
+        if !options.drop_strays {
+            let message = format!("{why}: Parquet has no place for it (--drop-strays leaves it out)");
+            return Err(Error::unsupported(message).with_key(key));
+        }
+        self.dropped += 1;
+        if self.dropped_keys.len() < NAMED {
+            self.dropped_keys.push(key.to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Writes the map of `source`, whose arrays are `arrays`, as Kerchunk's Parquet, into the folder that `target` is rooted
+/// at, which should be empty. Documents that lie elsewhere are fetched; `.zmetadata` comes last.
+pub async fn to_parquet(
+    source: &ReferenceStore,
+    arrays: &Arrays,
+    addresses: &mut Addresses,
+    target: &SharedStore,
+    record_size: u64,
+    options: &ConvertOptions,
+) -> Result<Converted> {
+    let documents = parquet::documents(source).await?;
+    let mut done = Converted { documents: u64_of(documents.len()), ..Converted::default() };
+    let mut writer = Writer::new(target.clone(), record_size, documents)?;
+    let (mut hint, mut seen) = (0, 0u64);
+    let mut entries = source.map().entries("");
+    while let Some((key, location)) = entries.try_next().await? {
+        seen += 1;
+        options.step(seen)?;
+        match arrays.part(&key, &mut hint) {
+            Part::Document => {}
+            Part::Chunk { .. } => {
+                let location = rewritten(&key, location, addresses).await?;
+                done.count(&key, &location);
+                writer.put(&key, &location).await?;
+            }
+            Part::Outside { .. } => {
+                done.drop(&key, "the chunk lies outside the grid of its array", options)?
+            }
+            Part::Stray => done.drop(&key, "the key is neither a document nor a chunk", options)?,
+        }
+    }
+    drop(entries);
+    writer.finish().await?;
+    target.finish().await?;
+    Ok(done)
+}
+
+/// What the new map says.
+async fn rewritten(key: &str, location: Location, addresses: &mut Addresses) -> Result<Location> {
+    let Location::Remote(remote) = location else { return Ok(location) };
+    let url = addresses.of(&remote).await.map_err(|e| e.with_key(key))?;
+    // Parquet has no other way to say that there are no bytes: without a size, the whole object is meant.
+    if remote.span.is_some_and(|s| s.length == 0) {
+        return Ok(Location::Inline(Bytes::new()));
+    }
+    if url.is_empty() {
+        let message = "the reference names no object, which Parquet cannot say; --target names it";
+        return Err(Error::usage(message).with_key(key));
+    }
+    Ok(Location::Remote(Remote::new(url, remote.span)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::json_write::Compression;
+    use super::super::testing::{MemoryMap, MemoryTargets, zarr_of};
+    use super::super::{SharedMap, Span};
+    use super::*;
+    use crate::meta::Json;
+    use crate::store::memory::MemoryStore;
+
+    fn addresses() -> Addresses {
+        Addresses::new(Arc::new(MemoryTargets::default()), true)
+    }
+
+    async fn parquet(map: &MemoryMap, options: &ConvertOptions) -> Result<(SharedMap, Converted)> {
+        let (arrays, _) = Arrays::of(&zarr_of(map.clone()).await).await?;
+        let source = ReferenceStore::new("memory", Arc::new(map.clone()), Arc::new(MemoryTargets::default()));
+        let target: SharedStore = Arc::new(MemoryStore::new());
+        let done = to_parquet(&source, &arrays, &mut addresses(), &target, 3, options).await?;
+        Ok((parquet::open(target).await?, done))
+    }
+
+    async fn all(map: &dyn Map) -> BTreeMap<String, Location> {
+        let entries: Vec<_> = map.entries("").try_collect().await.unwrap();
+        // What a relative address may be near is no part of where it leads.
+        let plain = |location| match location {
+            Location::Remote(remote) => Location::Remote(Remote { near: None, ..remote }),
+            inline => inline,
+        };
+        entries.into_iter().map(|(key, location)| (key, plain(location))).collect()
+    }
+
+    fn large() -> MemoryMap {
+        let mut map = MemoryMap::new().text(".zgroup", r#"{"zarr_format":2}"#).v2("a", &[40], &[1]);
+        map = map.v2("b", &[7], &[1]).v2("c", &[], &[]).whole("c/0", "https://h/whole");
+        // In the order of text, 10 comes before 2.
+        for i in (0..40).filter(|i| *i != 5) {
+            map = map.range(&format!("a/{i}"), "s3://b/k", i, 1);
+        }
+        map.text("b/6", "base64:z")
+    }
+
+    #[tokio::test]
+    async fn parquet_has_the_same_entries() {
+        let map = large();
+        let (made, done) = parquet(&map, &ConvertOptions::default()).await.unwrap();
+        assert_eq!((done.documents, done.references, done.inline, done.dropped), (4, 41, 1, 0));
+        assert_eq!(all(&*made).await, map.0);
+    }
+
+    #[tokio::test]
+    async fn what_has_no_place_is_refused_or_left_out() {
+        for (key, why) in [("readme", "neither"), ("a/41", "outside")] {
+            let map = large().text(key, "{ text");
+            let e = parquet(&map, &ConvertOptions::default()).await.err().unwrap();
+            assert!(e.to_string().contains(key) && e.to_string().contains(why), "{e}");
+        }
+        let map = large().text("readme", "text").text("a/41", "x").text(".zmetadata", "{}");
+        let options = ConvertOptions { drop_strays: true, ..ConvertOptions::default() };
+        let (made, done) = parquet(&map, &options).await.unwrap();
+        assert_eq!((done.dropped, done.dropped_keys), (2, vec!["a/41".to_owned(), "readme".to_owned()]));
+        assert_eq!(all(&*made).await, large().0);
+    }
+
+    #[tokio::test]
+    async fn what_parquet_cannot_say_is_said_otherwise() {
+        let map = large().range("a/5", "s3://b/k", 9, 0);
+        let (made, _) = parquet(&map, &ConvertOptions::default()).await.unwrap();
+        assert_eq!(made.locate("a/5").await.unwrap(), Some(Location::Inline(Bytes::new())));
+        let unnamed =
+            large().with("a/5", Location::Remote(Remote::new("", Some(Span { offset: 0, length: 1 }))));
+        let e = parquet(&unnamed, &ConvertOptions::default()).await.err().unwrap();
+        assert!(e.to_string().contains("a/5"), "{e}");
+    }
+
+    #[tokio::test]
+    async fn json_has_every_entry() {
+        let map = large().text("readme", "text");
+        let mut out = JsonWriter::new(Vec::new(), Compression::None, false).unwrap();
+        let done = to_json(&map, &mut addresses(), &mut out, &ConvertOptions::default()).await.unwrap();
+        assert_eq!((done.documents, done.references, done.inline), (4, 42, 2));
+        let text = out.finish().unwrap();
+        let refs = Json::parse(&text).unwrap().value;
+        let keys: Vec<&str> =
+            refs.get("refs").unwrap().members().unwrap().iter().map(|(k, _)| k.as_str()).collect();
+        assert_eq!(keys, map.0.keys().collect::<Vec<_>>());
+    }
+}
