@@ -40,21 +40,25 @@ impl fmt::Display for Reply {
 impl StdError for Reply {}
 
 /// The server's reply behind an error.
-pub(super) fn reply_of(error: &object_store::Error) -> Option<&Reply> {
+pub(super) fn reply_of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Reply> {
     causes(error).find_map(|c| c.downcast_ref::<Reply>())
 }
 
 /// What the network did, if it was the network.
 pub(super) fn network_fault(error: &object_store::Error) -> Option<&'static str> {
-    let fault = causes(error).find_map(|c| c.downcast_ref::<HttpError>())?;
-    Some(match fault.kind() {
+    causes(error).find_map(|c| c.downcast_ref::<HttpError>()).map(fault_of)
+}
+
+/// What the network did.
+pub(super) fn fault_of(fault: &HttpError) -> &'static str {
+    match fault.kind() {
         HttpErrorKind::Timeout => "the server took too long to answer",
         HttpErrorKind::Connect => "no connection to the server",
         _ => "the connection broke",
-    })
+    }
 }
 
-fn causes(error: &object_store::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     let mut next = error.source();
     std::iter::from_fn(move || {
         let cause = next?;
@@ -73,11 +77,16 @@ impl Connector {
     pub(super) fn new(options: &StoreOptions) -> Result<Self> {
         Ok(Self { client: http::client(options, http::headers(options)?)? })
     }
+
+    /// The connections themselves, for requests that `object_store` does not make.
+    pub(super) fn client(&self) -> HttpClient {
+        HttpClient::new(Transport { client: self.client.clone() })
+    }
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Transport { client: self.client.clone() }))
+        Ok(self.client())
     }
 }
 
