@@ -18,6 +18,8 @@ use futures::stream::BoxStream;
 use crate::error::Result;
 use crate::store::{Listing, Pin, SharedStore};
 
+mod direct;
+pub mod json;
 mod store;
 
 pub use store::ReferenceStore;
