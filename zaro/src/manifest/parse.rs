@@ -50,6 +50,49 @@ pub fn parse(from: impl Read) -> Result<Manifest> {
     parser.builder.finish()
 }
 
+/// What a document says before and after its entries.
+#[derive(Debug, Clone)]
+pub struct Head {
+    /// The `schemaVersion`, if there is one.
+    pub schema_version: Option<u64>,
+    /// What it states of the Zarr.
+    pub statistics: Statistics,
+}
+
+/// Reads what a document states, and none of its entries if the statistics come before them, as they usually do.
+pub fn parse_head(from: impl Read) -> Result<Head> {
+    let mut scanner = Scanner::new(from);
+    scanner.begin()?;
+    scanner.expect(b'{')?;
+    let (mut name, mut schema_version, mut first) = (Vec::new(), None, true);
+    loop {
+        match scanner.token()? {
+            b',' if !first => scanner.expect(b'"')?,
+            b'"' if first => {}
+            b'}' => {
+                return Err(Error::invalid("not a manifest: it has no statistics").with_field("statistics"));
+            }
+            _ => return Err(scanner.fault("no member of an object")),
+        }
+        first = false;
+        scanner.string(&mut name)?;
+        scanner.expect(b':')?;
+        let mut kept = Vec::new();
+        match text(&name) {
+            "statistics" => {
+                scanner.raw(Some(&mut kept), MAX_MEMBER)?;
+                let statistics = read_statistics(&Json::parse(&kept)?.value)?;
+                return Ok(Head { schema_version, statistics });
+            }
+            "schemaVersion" => {
+                scanner.raw(Some(&mut kept), MAX_MEMBER)?;
+                schema_version = Json::parse(&kept)?.value.as_u64();
+            }
+            _ => scanner.skip()?,
+        }
+    }
+}
+
 struct Parser<'r> {
     scanner: Scanner<'r>,
     builder: Builder,

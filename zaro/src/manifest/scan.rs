@@ -185,7 +185,9 @@ impl<'r> Scanner<'r> {
                 return Ok(());
             }
             b => {
-                return Err(self.fault(format_args!("an unknown escape \\{}", char::from(b).escape_default())));
+                return Err(
+                    self.fault(format_args!("an unknown escape \\{}", char::from(b).escape_default()))
+                );
             }
         };
         out.push(plain);
