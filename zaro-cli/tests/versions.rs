@@ -144,3 +144,88 @@ fn a_bucket_is_filled_and_running_again_changes_nothing() {
         assert!(third.contains("\"kept\":1,\"replaced\":0,\"journal\":2"), "{name}: {third}");
     }
 }
+
+#[test]
+fn killed_at_any_moment_it_leaves_no_half_manifest_and_running_again_finishes() {
+    for (name, endpoint) in servers() {
+        let server = Server { endpoint };
+        let place = fresh();
+        let ids: Vec<String> = (0..4).map(|i| format!("{i}k{i}abc-{place}")).collect();
+        for id in &ids {
+            for k in 0..5 {
+                server.put(&format!("{place}/zarr/{id}/c/{k}"), id);
+            }
+        }
+        let at = format!("s3://versioned/{place}");
+        for delay in [20, 60, 120, 250] {
+            let mut child = Command::new(env!("CARGO_BIN_EXE_zaro"))
+                .args(["manifest", "backfill", &at, "--jobs", "1", "--endpoint", &server.endpoint])
+                .env("AWS_ACCESS_KEY_ID", "zaro")
+                .env("AWS_SECRET_ACCESS_KEY", "zaro-secret")
+                .env("AWS_REGION", "us-east-1")
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(delay));
+            // It may be done already.
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        let last = server.ok(&["manifest", "backfill", &at, "--json"]);
+        assert!(last.contains("\"failed\":0"), "{name}: {last}");
+        for line in last.lines().take(4) {
+            let field =
+                |f: &str| line.split(&format!("\"{f}\":\"")).nth(1).unwrap().split('"').next().unwrap();
+            let (id, checksum) = (field("zarr"), field("checksum"));
+            let manifest = format!("{at}/zarr-manifest/{}/{}/{id}/{checksum}.json", &id[..3], &id[3..6]);
+            server.ok(&["manifest", "verify", &manifest, "--bytes"]);
+            let listed = server.ok(&["manifest", "list", &format!("{at}/zarr/{id}")]);
+            assert_eq!(listed.lines().count(), 1, "{name}: {listed}");
+            assert_eq!(server.ok(&["checksum", &format!("{at}/zarr/{id}")]).trim(), checksum, "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_compared_fetched_and_looked_back_at() {
+    for (name, endpoint) in servers() {
+        let server = Server { endpoint };
+        let id = fresh();
+        let zarr = format!("s3://versioned/zarr/{id}");
+        for (key, value) in [("zarr.json", "{}"), ("a/0", "first"), ("a/1", "other")] {
+            server.put(&format!("zarr/{id}/{key}"), value);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m.json");
+        let manifest = file.to_str().unwrap();
+        let checksum = server.ok(&["manifest", "create", &zarr, "-o", manifest]);
+        server.put(&format!("zarr/{id}/a/0"), "second");
+        server.curl("DELETE", &format!("versioned/zarr/{id}/a/1"), &[]);
+        let diff = server.zaro(&["manifest", "diff", manifest, &zarr]);
+        let text = String::from_utf8(diff.stdout).unwrap();
+        assert_eq!(diff.status.code(), Some(1));
+        assert!(text.contains("~ a/0") && text.contains("- a/1"), "{name}: {text}");
+        // What it names is still there, though no longer current.
+        server.ok(&["manifest", "verify", manifest, "--objects", &zarr, "--bytes"]);
+        let copy = folder.path().join("copy");
+        server.ok(&["manifest", "fetch", manifest, copy.to_str().unwrap(), "--objects", &zarr]);
+        assert_eq!(std::fs::read_to_string(copy.join("a/0")).unwrap(), "first", "{name}");
+        let local = server.ok(&["checksum", copy.to_str().unwrap()]);
+        assert_eq!(local.trim(), checksum.lines().next().unwrap().trim(), "{name}");
+        let history = server.ok(&["manifest", "history", &zarr, "--json"]);
+        assert!(history.contains(checksum.trim()), "{name}: {history}");
+        assert!(history.lines().last().unwrap().contains("\"until\":null"), "{name}: {history}");
+        let early = server.zaro(&["manifest", "history", &zarr, "--at", "2001-01-01T00:00:00Z"]);
+        assert_eq!(early.status.code(), Some(3), "{name}");
+        // A version that is deleted for good is missed.
+        let versions = server.curl("GET", &format!("versioned?prefix=zarr%2F{id}%2Fa%2F1&versions="), &[]);
+        let old = versions.split("<Version>").nth(1).unwrap();
+        let old = old.split("<VersionId>").nth(1).unwrap().split('<').next().unwrap();
+        server.curl("DELETE", &format!("versioned/zarr/{id}/a/1?versionId={old}"), &[]);
+        let verify = server.zaro(&["manifest", "verify", manifest, "--objects", &zarr, "--json"]);
+        let text = String::from_utf8(verify.stdout).unwrap();
+        assert_eq!(verify.status.code(), Some(1), "{name}: {text}");
+        assert!(text.contains("\"a/1\"") && !text.contains("\"a/0\""), "{name}: {text}");
+    }
+}

@@ -5,10 +5,13 @@
 //! listings in a row are the same.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::TryStreamExt;
+use md5::{Digest as _, Md5};
 
 use super::inventory::Inventory;
 use super::verify::verify;
@@ -16,9 +19,10 @@ use super::{BucketZarr, EMBARGOED, time_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::build::Builder;
 use crate::manifest::checksum::{TreeHasher, checksum_of, key_as_path};
-use crate::manifest::digest::Digest;
+use crate::manifest::digest::{Digest, ETag};
 use crate::manifest::model::{EntryRef, Fields, Manifest};
 use crate::manifest::parse::parse;
+use crate::manifest::spool::nameless;
 use crate::manifest::time::Time;
 use crate::manifest::write::{Finished, Stream, WriteOptions};
 use crate::store::object::versions::{ObjectVersion, Pages};
@@ -310,22 +314,28 @@ impl BucketZarr {
     /// objects it names are gone. With `embargoed` it is tagged so from its first byte.
     pub async fn store(&self, document: Finished, embargoed: bool) -> Result<Stored> {
         let key = self.manifest_key(&document.checksum)?;
-        let mut text = Vec::new();
-        document.write(&mut text)?;
-        let text = Bytes::from(text);
+        let mut hashed = Hashed { file: nameless()?, md5: Md5::new() };
+        document.write(BufWriter::with_capacity(1 << 17, &mut hashed))?;
+        let md5: [u8; 16] = hashed.md5.finalize().into();
+        let (file, own) = (Arc::new(hashed.file), ETag::Md5(md5).to_string());
         let tags: &[(&str, &str)] = if embargoed { &[(EMBARGOED, "true")] } else { &[] };
         loop {
-            let Some(there) = self.bucket.get(&key, None).await? else {
-                if self.bucket.put(&key, text.clone(), tags, true).await?.is_done() {
+            let Some((_, etag)) = self.bucket.head(&key).await? else {
+                if self.bucket.put_file(&key, Arc::clone(&file), md5, tags, true).await?.is_done() {
                     return Ok(Stored::New(key));
                 }
                 // Somebody else was faster: what is there decides.
                 continue;
             };
-            if there == text || self.is_sound(&there).await? {
+            // The very same document, or another of the same state: it stays if it holds.
+            if etag == own {
                 return Ok(Stored::Kept(key));
             }
-            if !self.bucket.put(&key, text, tags, false).await?.is_done() {
+            let Some(there) = self.bucket.get(&key, None).await? else { continue };
+            if self.is_sound(&there).await? {
+                return Ok(Stored::Kept(key));
+            }
+            if !self.bucket.put_file(&key, file, md5, tags, false).await?.is_done() {
                 return Err(Error::io("the server refused a put that had no condition").with_key(&key));
             }
             return Ok(Stored::Replaced(key));
@@ -340,6 +350,24 @@ impl BucketZarr {
             Err(e) => return Err(e),
         };
         Ok(verify(self, &manifest, 1).await?.is_sound())
+    }
+}
+
+/// A file that is hashed while it is written.
+struct Hashed {
+    file: File,
+    md5: Md5,
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let n = self.file.write(bytes)?;
+        self.md5.update(bytes.get(..n).unwrap_or_default());
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
     }
 }
 

@@ -6,11 +6,12 @@
 //! asked again, a bucket that is elsewhere is followed there.
 
 use std::fmt;
+use std::fs::File;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use object_store::aws::{AwsAuthorizer, AwsCredentialProvider};
 use object_store::client::{HttpClient, HttpError, HttpRequest, HttpRequestBody, HttpResponse};
 use reqwest::Method;
@@ -39,6 +40,7 @@ pub struct Bucket {
     /// `None` for requests that go unsigned.
     credentials: Option<AwsCredentialProvider>,
     http: HttpClient,
+    connector: Connector,
     request_payer: bool,
     policy: RetryPolicy,
     places: Arc<Semaphore>,
@@ -54,11 +56,36 @@ pub(super) struct Ask<'a> {
     pub(super) query: Vec<(&'static str, String)>,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Bytes,
+    /// The body, where it is too long for memory.
+    pub(super) file: Option<FileBody>,
+}
+
+/// A file that is sent from its beginning, however often it takes.
+#[derive(Debug, Clone)]
+pub(super) struct FileBody {
+    pub(super) file: Arc<File>,
+    pub(super) size: u64,
+}
+
+/// How much of a file is read at a time.
+const PIECE: u64 = 1 << 18;
+
+impl FileBody {
+    fn stream(&self) -> impl futures::Stream<Item = std::io::Result<Bytes>> + Send + 'static {
+        let (file, size) = (Arc::clone(&self.file), self.size);
+        futures::stream::iter(0..size.div_ceil(PIECE)).map(move |n| {
+            let from = n.saturating_mul(PIECE);
+            let length = usize::try_from(PIECE.min(size.saturating_sub(from))).unwrap_or(0);
+            let mut piece = vec![0; length];
+            std::os::unix::fs::FileExt::read_exact_at(&*file, &mut piece, from)?;
+            Ok(Bytes::from(piece))
+        })
+    }
 }
 
 impl<'a> Ask<'a> {
     pub(super) fn new(method: Method, key: &'a str) -> Self {
-        Self { method, key, query: Vec::new(), headers: Vec::new(), body: Bytes::new() }
+        Self { method, key, query: Vec::new(), headers: Vec::new(), body: Bytes::new(), file: None }
     }
 
     pub(super) fn query(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -115,11 +142,13 @@ impl Bucket {
         } else {
             None
         };
+        let connector = Connector::new(options)?;
         Ok(Self {
             name: bucket.to_owned(),
             region: RwLock::new(settings.region.clone()),
             credentials,
-            http: Connector::new(options)?.client(),
+            http: connector.client(),
+            connector,
             request_payer: options.request_payer,
             policy: options.retry.clone(),
             places: Arc::new(Semaphore::new(options.concurrency.clamp(1, Semaphore::MAX_PERMITS))),
@@ -182,6 +211,8 @@ impl Bucket {
                 .map_err(|e| Error::not_permitted("no credentials could be had").with_source(e))?;
             AwsAuthorizer::new(&credential, "s3", region)
                 .with_request_payer(self.request_payer)
+                // A file is vouched for by its MD5, which is among the headers that are signed.
+                .with_sign_payload(ask.file.is_none())
                 .try_authorize(&mut request, None)
                 .map_err(|e| Error::io("the request could not be signed").with_source(e))?;
         }
@@ -220,8 +251,8 @@ impl Bucket {
 
     async fn once(&self, ask: &Ask<'_>) -> Result<Answer> {
         let region = self.region.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let error = match self.http.execute(self.request(ask, &region).await?).await {
-            Ok(response) => return self.read(response).await,
+        let error = match self.execute(ask, &region).await? {
+            Ok(answer) => return answer,
             Err(e) => e,
         };
         let elsewhere = reply_of(&error).and_then(|r| r.region.clone()).filter(|r| *r != region);
@@ -229,10 +260,33 @@ impl Bucket {
             return self.sort(&error);
         };
         region.clone_into(&mut self.region.write().unwrap_or_else(PoisonError::into_inner));
-        match self.http.execute(self.request(ask, &region).await?).await {
-            Ok(response) => self.read(response).await,
+        match self.execute(ask, &region).await? {
+            Ok(answer) => answer,
             Err(e) => self.sort(&e),
         }
+    }
+
+    /// The answer, or what the network or the server failed with.
+    async fn execute(&self, ask: &Ask<'_>, region: &str) -> Result<Result<Result<Answer>, HttpError>> {
+        let request = self.request(ask, region).await?;
+        let Some(file) = &ask.file else {
+            return Ok(match self.http.execute(request).await {
+                Ok(response) => Ok(self.read(response).await),
+                Err(e) => Err(e),
+            });
+        };
+        let bad = |_| Error::usage("the address cannot be asked");
+        let url = url::Url::parse(&request.uri().to_string()).map_err(bad)?;
+        let mut sent = reqwest::Request::new(ask.method.clone(), url);
+        *sent.headers_mut() = request.headers().clone();
+        sent.headers_mut().insert(reqwest::header::CONTENT_LENGTH, HeaderValue::from(file.size));
+        *sent.body_mut() = Some(reqwest::Body::wrap_stream(file.stream()));
+        Ok(match self.connector.send(sent).await {
+            Ok(304 | 412) => Ok(Ok(Answer::Refused)),
+            Ok(409) => Ok(Err(transient_because("the server answered 409", None, None))),
+            Ok(_) => Ok(Ok(Answer::Done(HeaderMap::new(), Bytes::new()))),
+            Err(e) => Err(e),
+        })
     }
 
     async fn read(&self, response: HttpResponse) -> Result<Answer> {
@@ -290,7 +344,11 @@ impl Bucket {
             method: ask.logged(),
             key: format!("{}{}", ask.key, shown.collect::<String>()),
             range: None,
-            bytes: if ask.body.is_empty() { bytes } else { u64_of(ask.body.len()) },
+            bytes: match &ask.file {
+                Some(file) => file.size,
+                None if ask.body.is_empty() => bytes,
+                None => u64_of(ask.body.len()),
+            },
             elapsed: start.elapsed(),
             outcome,
         });

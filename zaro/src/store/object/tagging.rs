@@ -1,12 +1,16 @@
 //! Single objects of a bucket, version by version: read, put with tags, tags read and changed, deleted.
 
+use std::fs::File;
+use std::sync::Arc;
+
+use base64::Engine as _;
 use bytes::Bytes;
 use quick_xml::Reader;
 use quick_xml::escape::{escape, resolve_predefined_entity};
 use quick_xml::events::Event;
 use reqwest::Method;
 
-use super::bucket::{Answer, Ask, Bucket};
+use super::bucket::{Answer, Ask, Bucket, FileBody};
 use crate::error::{Error, Result};
 use crate::store::Put;
 
@@ -26,9 +30,47 @@ impl Bucket {
         }
     }
 
+    /// The size and the `ETag`, without quotes, of an object as it is now; `None` if there is none.
+    pub async fn head(&self, key: &str) -> Result<Option<(u64, String)>> {
+        match self.call(&Ask::new(Method::HEAD, key)).await? {
+            Answer::Done(headers, _) => {
+                let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+                let size = text("content-length").and_then(|n| n.parse().ok());
+                let etag = text("etag").unwrap_or_default().trim_matches('"').to_owned();
+                let size =
+                    size.ok_or_else(|| Error::io("the server does not say how large it is").with_key(key))?;
+                Ok(Some((size, etag)))
+            }
+            Answer::Missing => Ok(None),
+            Answer::Refused => {
+                Err(Error::io("the server refused a read that had no condition").with_key(key))
+            }
+        }
+    }
+
     /// Puts an object with one request, its tags with its first byte; with `absent` only if there is none.
     pub async fn put(&self, key: &str, value: Bytes, tags: &[(&str, &str)], absent: bool) -> Result<Put> {
-        let mut ask = Ask::new(Method::PUT, key).body(value).header("content-type", "application/json");
+        self.put_as(Ask::new(Method::PUT, key).body(value), tags, absent).await
+    }
+
+    /// The same with the bytes of a file, which are not held in memory; `md5` is their digest.
+    pub async fn put_file(
+        &self,
+        key: &str,
+        file: Arc<File>,
+        md5: [u8; 16],
+        tags: &[(&str, &str)],
+        absent: bool,
+    ) -> Result<Put> {
+        let size = file.metadata()?.len();
+        let digest = base64::engine::general_purpose::STANDARD.encode(md5);
+        let mut ask = Ask::new(Method::PUT, key).header("content-md5", digest);
+        ask.file = Some(FileBody { file, size });
+        self.put_as(ask, tags, absent).await
+    }
+
+    async fn put_as(&self, ask: Ask<'_>, tags: &[(&str, &str)], absent: bool) -> Result<Put> {
+        let mut ask = ask.header("content-type", "application/json");
         if absent {
             ask = ask.header("if-none-match", "*");
         }

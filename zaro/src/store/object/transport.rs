@@ -11,6 +11,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
 
 use crate::error::Result;
 use crate::store::http::{self, is_transient, retry_after};
@@ -78,6 +79,25 @@ impl Connector {
         Ok(Self { client: http::client(options, http::headers(options)?)? })
     }
 
+    /// Sends a request whose body comes piece by piece; a failure is told as [`Transport`] tells it.
+    pub(super) async fn send(&self, request: reqwest::Request) -> std::result::Result<u16, HttpError> {
+        let kind = |e: &reqwest::Error| match (e.is_timeout(), e.is_connect()) {
+            (true, _) => HttpErrorKind::Timeout,
+            (_, true) => HttpErrorKind::Connect,
+            _ => HttpErrorKind::Request,
+        };
+        let response =
+            self.client.execute(request).await.map_err(|e| HttpError::new(kind(&e), e.without_url()))?;
+        let status = response.status();
+        if status.is_success() || known(status) {
+            return Ok(status.as_u16());
+        }
+        let headers = response.headers().clone();
+        let text = response.bytes().await.unwrap_or_default();
+        let text = text.get(..text.len().min(MAX_TEXT)).unwrap_or_default();
+        Err(failure(status, &headers, &String::from_utf8_lossy(text)))
+    }
+
     /// The connections themselves, for requests that `object_store` does not make.
     pub(super) fn client(&self) -> HttpClient {
         HttpClient::new(Transport { client: self.client.clone() })
@@ -100,15 +120,10 @@ impl HttpService for Transport {
     async fn call(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
         let response = HttpService::call(&self.client, request).await?;
         let status = response.status();
-        // Answers to conditions, for which `object_store` has kinds of its own.
-        let known = [StatusCode::NOT_MODIFIED, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED];
-        if status.is_success() || known.contains(&status) {
+        if status.is_success() || known(status) {
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
-        let region =
-            parts.headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()).map(str::to_owned);
-        let after = retry_after(&parts.headers);
         let mut text = Vec::new();
         let mut stream = body.bytes_stream();
         while let Ok(Some(chunk)) = futures::TryStreamExt::try_next(&mut stream).await {
@@ -117,17 +132,27 @@ impl HttpService for Transport {
                 break;
             }
         }
-        let text = String::from_utf8_lossy(&text);
-        let tag = |open, close| super::between(&text, open, close).map(str::to_owned);
-        let reply = Reply {
-            status: status.as_u16(),
-            code: tag("<Code>", "</Code>"),
-            region: region.or_else(|| tag("<Region>", "</Region>")),
-            after,
-            transient: is_transient(status),
-        };
-        Err(HttpError::new(HttpErrorKind::Unknown, reply))
+        Err(failure(status, &parts.headers, &String::from_utf8_lossy(&text)))
     }
+}
+
+/// Answers to conditions, for which `object_store` has kinds of its own.
+fn known(status: StatusCode) -> bool {
+    [StatusCode::NOT_MODIFIED, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED].contains(&status)
+}
+
+/// A failure as the server put it.
+fn failure(status: StatusCode, headers: &HeaderMap, text: &str) -> HttpError {
+    let region = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let tag = |open, close| super::between(text, open, close).map(str::to_owned);
+    let reply = Reply {
+        status: status.as_u16(),
+        code: tag("<Code>", "</Code>"),
+        region: region.or_else(|| tag("<Region>", "</Region>")),
+        after: retry_after(headers),
+        transient: is_transient(status),
+    };
+    HttpError::new(HttpErrorKind::Unknown, reply)
 }
 
 /// The settings all three providers share: no repetition of their own.

@@ -46,6 +46,9 @@ const PAGES_AHEAD: usize = 4;
 /// No more listings than this run at a time.
 const WALKERS: usize = 24;
 
+/// A page that shows more folders than this shows small ones, which are not worth a request each.
+const FOLDERS_A_PAGE: usize = 4;
+
 /// How many pages of a folder are looked at to find its folders.
 const SPLIT_PAGES: usize = 4;
 
@@ -175,7 +178,8 @@ impl Walk {
             let Some(next) = first.next else {
                 return Ok::<_, Error>(stream::iter([Ok(first.entries)]).boxed());
             };
-            if self.walkers.load(Ordering::Relaxed) < WALKERS
+            if folders_in(&first.entries, &prefix) <= FOLDERS_A_PAGE
+                && self.walkers.load(Ordering::Relaxed) < WALKERS
                 && let Some(parts) = self.split(&prefix).await?
             {
                 return Ok(self.ordered(prefix, parts));
@@ -309,6 +313,17 @@ impl Walk {
         })
         .boxed()
     }
+}
+
+/// How many folders directly below the prefix the entries lie in.
+fn folders_in(entries: &[ObjectVersion], prefix: &str) -> usize {
+    let folder = |e: &ObjectVersion| {
+        let rest = e.key.get(prefix.len()..)?;
+        rest.split_once('/').map(|(folder, _)| folder.to_owned())
+    };
+    let mut folders: Vec<String> = entries.iter().filter_map(folder).collect();
+    folders.dedup();
+    folders.len()
 }
 
 /// Ended when nobody waits for it.
