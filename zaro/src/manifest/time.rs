@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::{Error, Result};
 
 /// A moment, and how far from UTC the clock was that wrote it.
-#[derive(Debug, Clone, Copy, Hash)]
+#[derive(Debug, Clone, Copy)]
 pub struct Time {
     /// Seconds since 1970 began, in UTC.
     pub seconds: i64,
@@ -120,7 +120,7 @@ impl Time {
         if self.nanos > 0 {
             out.push(b'.');
             // As Python does: six digits, nine where six do not tell all.
-            if self.nanos % 1000 == 0 {
+            if self.nanos.is_multiple_of(1000) {
                 push_padded(out, i64::from(self.nanos / 1000), 6);
             } else {
                 push_padded(out, i64::from(self.nanos), 9);
