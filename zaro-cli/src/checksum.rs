@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use zaro::manifest::Manifest;
+use zaro::manifest::bucket::{Source, current};
 use zaro::manifest::local::{self, Digesting, LocalOptions};
 use zaro::manifest::model::{Digests, Dir};
 use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
 use crate::args::Common;
+use crate::manifest::bucket;
 use crate::manifest::watch::Spinner;
 use crate::output::Output;
 use crate::paint::plain;
@@ -19,17 +21,18 @@ const EXAMPLES: &str = "\
 Examples:
   zaro checksum data.zarr
   zaro checksum data.zarr --tree
+  zaro checksum s3://bucket/zarr/ID --anonymous
   zaro checksum data.zarr --cache ~/.cache/zaro-digests
 
 Prints {md5}-{files}--{bytes}, the checksum of a Zarr in the Dandi Archive. Files and folders
 called .dandi, .datalad, .git, .gitattributes and .gitmodules do not count, as for the
 archive's own client; links to folders do not either, and links to files count as the files.";
 
-/// The Dandi Zarr checksum of a folder
+/// The Dandi Zarr checksum of a folder or of a Zarr in a bucket
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Checksum {
-    /// The folder
+    /// The folder, or s3://bucket/zarr/ID
     #[arg(value_name = "URI")]
     uri: String,
     #[command(flatten)]
@@ -95,7 +98,15 @@ pub(crate) fn folder_of(uri: &str) -> Result<PathBuf> {
 impl Checksum {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
-        let manifest = self.hashing.manifest(&folder_of(&self.uri)?, common)?;
+        let in_bucket = bucket::is_bucket(&self.uri);
+        if in_bucket && !self.tree && !self.json {
+            let checksum = zaro::manifest::bucket::checksum(&bucket::zarr(common, &self.uri)?).await?;
+            return crate::output::print(&format!("{checksum}\n"));
+        }
+        let manifest = match in_bucket {
+            true => current(&bucket::zarr(common, &self.uri)?, &Source::Objects).await?,
+            false => self.hashing.manifest(&folder_of(&self.uri)?, common)?,
+        };
         let digests = manifest.digests()?;
         let root = digests.root();
         let mut out = Output::open(None)?;

@@ -8,6 +8,7 @@ use zaro::manifest::{Layout, WriteOptions};
 use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
+use super::bucket::{self, BucketCreate, Destination};
 use crate::args::Common;
 use crate::checksum::{HashingArgs, folder_of};
 use crate::output;
@@ -17,20 +18,22 @@ Examples:
   zaro manifest create data.zarr -o manifest.json
   zaro manifest create data.zarr --zarr 1284a14f-fe4f-4dc3-b10d-48e5db8bf18d --to archive
   zaro manifest create data.zarr -o - --layout compact | jq .statistics
+  zaro manifest create s3://bucket/zarr/ID
 
 With --to, the manifest goes to zarr-manifest/{3}/{3}/{ID}/{checksum}.json below that folder.
 A manifest of the same checksum that is there already stays as it is; anything else in its
-place is left alone, unless --replace is given. A manifest of a folder names no versions.";
+place is left alone, unless --replace is given. A manifest of a folder names no versions. That of
+a Zarr in a bucket goes to its place in the bucket if no other is given.";
 
 /// Make a manifest of a Zarr as it is now
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
-    /// The Zarr: a folder
+    /// The Zarr: a folder, or s3://bucket/zarr/ID
     #[arg(value_name = "URI")]
     uri: String,
     /// The folder to store it below, by the Zarr's id
-    #[arg(long, value_name = "FOLDER", requires = "zarr", conflicts_with = "output")]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "output")]
     to: Option<PathBuf>,
     /// The id of the Zarr
     #[arg(long, value_name = "ID")]
@@ -45,6 +48,8 @@ pub(crate) struct Create {
     writing: WritingArgs,
     #[command(flatten)]
     hashing: HashingArgs,
+    #[command(flatten)]
+    bucket: BucketCreate,
     /// Say what was made as JSON
     #[arg(long)]
     json: bool,
@@ -82,6 +87,15 @@ impl WritingArgs {
 impl Create {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        if bucket::is_bucket(&self.uri) {
+            let to = match (&self.to, &self.output) {
+                (Some(folder), _) => Destination::Folder(folder),
+                (None, Some(file)) => Destination::File(file),
+                (None, None) => Destination::Bucket,
+            };
+            let write = self.writing.options();
+            return bucket::create(common, &self.uri, &self.bucket, to, write, self.replace, self.json).await;
+        }
         if self.to.is_none() && self.output.is_none() {
             return Err(Error::usage("say where it goes: --to FOLDER with --zarr ID, or -o FILE"));
         }

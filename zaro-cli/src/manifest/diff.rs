@@ -10,7 +10,8 @@ use zaro::manifest::diff::{self, Change, Difference};
 use zaro::manifest::local::{Digesting, LocalOptions};
 use zaro::meta::json::Json;
 
-use super::load::{is_folder, load};
+use super::bucket::load_side as load;
+use super::load::is_folder;
 use super::plural;
 use crate::args::Common;
 use crate::checksum::{HashingArgs, folder_of};
@@ -24,7 +25,7 @@ Examples:
   zaro manifest diff manifest.json data.zarr
   zaro manifest diff old.json new.json --json | jq '.removed'
 
-Each side is a manifest or a folder. Directories with the same digest are not looked into.
+Each side is a manifest, a folder, or a Zarr in a bucket (s3://bucket/zarr/ID). Directories with the same digest are not looked into.
 Lines begin with + (added), - (removed) or ~ (changed). Exit code 1 if there is a difference.";
 
 /// Show what changed between two versions

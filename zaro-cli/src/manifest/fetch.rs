@@ -9,6 +9,7 @@ use zaro::manifest::glob;
 use zaro::meta::json::Json;
 use zaro::{Error, ErrorKind, Result};
 
+use super::bucket::objects_of;
 use super::load::{is_folder, load};
 use super::plural;
 use crate::args::Common;
@@ -52,7 +53,11 @@ impl Fetch {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let manifest = load(&self.manifest, common).await?;
-        let Some(from) = &self.from else {
+        let from = match &self.from {
+            Some(from) => Some(from.clone()),
+            None => objects_of(common, &self.manifest)?,
+        };
+        let Some(from) = &from else {
             return Err(Error::usage("say where the objects are: --from URI"));
         };
         let store = zaro::open::open_store(from, &common.store_options()?).await?;

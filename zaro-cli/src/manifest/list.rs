@@ -5,6 +5,7 @@ use zaro::Result;
 use zaro::manifest::list::{self, Version};
 use zaro::meta::json::Json;
 
+use super::bucket::split_zarr;
 use crate::args::Common;
 use crate::number::human_bytes;
 use crate::output;
@@ -34,8 +35,13 @@ pub(crate) struct List {
 impl List {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
-        let store = zaro::open::open_store(&self.uri, &common.store_options()?).await?;
-        let versions = list::versions(&store, self.zarr.as_deref()).await?;
+        // The Zarr itself stands for where its manifests are.
+        let (uri, id) = match (split_zarr(&self.uri), &self.zarr) {
+            (Some((base, id)), None) => (base, Some(id)),
+            (_, id) => (self.uri.as_str(), id.as_deref()),
+        };
+        let store = zaro::open::open_store(uri, &common.store_options()?).await?;
+        let versions = list::versions(&store, id).await?;
         let text = if self.json {
             format!("{}\n", Json::Array(versions.iter().map(json).collect()).pretty())
         } else {

@@ -1,8 +1,13 @@
 //! `zaro manifest`: versions of a Zarr.
 
+mod backfill;
+pub(crate) mod bucket;
 mod create;
 mod diff;
+mod embargo;
 mod fetch;
+mod gc;
+mod history;
 mod list;
 mod load;
 mod show;
@@ -24,6 +29,7 @@ Examples:
   zaro manifest list archive --zarr 1284a14f-fe4f-4dc3-b10d-48e5db8bf18d
   zaro manifest verify manifest.json --folder data.zarr --bytes
   zaro manifest diff old.json new.json
+  zaro manifest create s3://bucket/zarr/ID
 
 A manifest is one version of a Zarr: every object with its version, size, digest and time. It
 is called after the checksum of the Zarr, which is what zaro checksum prints.";
@@ -45,6 +51,10 @@ enum Command {
     Diff(diff::Diff),
     List(list::List),
     Fetch(fetch::Fetch),
+    History(history::History),
+    Backfill(backfill::Backfill),
+    Unembargo(embargo::Unembargo),
+    Gc(gc::Gc),
     ToReference(to_reference::ToReference),
 }
 
@@ -59,6 +69,10 @@ impl Manifest {
             Command::Diff(c) => return c.run(common).await,
             Command::List(c) => c.run(common).await?,
             Command::Fetch(c) => c.run(common).await?,
+            Command::History(c) => c.run(common).await?,
+            Command::Backfill(c) => return c.run(common).await,
+            Command::Unembargo(c) => c.run(common).await?,
+            Command::Gc(c) => return c.run(common).await,
             Command::ToReference(c) => c.run(common).await?,
         }
         Ok(ExitCode::SUCCESS)

@@ -9,6 +9,7 @@ use zaro::manifest::place;
 use zaro::manifest::verify::{self, Finding};
 use zaro::meta::json::Json;
 
+use super::bucket;
 use super::load::load;
 use super::plural;
 use super::watch::Spinner;
@@ -25,7 +26,8 @@ Examples:
 
 The name of the file, if it is a checksum, the checksum it states and the one its entries give
 must be the same, and so must what it states of its entries and what is counted. With --folder
-every file must be there with its size, and with --bytes with its bytes; none may be more.
+every file must be there with its size, and with --bytes with its bytes; none may be more. With
+--objects, or for a manifest in its place in a bucket, every version it names must be there.
 Exit code 1 if something is not as it should be.";
 
 /// Check a manifest: against itself, and against the files it is about
@@ -58,6 +60,15 @@ impl Verify {
             let spinner = Spinner::start("checked", common.progress);
             let options = self.hashing.options();
             findings.extend(verify::folder(&manifest, folder, self.bytes, &options, spinner.seen())?);
+        }
+        if self.folder.is_none()
+            && let Some(objects) = bucket::objects_of(common, &self.manifest)?
+            && bucket::is_bucket(&objects)
+        {
+            findings.extend(bucket::findings(common, &objects, &manifest).await?);
+            if self.bytes {
+                findings.extend(bucket::bytes(common, &objects, &manifest).await?);
+            }
         }
         let text = if self.json {
             let mut out = Json::object();

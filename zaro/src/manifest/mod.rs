@@ -13,8 +13,11 @@
 //!   write     a manifest, or keys in order (spool) -> a manifest file      place  where manifest files are, and how
 //!   verify    does it say the truth?    diff  what changed?    list  which versions are there?
 //!   fetch     its objects into a folder (glob: which of them)              kerchunk  the same as references
+//!   store     a version, read through: a map of references                 bucket  Zarrs in buckets that keep versions
 //! ```
 
+#[cfg(feature = "cloud")]
+pub mod bucket;
 pub mod build;
 mod cache;
 pub mod checksum;
@@ -31,6 +34,7 @@ pub mod parse;
 pub mod place;
 mod scan;
 mod spool;
+pub mod store;
 mod text;
 pub mod time;
 pub mod verify;

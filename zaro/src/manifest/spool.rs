@@ -21,7 +21,7 @@ fn fault(e: std::io::Error) -> Error {
 }
 
 /// A file without a name, which goes away with the process whatever becomes of that.
-fn nameless() -> Result<File> {
+pub(crate) fn nameless() -> Result<File> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let folder = std::env::temp_dir();
     loop {

@@ -5,7 +5,10 @@
 
 mod address;
 mod archive;
+#[cfg(feature = "cloud")]
+mod bucket;
 mod connect;
+mod manifest;
 mod reference;
 mod spot;
 mod targets;
@@ -15,6 +18,8 @@ use std::sync::Arc;
 
 use self::address::{Address, Kind, Place};
 use self::archive::{archive_in, is_archive, open_zip};
+#[cfg(feature = "cloud")]
+pub use self::bucket::{is_bucket, open_bucket};
 pub use self::connect::wrapped;
 use self::connect::{connect, folder};
 use self::spot::Spot;

@@ -213,8 +213,7 @@ impl Opening<'_> {
     /// One version of a Zarr, by its manifest.
     async fn manifest(&self, spot: &Spot, objects: Option<&str>) -> Result<ReferenceStore> {
         let objects = objects.or(self.options.objects.as_deref());
-        let _ = (spot, objects);
-        Err(Error::unsupported("manifest+ stores cannot be opened yet").with_store(self.name))
+        super::manifest::open(self.name, spot, objects, self.options).await
     }
 
     /// The document at `spot`, which must be there.

@@ -19,7 +19,8 @@ use super::fault::{as_transient, transient, transient_because};
 use super::http_index;
 use super::memory::slice;
 use super::options::StoreOptions;
-use super::{ByteRange, Listing, Store, check_key, check_prefix};
+use super::pin::is_md5;
+use super::{ByteRange, Listing, Pin, Store, check_key, check_prefix};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 
@@ -314,14 +315,29 @@ impl HttpStore {
     }
 
     /// Asks for a key and sorts out what the status says.
-    async fn ask(&self, method: &Method, key: &str, range: Option<&str>) -> Result<Answer> {
+    async fn ask(
+        &self,
+        method: &Method,
+        key: &str,
+        range: Option<&str>,
+        pin: Option<&Pin>,
+    ) -> Result<Answer> {
         check_key(key)?;
         let extra: Vec<_> = range.iter().map(|r| (header::RANGE, *r)).collect();
-        let Some(response) = self.send(method, self.url(key, false)?, &extra).await? else {
+        let mut url = self.url(key, false)?;
+        if let Some(version) = pin.and_then(|p| p.version.as_deref()) {
+            url.query_pairs_mut().append_pair("versionId", version);
+        }
+        let Some(response) = self.send(method, url, &extra).await? else {
             return Ok(Answer::Missing);
         };
         match response.status() {
-            s if s.is_success() => Ok(Answer::Here(response)),
+            s if s.is_success() => {
+                if let Some(pin) = pin {
+                    check_pin(pin, &response)?;
+                }
+                Ok(Answer::Here(response))
+            }
             StatusCode::NOT_FOUND | StatusCode::GONE => Ok(Answer::Missing),
             StatusCode::FORBIDDEN if self.missing_403 => Ok(Answer::Missing),
             StatusCode::RANGE_NOT_SATISFIABLE => {
@@ -341,12 +357,24 @@ impl HttpStore {
         }
     }
 
-    async fn fetch(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+    async fn fetch(&self, key: &str, range: Option<ByteRange>, pin: Option<&Pin>) -> Result<Option<Bytes>> {
         let empty = matches!(range, Some(ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0)));
         let range = range.filter(|_| !empty).map(|r| (r, range_header(r))).or(range.map(|r| (r, None)));
         let Some((range, asked)) = range else {
-            return match self.ask(&Method::GET, key, None).await? {
-                Answer::Here(response) => body(response, 0, None).await.map(Some),
+            return match self.ask(&Method::GET, key, None, pin).await? {
+                Answer::Here(response) => {
+                    let proven = pin.is_none_or(|p| is_proven(p, response.headers()));
+                    let bytes = body(response, 0, None).await?;
+                    if let Some(pin) = pin.filter(|_| !proven) {
+                        if !pin.etag.as_deref().is_some_and(is_md5) {
+                            return Err(Error::unsupported(
+                                "the server does not say which state of the object it sends",
+                            ));
+                        }
+                        pin.check_whole(&bytes)?;
+                    }
+                    Ok(Some(bytes))
+                }
                 Answer::Missing => Ok(None),
                 Answer::Unsatisfiable(_) => {
                     Err(Error::io("the server refused a range that was not asked for"))
@@ -355,11 +383,20 @@ impl HttpStore {
         };
         let Some(asked) = asked else {
             // HTTP has no empty ranges: only whether it fits is asked. A span past 2^64 never fits.
-            let Some(size) = self.size(key).await? else { return Ok(None) };
+            let size = match pin.and_then(|p| p.size) {
+                Some(size) => Some(size),
+                None => self.size(key).await?,
+            };
+            let Some(size) = size else { return Ok(None) };
             return range.resolve(size).map(|_| Some(Bytes::new()));
         };
-        match self.ask(&Method::GET, key, Some(&asked)).await? {
+        match self.ask(&Method::GET, key, Some(&asked), pin).await? {
             Answer::Missing => Ok(None),
+            Answer::Here(response) if !pin.is_none_or(|p| is_proven(p, response.headers())) => {
+                Err(Error::unsupported(
+                    "the server does not say which state of the object it sends, and a part of it does not tell",
+                ))
+            }
             Answer::Here(response) if response.status() == StatusCode::PARTIAL_CONTENT => {
                 partial(response, range).await.map(Some)
             }
@@ -380,7 +417,7 @@ impl HttpStore {
 
     /// The size by a request for the first byte, for servers that do not say it in answer to `HEAD`.
     async fn size_by_range(&self, key: &str) -> Result<Option<u64>> {
-        match self.ask(&Method::GET, key, Some("bytes=0-0")).await? {
+        match self.ask(&Method::GET, key, Some("bytes=0-0"), None).await? {
             Answer::Missing => Ok(None),
             Answer::Unsatisfiable(size) => Ok(Some(size.unwrap_or(0))),
             Answer::Here(response) => {
@@ -394,7 +431,7 @@ impl HttpStore {
                     Some(size) => Ok(Some(size)),
                     None => {
                         // Nothing but reading it tells.
-                        let whole = self.fetch(key, None).await?;
+                        let whole = self.fetch(key, None, None).await?;
                         Ok(whole.map(|b| u64_of(b.len())))
                     }
                 }
@@ -416,6 +453,67 @@ impl HttpStore {
         let page = body(response, 0, Some(MAX_INDEX)).await?;
         Ok(http_index::parse(&page, &at))
     }
+}
+
+/// Refuses an answer that is surely not of the state that is meant.
+fn check_pin(pin: &Pin, response: &Response) -> Result<()> {
+    let headers = response.headers();
+    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+    if let (Some(wanted), Some(sent)) = (&pin.version, text("x-amz-version-id"))
+        && wanted != sent
+    {
+        return Err(Error::io(format!("the server sent version {sent} in place of {wanted}")));
+    }
+    if let (Some(wanted), Some(sent)) = (&pin.etag, text("etag"))
+        && same_kind(wanted, sent)
+    {
+        pin.check_etag(sent)?;
+    }
+    let size = match response.status() {
+        StatusCode::PARTIAL_CONTENT => content_range(headers).and_then(|(_, size)| size),
+        _ => content_length(headers),
+    };
+    if let Some(size) = size {
+        pin.check_size(size)?;
+    }
+    if pin.unmodified_since.is_some() {
+        let modified = text("last-modified").and_then(http_date);
+        pin.check_time(
+            modified
+                .ok_or_else(|| Error::unsupported("the server does not say when the object was changed"))?,
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether the head of an answer shows that it is of the state that is meant.
+fn is_proven(pin: &Pin, headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+    let version = pin.version.as_deref().is_some_and(|wanted| text("x-amz-version-id") == Some(wanted));
+    let etag = pin.etag.as_deref().is_some_and(|wanted| {
+        text("etag").is_some_and(|sent| sent.trim_matches('"') == wanted.trim_matches('"'))
+    });
+    (pin.version.is_none() && pin.etag.is_none()) || version || etag
+}
+
+/// Whether two `ETag`s can be compared: a file server's own says nothing of a bucket's, and a weak one nothing at all.
+fn same_kind(wanted: &str, sent: &str) -> bool {
+    let s3 = |etag: &str| {
+        let (digest, parts) = etag.split_once('-').unwrap_or((etag, "1"));
+        is_md5(digest) && parts.len() <= 5 && parts.bytes().all(|b| b.is_ascii_digit())
+    };
+    let (wanted, sent) = (wanted.trim_matches('"'), sent.trim_matches('"'));
+    !sent.starts_with("W/") && s3(wanted) == s3(sent)
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT` in seconds since 1970.
+fn http_date(text: &str) -> Option<i64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [_, day, month, year, time, "GMT"] = words.as_slice() else { return None };
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = months.iter().position(|m| m == month)?.checked_add(1)?;
+    let millis = super::object::parse_time(&format!("{year}-{month:02}-{day:0>2}T{time}Z"))?;
+    Some(millis.div_euclid(1000))
 }
 
 /// The bytes of a 206, checked against what was asked for.
@@ -483,12 +581,18 @@ impl fmt::Debug for HttpStore {
 #[async_trait]
 impl Store for HttpStore {
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.fetch(key, range).await.map_err(|e| e.with_key(key).with_store(self))
+        self.fetch(key, range, None).await.map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    /// A version goes into the query as `versionId`, which is how S3 has it. A server that says neither the version nor
+    /// an `ETag` of the kind that is meant is trusted with whole objects only, whose MD5 tells.
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        self.fetch(key, range, Some(pin)).await.map_err(|e| e.with_key(key).with_store(self))
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {
         let size = async {
-            match self.ask(&Method::HEAD, key, None).await {
+            match self.ask(&Method::HEAD, key, None, None).await {
                 Ok(Answer::Missing) => return Ok(None),
                 Ok(Answer::Here(response)) => {
                     if let Some(size) = content_length(response.headers()) {

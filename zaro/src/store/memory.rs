@@ -9,10 +9,10 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
 
 use super::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, Store, Tag, check_key, check_prefix,
-    join,
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, Store, Tag, check_key,
+    check_prefix, join,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::num::u64_of;
 
 /// A store in memory.
@@ -117,6 +117,15 @@ impl Store for MemoryStore {
             Some(held) => slice(&held.bytes, range).map(Some).map_err(|e| e.with_key(key).with_store(self)),
             None => Ok(None),
         }
+    }
+
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        let named = |e: Error| e.with_key(key).with_store(self);
+        if pin.version.is_some() || pin.unmodified_since.is_some() {
+            return Err(named(Error::unsupported("objects in memory have neither versions nor times")));
+        }
+        let Some(held) = self.held(key)? else { return Ok(None) };
+        pin.check_whole(&held.bytes).and_then(|()| slice(&held.bytes, range)).map(Some).map_err(named)
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {

@@ -1,5 +1,12 @@
 //! One state of an object, named from outside: what a manifest or a reference says the bytes must be.
 
+use std::fmt::Write as _;
+
+use md5::{Digest, Md5};
+
+use crate::error::{Error, Result};
+use crate::num::u64_of;
+
 /// Which state of an object is meant, and how to tell that an answer is of that state.
 ///
 /// Everything that is said must hold; what is `None` may be anything. An empty pin names whatever is there.
@@ -21,4 +28,74 @@ impl Pin {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Refuses an object of another size.
+    pub(crate) fn check_size(&self, size: u64) -> Result<()> {
+        match self.size {
+            Some(wanted) if wanted != size => Err(other(format!("it has {size} bytes in place of {wanted}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an object that was changed later, given in seconds since 1970.
+    pub(crate) fn check_time(&self, modified: i64) -> Result<()> {
+        match self.unmodified_since {
+            Some(limit) if modified > limit => {
+                Err(other(format!("it was changed {} s too late", modified.saturating_sub(limit))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an object with another `ETag`.
+    #[cfg(feature = "cloud")]
+    pub(crate) fn check_etag(&self, etag: &str) -> Result<()> {
+        let etag = bare(etag);
+        match &self.etag {
+            Some(wanted) if bare(wanted) != etag => {
+                Err(other(format!("its ETag is {etag}, not {}", bare(wanted))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses bytes that are the whole object and not those of the `ETag`, where that is an MD5.
+    pub(crate) fn check_whole(&self, bytes: &[u8]) -> Result<()> {
+        self.check_size(u64_of(bytes.len()))?;
+        match self.etag.as_deref().map(bare).filter(|e| is_md5(e)) {
+            Some(wanted) => {
+                let found = md5_hex(bytes);
+                if found.eq_ignore_ascii_case(wanted) {
+                    Ok(())
+                } else {
+                    Err(other(format!("the MD5 of its bytes is {found}, not {wanted}")))
+                }
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn other(what: String) -> Error {
+    Error::invalid(format!("the object is not in the state that is meant: {what}"))
+}
+
+/// Without quotes.
+fn bare(etag: &str) -> &str {
+    etag.trim_matches('"')
+}
+
+/// Whether an `ETag` can be the MD5 of the object's bytes. Those of objects that were put in parts cannot.
+pub(crate) fn is_md5(etag: &str) -> bool {
+    etag.len() == 32 && etag.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// The MD5 of bytes, in lower case.
+pub(crate) fn md5_hex(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(32);
+    for b in Md5::digest(bytes) {
+        // Writing to a string does not fail.
+        let _ = write!(out, "{b:02x}");
+    }
+    out
 }

@@ -13,7 +13,9 @@ use bytes::Bytes;
 
 use self::write::State;
 pub(crate) use self::write::{Temporary, is_temporary};
-use super::{ByteRange, Condition, Direct, DirectObject, Listing, Put, Store, Tag, check_key, check_prefix};
+use super::{
+    ByteRange, Condition, Direct, DirectObject, Listing, Pin, Put, Store, Tag, check_key, check_prefix,
+};
 use crate::error::{Error, Result};
 use crate::num;
 
@@ -93,6 +95,30 @@ impl Store for LocalStore {
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let Some(file) = self.file(key)? else { return Ok(None) };
         file.read(range).map(Some).map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    /// Files have no versions. The `ETag` of a pin is looked at where all of the file is read and it is an MD5.
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        let named = |e: Error| e.with_key(key).with_store(self);
+        if pin.version.is_some() {
+            return Err(named(Error::unsupported("files have no versions")));
+        }
+        let Some(file) = self.file(key)? else { return Ok(None) };
+        let read = || {
+            pin.check_size(file.size)?;
+            if pin.unmodified_since.is_some() {
+                let modified = file.file.metadata()?.modified()?;
+                // A file is not changed before 1970.
+                let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+                pin.check_time(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))?;
+            }
+            let bytes = file.read(range)?;
+            if num::u64_of(bytes.len()) == file.size {
+                pin.check_whole(&bytes)?;
+            }
+            Ok(bytes)
+        };
+        read().map(Some).map_err(named)
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {

@@ -7,10 +7,14 @@
 //! panics on an object shorter than the ranges.
 
 mod azure;
+pub mod bucket;
 mod gcs;
+mod page;
 mod profile;
 mod s3;
+mod tagging;
 mod transport;
+pub mod versions;
 mod write;
 
 use std::fmt;
@@ -21,14 +25,15 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, UpdateVersion};
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, UpdateVersion};
 
+pub(crate) use self::page::parse_time;
 use self::transport::{network_fault, reply_of};
 use self::write::Proven;
 use super::fault::{transient, transient_because};
 use super::http::{refusal, untrusted};
 use super::options::StoreOptions;
-use super::{ByteRange, Condition, KeyEntry, Listing, Put, Store, Tag, check_key, check_prefix};
+use super::{ByteRange, Condition, KeyEntry, Listing, Pin, Put, Store, Tag, check_key, check_prefix};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 
@@ -198,7 +203,19 @@ impl CloudStore {
     }
 
     async fn fetch(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        Ok(self.fetch_tagged(key, range).await?.map(|(bytes, _)| bytes))
+        Ok(self.fetch_tagged(key, range, None).await?.map(|(bytes, _)| bytes))
+    }
+
+    /// The bytes of one state of the object. A version that is gone is `None`.
+    async fn fetch_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        let Some((bytes, state)) = self.fetch_tagged(key, range, Some(pin)).await? else { return Ok(None) };
+        // A server that knows no versions sends what is there now.
+        if let (Some(wanted), Some(sent)) = (&pin.version, &state.version)
+            && wanted != sent
+        {
+            return Err(Error::io(format!("the server sent version {sent} in place of {wanted}")));
+        }
+        Ok(Some(bytes))
     }
 
     /// The bytes, and which state of the object they are of where the server said it.
@@ -206,18 +223,20 @@ impl CloudStore {
         &self,
         key: &str,
         range: Option<ByteRange>,
+        pin: Option<&Pin>,
     ) -> Result<Option<(Bytes, UpdateVersion)>> {
+        let version = pin.and_then(|p| p.version.clone());
         let unknown = |bytes| (bytes, UpdateVersion { e_tag: None, version: None });
         check_key(key)?;
         let path = self.path(key)?;
         let range = match range {
             Some(r @ (ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0))) => {
                 // HTTP has no empty ranges: only whether it fits is asked.
-                let Some(size) = self.measure(key).await? else { return Ok(None) };
+                let Some(size) = self.measure(key, pin).await? else { return Ok(None) };
                 return r.resolve(size).map(|_| Some(unknown(Bytes::new())));
             }
             Some(r @ ByteRange::Suffix(_)) if !self.suffix_ranges => {
-                let Some(size) = self.measure(key).await? else { return Ok(None) };
+                let Some(size) = self.measure(key, pin).await? else { return Ok(None) };
                 match r.resolve(size)? {
                     (_, 0) => return Ok(Some(unknown(Bytes::new()))),
                     (offset, length) => Some(ByteRange::span(offset, length)),
@@ -238,8 +257,9 @@ impl CloudStore {
         };
         let got = self
             .ask(|client| {
-                let (path, options) =
-                    (path.clone(), GetOptions { range: wanted.clone(), ..Default::default() });
+                let path = path.clone();
+                let (range, version) = (wanted.clone(), version.clone());
+                let options = GetOptions { range, version, ..Default::default() };
                 async move { client.get_opts(&path, options).await }
             })
             .await;
@@ -252,13 +272,16 @@ impl CloudStore {
                     None => network_fault(&e).is_none(),
                 };
                 let Some(range) = range.filter(|_| refused) else { return self.sort(&e) };
-                let Some(size) = self.measure(key).await? else { return Ok(None) };
+                let Some(size) = self.measure(key, pin).await? else { return Ok(None) };
                 return match range.resolve(size)? {
                     (_, 0) => Ok(Some(unknown(Bytes::new()))),
                     _ => Err(transient("the server refused a range that lies within the object")),
                 };
             }
         };
+        if let Some(pin) = pin {
+            check_pin(pin, &got.meta)?;
+        }
         let span = got.range.clone();
         if let Some(range) = range {
             let (offset, length) = range.resolve(got.meta.size)?;
@@ -296,15 +319,22 @@ impl CloudStore {
         Ok(Some((bytes, state)))
     }
 
-    async fn measure(&self, key: &str) -> Result<Option<u64>> {
+    async fn measure(&self, key: &str, pin: Option<&Pin>) -> Result<Option<u64>> {
         check_key(key)?;
         let path = self.path(key)?;
         let head = self.ask(|client| {
             let path = path.clone();
-            async move { client.head(&path).await }
+            let version = pin.and_then(|p| p.version.clone());
+            let options = GetOptions { head: true, version, ..Default::default() };
+            async move { client.get_opts(&path, options).await.map(|got| got.meta) }
         });
         match head.await {
-            Ok(meta) => Ok(Some(meta.size)),
+            Ok(meta) => {
+                if let Some(pin) = pin {
+                    check_pin(pin, &meta)?;
+                }
+                Ok(Some(meta.size))
+            }
             Err(e) => self.sort(&e),
         }
     }
@@ -348,6 +378,16 @@ impl CloudStore {
     }
 }
 
+/// Refuses an object that is not the one the pin means.
+fn check_pin(pin: &Pin, found: &ObjectMeta) -> Result<()> {
+    if pin.etag.is_some() {
+        let etag = found.e_tag.as_deref();
+        pin.check_etag(etag.ok_or_else(|| Error::io("the server does not say the object's ETag"))?)?;
+    }
+    pin.check_size(found.size)?;
+    pin.check_time(found.last_modified.timestamp())
+}
+
 /// What the innermost cause says: the layers above repeat it, with addresses that may be signed.
 fn deepest(error: &object_store::Error) -> String {
     let mut at: &dyn std::error::Error = error;
@@ -380,8 +420,12 @@ impl Store for CloudStore {
         self.fetch(key, range).await.map_err(|e| e.with_key(key).with_store(self))
     }
 
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        self.fetch_pinned(key, range, pin).await.map_err(|e| e.with_key(key).with_store(self))
+    }
+
     async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.measure(key).await.map_err(|e| e.with_key(key).with_store(self))
+        self.measure(key, None).await.map_err(|e| e.with_key(key).with_store(self))
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -402,7 +446,7 @@ impl Store for CloudStore {
     }
 
     async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        match self.fetch_tagged(key, None).await {
+        match self.fetch_tagged(key, None, None).await {
             Ok(found) => Ok(found.map(|(bytes, state)| (bytes, Tag::new(state)))),
             Err(e) => Err(e.with_key(key).with_store(self)),
         }

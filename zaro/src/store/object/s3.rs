@@ -1,6 +1,6 @@
 //! Buckets of S3 and of what speaks like it.
 
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use url::Url;
 
 use super::Parts;
@@ -29,12 +29,54 @@ const SERVICE: &[(&str, AmazonS3ConfigKey)] = &[
     ("AWS_EC2_METADATA_SERVICE_ENDPOINT", AmazonS3ConfigKey::MetadataEndpoint),
 ];
 
+/// How a bucket is reached.
+pub(super) struct Settings {
+    builder: AmazonS3Builder,
+    /// Without the bucket's name in the path; `None` for AWS itself.
+    pub(super) endpoint: Option<String>,
+    pub(super) region: String,
+    pub(super) path_style: bool,
+    pub(super) signed: bool,
+    pub(super) host: String,
+}
+
+impl Settings {
+    /// A client for a region.
+    pub(super) fn client(&self, region: &str) -> Result<AmazonS3> {
+        self.builder
+            .clone()
+            .with_region(region)
+            .build()
+            .map_err(|e| Error::usage("the S3 settings do not fit together").with_source(e))
+    }
+}
+
 pub(super) fn connect(
     bucket: &str,
     at: Option<AtAws<'_>>,
     options: &StoreOptions,
     env: Env<'_>,
 ) -> Result<Parts> {
+    let settings = settings(bucket, at, options, env)?;
+    Ok(Parts {
+        name: format!("s3://{bucket}"),
+        host: settings.host.clone(),
+        client: settings.client(&settings.region).map(shared)?,
+        region: settings.region.clone(),
+        suffix_ranges: true,
+        signed: settings.signed,
+        own: settings.endpoint.is_none(),
+        relocate: Some(Box::new(move |region: &str| settings.client(region).map(shared))),
+    })
+}
+
+/// What the options, the environment and the profile say about a bucket, put together.
+pub(super) fn settings(
+    bucket: &str,
+    at: Option<AtAws<'_>>,
+    options: &StoreOptions,
+    env: Env<'_>,
+) -> Result<Settings> {
     if bucket.is_empty() {
         return Err(Error::usage("the address names no bucket"));
     }
@@ -72,33 +114,16 @@ pub(super) fn connect(
             None => builder,
         }),
     };
-    let own = endpoint.is_none();
-    let host = match &endpoint {
+    let (endpoint, host) = match endpoint {
         Some(endpoint) => {
-            let address = bucket_endpoint(endpoint, bucket, path_style)?;
+            let address = bucket_endpoint(&endpoint, bucket, path_style)?;
             builder = builder.with_endpoint(&address);
-            host_of(&address)
+            let host = host_of(&address);
+            (Some(address), host)
         }
-        None => format!("{bucket}.s3.amazonaws.com:443"),
+        None => (None, format!("{bucket}.s3.amazonaws.com:443")),
     };
-    let make = move |region: &str| {
-        builder
-            .clone()
-            .with_region(region)
-            .build()
-            .map(shared)
-            .map_err(|e| Error::usage("the S3 settings do not fit together").with_source(e))
-    };
-    Ok(Parts {
-        name: format!("s3://{bucket}"),
-        host,
-        client: make(&region)?,
-        region,
-        relocate: Some(Box::new(make)),
-        suffix_ranges: true,
-        signed,
-        own,
-    })
+    Ok(Settings { builder, endpoint, region, path_style, signed, host })
 }
 
 /// The endpoint as `object_store` wants it: with the bucket in the host name unless the style is by path.

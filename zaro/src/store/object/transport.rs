@@ -11,6 +11,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
 
 use crate::error::Result;
 use crate::store::http::{self, is_transient, retry_after};
@@ -40,21 +41,25 @@ impl fmt::Display for Reply {
 impl StdError for Reply {}
 
 /// The server's reply behind an error.
-pub(super) fn reply_of(error: &object_store::Error) -> Option<&Reply> {
+pub(super) fn reply_of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Reply> {
     causes(error).find_map(|c| c.downcast_ref::<Reply>())
 }
 
 /// What the network did, if it was the network.
 pub(super) fn network_fault(error: &object_store::Error) -> Option<&'static str> {
-    let fault = causes(error).find_map(|c| c.downcast_ref::<HttpError>())?;
-    Some(match fault.kind() {
+    causes(error).find_map(|c| c.downcast_ref::<HttpError>()).map(fault_of)
+}
+
+/// What the network did.
+pub(super) fn fault_of(fault: &HttpError) -> &'static str {
+    match fault.kind() {
         HttpErrorKind::Timeout => "the server took too long to answer",
         HttpErrorKind::Connect => "no connection to the server",
         _ => "the connection broke",
-    })
+    }
 }
 
-fn causes(error: &object_store::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     let mut next = error.source();
     std::iter::from_fn(move || {
         let cause = next?;
@@ -73,11 +78,35 @@ impl Connector {
     pub(super) fn new(options: &StoreOptions) -> Result<Self> {
         Ok(Self { client: http::client(options, http::headers(options)?)? })
     }
+
+    /// Sends a request whose body comes piece by piece; a failure is told as [`Transport`] tells it.
+    pub(super) async fn send(&self, request: reqwest::Request) -> std::result::Result<u16, HttpError> {
+        let kind = |e: &reqwest::Error| match (e.is_timeout(), e.is_connect()) {
+            (true, _) => HttpErrorKind::Timeout,
+            (_, true) => HttpErrorKind::Connect,
+            _ => HttpErrorKind::Request,
+        };
+        let response =
+            self.client.execute(request).await.map_err(|e| HttpError::new(kind(&e), e.without_url()))?;
+        let status = response.status();
+        if status.is_success() || known(status) {
+            return Ok(status.as_u16());
+        }
+        let headers = response.headers().clone();
+        let text = response.bytes().await.unwrap_or_default();
+        let text = text.get(..text.len().min(MAX_TEXT)).unwrap_or_default();
+        Err(failure(status, &headers, &String::from_utf8_lossy(text)))
+    }
+
+    /// The connections themselves, for requests that `object_store` does not make.
+    pub(super) fn client(&self) -> HttpClient {
+        HttpClient::new(Transport { client: self.client.clone() })
+    }
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Transport { client: self.client.clone() }))
+        Ok(self.client())
     }
 }
 
@@ -91,15 +120,10 @@ impl HttpService for Transport {
     async fn call(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
         let response = HttpService::call(&self.client, request).await?;
         let status = response.status();
-        // Answers to conditions, for which `object_store` has kinds of its own.
-        let known = [StatusCode::NOT_MODIFIED, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED];
-        if status.is_success() || known.contains(&status) {
+        if status.is_success() || known(status) {
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
-        let region =
-            parts.headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()).map(str::to_owned);
-        let after = retry_after(&parts.headers);
         let mut text = Vec::new();
         let mut stream = body.bytes_stream();
         while let Ok(Some(chunk)) = futures::TryStreamExt::try_next(&mut stream).await {
@@ -108,17 +132,27 @@ impl HttpService for Transport {
                 break;
             }
         }
-        let text = String::from_utf8_lossy(&text);
-        let tag = |open, close| super::between(&text, open, close).map(str::to_owned);
-        let reply = Reply {
-            status: status.as_u16(),
-            code: tag("<Code>", "</Code>"),
-            region: region.or_else(|| tag("<Region>", "</Region>")),
-            after,
-            transient: is_transient(status),
-        };
-        Err(HttpError::new(HttpErrorKind::Unknown, reply))
+        Err(failure(status, &parts.headers, &String::from_utf8_lossy(&text)))
     }
+}
+
+/// Answers to conditions, for which `object_store` has kinds of its own.
+fn known(status: StatusCode) -> bool {
+    [StatusCode::NOT_MODIFIED, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED].contains(&status)
+}
+
+/// A failure as the server put it.
+fn failure(status: StatusCode, headers: &HeaderMap, text: &str) -> HttpError {
+    let region = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let tag = |open, close| super::between(text, open, close).map(str::to_owned);
+    let reply = Reply {
+        status: status.as_u16(),
+        code: tag("<Code>", "</Code>"),
+        region: region.or_else(|| tag("<Region>", "</Region>")),
+        after: retry_after(headers),
+        transient: is_transient(status),
+    };
+    HttpError::new(HttpErrorKind::Unknown, reply)
 }
 
 /// The settings all three providers share: no repetition of their own.

@@ -127,6 +127,18 @@ impl RequestLog {
         Self { sink: Some(Arc::new(sink)), ..Self::default() }
     }
 
+    /// Notes a request that is over.
+    #[cfg(feature = "cloud")]
+    pub(crate) fn record(&self, request: &Request) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        if request.method == Method::Get {
+            self.bytes.fetch_add(request.bytes, Ordering::Relaxed);
+        }
+        if let Some(sink) = &self.sink {
+            sink(request);
+        }
+    }
+
     /// How many requests were made, repeated ones counted each time.
     #[must_use]
     pub fn requests(&self) -> u64 {

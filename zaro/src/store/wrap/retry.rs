@@ -55,6 +55,37 @@ impl RetryPolicy {
         let full = self.first_pause.saturating_mul(factor).min(self.longest_pause);
         (full / 2).saturating_add((full / 2) * u32::from(chance) / 255)
     }
+
+    /// Asks until there is an answer, a fault that will not pass, or no more patience.
+    pub(crate) async fn persist<T, F: Future<Output = Result<T>> + Send>(
+        &self,
+        ask: impl Fn() -> F + Send,
+    ) -> Result<T> {
+        let start = Instant::now();
+        let mut tries = 1;
+        loop {
+            let error = match ask().await {
+                Ok(answer) => return Ok(answer),
+                Err(e) => e,
+            };
+            let Some(pause) = self.pause_after(&error, tries, start) else {
+                return Err(match tries {
+                    1 => error,
+                    n => error.within(format!("{n} attempts in {:.1} s", start.elapsed().as_secs_f64())),
+                });
+            };
+            sleep(pause).await;
+            tries += 1;
+        }
+    }
+
+    /// How long to wait before another try; `None` if there should be none.
+    fn pause_after(&self, error: &Error, tries: u32, start: Instant) -> Option<Duration> {
+        let asked = as_transient(error)?.after().unwrap_or_default();
+        let pause = self.pause(tries, chance()).max(asked);
+        let late = start.elapsed().saturating_add(pause) > self.total;
+        (tries < self.attempts && !late).then_some(pause)
+    }
 }
 
 /// A random byte. Only spreads requests over time, so any source will do.
@@ -88,30 +119,11 @@ impl RetryStore {
         &self,
         ask: impl Fn() -> F + Send,
     ) -> Result<T> {
-        let start = Instant::now();
-        let mut tries = 1;
-        loop {
-            let error = match ask().await {
-                Ok(answer) => return Ok(answer),
-                Err(e) => e,
-            };
-            let Some(pause) = self.pause_after(&error, tries, start) else {
-                return Err(match tries {
-                    1 => error,
-                    n => error.within(format!("{n} attempts in {:.1} s", start.elapsed().as_secs_f64())),
-                });
-            };
-            sleep(pause).await;
-            tries += 1;
-        }
+        self.policy.persist(ask).await
     }
 
-    /// How long to wait before another try; `None` if there should be none.
     fn pause_after(&self, error: &Error, tries: u32, start: Instant) -> Option<Duration> {
-        let asked = as_transient(error)?.after().unwrap_or_default();
-        let pause = self.policy.pause(tries, chance()).max(asked);
-        let late = start.elapsed().saturating_add(pause) > self.policy.total;
-        (tries < self.policy.attempts && !late).then_some(pause)
+        self.policy.pause_after(error, tries, start)
     }
 }
 

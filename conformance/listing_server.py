@@ -1,0 +1,132 @@
+"""A bucket of as many objects as one likes, which exists only as listings.
+
+Answers ListObjectVersions and ListObjectsV2 (by path, unsigned or signed, prefix and delimiter as S3 has them) of objects
+that are computed from their numbers, so that the memory of whoever lists a million of them can be measured:
+
+    python conformance/listing_server.py --objects 1000000 --run target/release/zaro
+
+With --run it starts `zaro manifest create` on itself, says how much memory that took, and ends.
+"""
+
+import argparse
+import hashlib
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+ID = "1284a14f-fe4f-4dc3-b10d-48e5db8bf18d"
+PREFIX = f"zarr/{ID}/"
+WIDTH = 100
+
+
+def make_keys(count):
+    """Keys of a Zarr whose chunks lie in folders of a hundred, sorted."""
+    names = (f"{PREFIX}0/{i // WIDTH // WIDTH}/{i // WIDTH % WIDTH}/{i % WIDTH}" for i in range(count))
+    return sorted([*names, PREFIX + ".zattrs", PREFIX + "0/.zarray"])
+
+
+def entry(key, versions):
+    etag = hashlib.md5(key.encode()).hexdigest()
+    tag = "Version" if versions else "Contents"
+    more = f"<VersionId>{etag}</VersionId><IsLatest>true</IsLatest>" if versions else ""
+    return (
+        f"<{tag}><Key>{urllib.parse.quote(key)}</Key>{more}<LastModified>2026-11-15T20:02:14.000Z</LastModified>"
+        f"<ETag>&quot;{etag}&quot;</ETag><Size>{len(key)}</Size><StorageClass>STANDARD</StorageClass></{tag}>"
+    )
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    keys = []
+    requests = 0
+
+    def do_GET(self):
+        import bisect
+
+        query = dict(urllib.parse.parse_qsl(urllib.parse.urlparse(self.path).query, keep_blank_values=True))
+        versions = "versions" in query
+        prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+        after = query.get("key-marker") or query.get("continuation-token") or query.get("start-after") or ""
+        at = max(bisect.bisect_left(self.keys, prefix), bisect.bisect_right(self.keys, after) if after else 0)
+        body, folders, last, count = [], [], "", 0
+        while at < len(self.keys) and count < 1000 and self.keys[at].startswith(prefix):
+            key = self.keys[at]
+            cut = key.find(delimiter, len(prefix)) if delimiter else -1
+            count += 1
+            if cut < 0:
+                body.append(entry(key, versions))
+                last, at = key, at + 1
+            else:
+                last = key[: cut + 1]
+                if last != after:
+                    folders.append(last)
+                at = bisect.bisect_left(self.keys, last + "\U0010ffff")
+        more = at < len(self.keys) and self.keys[at].startswith(prefix)
+        if delimiter and folders and last == folders[-1]:
+            # Whoever goes on after a folder goes on after all that is in it.
+            last += "\U0010ffff"
+        root = "ListVersionsResult" if versions else "ListBucketResult"
+        marker = urllib.parse.quote(last)
+        next_ = (
+            f"<NextKeyMarker>{marker}</NextKeyMarker><NextVersionIdMarker>x</NextVersionIdMarker>"
+            if versions
+            else f"<NextContinuationToken>{last}</NextContinuationToken>"
+        )
+        text = (
+            f"<?xml version='1.0'?><{root}><EncodingType>url</EncodingType>"
+            f"<IsTruncated>{'true' if more else 'false'}</IsTruncated>{next_ if more else ''}{''.join(body)}"
+            + "".join(f"<CommonPrefixes><Prefix>{urllib.parse.quote(f)}</Prefix></CommonPrefixes>" for f in folders)
+            + f"</{root}>"
+        ).encode()
+        Handler.requests += 1
+        self.send_response(200)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--objects", type=int, default=100_000)
+    p.add_argument("--port", type=int, default=0)
+    p.add_argument("--run", metavar="ZARO", help="make a manifest with this binary and say what it took")
+    p.add_argument("--limit", type=int, metavar="MB", help="with --run: fail if it took more memory")
+    options = p.parse_args()
+    Handler.keys = make_keys(options.objects)
+    server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
+    address = f"http://127.0.0.1:{server.server_port}"
+    if not options.run:
+        print(address, flush=True)
+        server.serve_forever()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "m.json")
+        started = time.monotonic()
+        command = [options.run, "manifest", "create", f"s3://b/zarr/{ID}", "-o", out]
+        command += ["--endpoint", address, "--anonymous", "--listings", "1"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        seconds = time.monotonic() - started
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode:
+            sys.exit(f"exit {done.returncode}: {done.stderr}")
+        peak = usage.ru_maxrss / 1024
+        print(
+            f"{options.objects} objects, {Handler.requests} requests: {os.path.getsize(out)} bytes of manifest, "
+            f"peak {peak:.0f} MB, {usage.ru_utime + usage.ru_stime:.1f} CPU-s, {seconds:.1f} s (the server took most)"
+        )
+        if options.limit and peak > options.limit:
+            sys.exit(f"more than {options.limit} MB")
+
+
+if __name__ == "__main__":
+    main()

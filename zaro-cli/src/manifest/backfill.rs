@@ -1,0 +1,95 @@
+//! `zaro manifest backfill`: the manifests of all Zarrs of a bucket.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use zaro::Result;
+use zaro::manifest::bucket::{Backfill as How, CreateOptions, Done, Journal, Source};
+use zaro::meta::json::Json;
+
+use super::bucket;
+use crate::args::Common;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro manifest backfill s3://bucket
+  zaro manifest backfill s3://bucket --journal done.txt --json
+
+Zarrs are looked for below zarr/. A manifest that is there already stays as it is, so it may
+be stopped at any moment and run again; with a journal, Zarrs that are done are not even listed.
+Exit code 1 if a Zarr has no manifest in the end.";
+
+/// Make the manifests of every Zarr of a bucket
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Backfill {
+    /// The bucket, such as s3://bucket
+    #[arg(value_name = "URI")]
+    uri: String,
+    /// Note Zarrs that are done in this file, and pass over those noted
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// How many Zarrs at once
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    jobs: usize,
+    /// List what is there now, not versions: for a bucket that keeps none
+    #[arg(long)]
+    plain: bool,
+    /// Put manifests with the tag embargoed=true
+    #[arg(long)]
+    embargoed: bool,
+    /// List each Zarr at most so often, until nothing changes between two listings
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    listings: u32,
+    /// One JSON object a Zarr, and one for all at the end
+    #[arg(long)]
+    json: bool,
+}
+
+impl Backfill {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        let (store, path) = zaro::open::open_bucket(&self.uri, &common.store_options()?)?;
+        let journal = self.journal.as_deref().map(Journal::open).transpose()?;
+        let source = if self.plain { Source::Objects } else { Source::Versions };
+        let create = CreateOptions { source, listings: self.listings, ..CreateOptions::default() };
+        let how = How { create, at_once: self.jobs, embargoed: self.embargoed };
+        let bar = bucket::counter(Some(0), "Zarrs", common.progress);
+        let mut counts = [("new", 0u64), ("kept", 0), ("replaced", 0), ("journal", 0), ("failed", 0)];
+        let see = |done: Done| {
+            let (outcome, text) = match &done.result {
+                Ok((checksum, outcome)) => (*outcome, checksum.to_string()),
+                Err(e) => ("failed", e.to_string()),
+            };
+            if let Some(count) = counts.iter_mut().find(|(name, _)| *name == outcome) {
+                count.1 += 1;
+            }
+            bar.inc(1);
+            let what = if outcome == "failed" { "error" } else { "checksum" };
+            bar.suspend(|| {
+                if self.json {
+                    return bucket::print_json([
+                        ("zarr", Json::string(done.id.as_str())),
+                        ("outcome", Json::string(outcome)),
+                        (what, Json::string(text.as_str())),
+                    ]);
+                }
+                output::print(&format!("{}  {outcome}  {text}\n", done.id))
+            })
+        };
+        let begin = |total| bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
+        zaro::manifest::bucket::backfill(&store, &path, &how, journal.as_ref(), begin, see).await?;
+        bar.finish_and_clear();
+        if self.json {
+            let members = counts.iter().map(|(name, n)| ((*name).to_owned(), Json::int(*n))).collect();
+            output::print(&format!("{}\n", Json::Object(members)))?;
+        } else {
+            let text: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
+            bucket::say(&text.join(", "))?;
+        }
+        let failed = counts.iter().any(|(name, n)| *name == "failed" && *n > 0);
+        Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+}

@@ -1,0 +1,258 @@
+//! What the commands of `zaro manifest` do where a Zarr lies in a bucket.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use zaro::manifest::bucket::{self, BucketZarr, CreateOptions, Created, Inventory, Source};
+use zaro::manifest::digest::{Hasher, Hashing};
+use zaro::manifest::fetch::{Source as _, StoreSource};
+use zaro::manifest::place::{self, Stored};
+use zaro::manifest::store::objects_beside;
+use zaro::manifest::verify::Finding;
+use zaro::manifest::{ETag, Entry, Manifest, WriteOptions};
+use zaro::meta::json::Json;
+use zaro::store::ByteRange;
+use zaro::{Error, ErrorKind, Result};
+
+use super::load::load;
+use crate::args::Common;
+use crate::output::{self, Output};
+
+/// Options of `create` that mean something for buckets.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BucketCreate {
+    /// List what is there now, not versions: for a bucket that keeps none
+    #[arg(long, help_heading = "Buckets")]
+    pub(crate) plain: bool,
+    /// Take the listing from an S3 Inventory: its manifest.json, or a CSV file of it
+    #[arg(long, value_name = "FILE", help_heading = "Buckets", conflicts_with = "plain")]
+    pub(crate) inventory: Option<PathBuf>,
+    /// The columns of the CSV file, such as 'Bucket, Key, VersionId, …' [default: as manifest.json says]
+    #[arg(long, value_name = "COLUMNS", help_heading = "Buckets", requires = "inventory")]
+    pub(crate) inventory_columns: Option<String>,
+    /// Put the manifest into the bucket with the tag embargoed=true
+    #[arg(long, help_heading = "Buckets")]
+    pub(crate) embargoed: bool,
+    /// List at most so often, until nothing changes between two listings; 1 takes the first as it is
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Buckets")]
+    pub(crate) listings: u32,
+}
+
+impl BucketCreate {
+    fn source(&self) -> Result<Source> {
+        Ok(match &self.inventory {
+            Some(file) => Source::Inventory(Inventory::open(file, self.inventory_columns.as_deref())?),
+            None if self.plain => Source::Objects,
+            None => Source::Versions,
+        })
+    }
+}
+
+/// Where a manifest that was made goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Destination<'a> {
+    /// Where the bucket has its manifests.
+    Bucket,
+    /// Below a folder, at the same path as in a bucket.
+    Folder(&'a Path),
+    /// To a file, or `-` for standard output.
+    File(&'a Path),
+}
+
+/// Whether an address leads to a bucket whose versions can be listed.
+pub(crate) fn is_bucket(uri: &str) -> bool {
+    zaro::open::is_bucket(uri)
+}
+
+/// The Zarr at an address.
+pub(crate) fn zarr(common: &Common, uri: &str) -> Result<BucketZarr> {
+    let (bucket, path) = zaro::open::open_bucket(uri, &common.store_options()?)?;
+    BucketZarr::new(bucket, &path)
+}
+
+/// `create` of a Zarr in a bucket.
+pub(crate) async fn create(
+    common: &Common,
+    uri: &str,
+    options: &BucketCreate,
+    to: Destination<'_>,
+    write: WriteOptions,
+    replace: bool,
+    json: bool,
+) -> Result<()> {
+    let zarr = zarr(common, uri)?;
+    if matches!(to, Destination::Bucket) {
+        // Said before the work is done.
+        zarr.manifests()?;
+    }
+    let wanted = CreateOptions { source: options.source()?, write, listings: options.listings };
+    let Created { document, listings } = bucket::create(&zarr, &wanted).await?;
+    let (checksum, statistics) = (document.checksum, document.statistics.clone());
+    let (place, outcome) = match to {
+        Destination::Bucket => {
+            let stored = zarr.store(document, options.embargoed).await?;
+            (format!("{}/{}", zarr.bucket(), stored.key()), stored.as_str())
+        }
+        Destination::File(path) if path == Path::new("-") => {
+            let mut out = Output::open(None)?;
+            document.write(&mut out)?;
+            return out.finish();
+        }
+        Destination::File(path) => {
+            let stored = place::store(path, &checksum, replace, |out| document.write(out))?;
+            (path.display().to_string(), word(stored))
+        }
+        Destination::Folder(folder) => {
+            let path = folder.join(place::key_of(zarr.id(), &checksum)?);
+            let stored = place::store(&path, &checksum, replace, |out| document.write(out))?;
+            (path.display().to_string(), word(stored))
+        }
+    };
+    if json {
+        let members = [
+            ("zarr", Json::string(zarr.to_string())),
+            ("checksum", Json::string(checksum.to_string())),
+            ("entries", Json::int(statistics.entries.unwrap_or(0))),
+            ("totalSize", Json::int(statistics.total_size.unwrap_or(0))),
+            ("manifest", Json::string(place)),
+            ("outcome", Json::string(outcome)),
+            ("listings", Json::int(listings)),
+        ];
+        return print_json(members);
+    }
+    output::print(&format!("{checksum}\n"))?;
+    say(&format!("{place} ({outcome})"))
+}
+
+fn word(stored: Stored) -> &'static str {
+    match stored {
+        Stored::New => "new",
+        Stored::Kept => "kept",
+    }
+}
+
+/// Where the objects of a manifest are: as the options say, or as follows from its place in a bucket.
+pub(crate) fn objects_of(common: &Common, manifest: &str) -> Result<Option<String>> {
+    if let Some(objects) = common.store_options()?.objects {
+        return Ok(Some(objects));
+    }
+    let manifest = manifest.strip_prefix("manifest+").unwrap_or(manifest);
+    if !is_bucket(manifest) {
+        return Ok(None);
+    }
+    let (bucket, path) = zaro::open::open_bucket(manifest, &common.store_options()?)?;
+    Ok(objects_beside(&path).map(|objects| format!("s3://{}/{objects}", bucket.name())))
+}
+
+/// Everything a manifest names, looked for in the bucket.
+pub(crate) async fn findings(common: &Common, uri: &str, manifest: &Manifest) -> Result<Vec<Finding>> {
+    let verdict = bucket::verify(&zarr(common, uri)?, manifest, 1000).await?;
+    let mut out: Vec<Finding> =
+        verdict.faults.into_iter().map(|(key, what)| Finding::of("object", key, what)).collect();
+    let named = u64::try_from(out.len()).unwrap_or(u64::MAX);
+    let more = verdict.gone.saturating_add(verdict.differing).saturating_sub(named);
+    if more > 0 {
+        out.push(Finding::new("object", format!("{more} more objects are gone or differ")));
+    }
+    Ok(out)
+}
+
+/// Every byte of what a manifest names, read and compared with the digests.
+pub(crate) async fn bytes(common: &Common, uri: &str, manifest: &Manifest) -> Result<Vec<Finding>> {
+    let source = StoreSource::versioned(zaro::open::open_store(uri, &common.store_options()?).await?, "");
+    let bar = counter(u64::try_from(manifest.len()).ok(), "objects", common.progress);
+    let mut entries: Vec<(String, Entry)> = Vec::new();
+    let mut walk = manifest.walk();
+    while let Some((key, leaf)) = walk.next() {
+        entries.push((key.to_owned(), leaf.entry()));
+    }
+    let (source, bar) = (&source, &bar);
+    let checks = stream::iter(entries).map(|(key, entry)| async move {
+        let finding = match read(source, &key, &entry).await {
+            Ok(None) => None,
+            Ok(Some(what)) => Some(Finding::of("bytes", key, what)),
+            // The store compares the state that came with the one that is meant.
+            Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::NotFound) => {
+                Some(Finding::of("bytes", key, e.message()))
+            }
+            Err(e) => return Err(e),
+        };
+        bar.inc(1);
+        Ok(finding)
+    });
+    let found: Vec<Option<Finding>> = checks.buffer_unordered(16).try_collect().await?;
+    bar.finish_and_clear();
+    let mut found: Vec<Finding> = found.into_iter().flatten().collect();
+    found.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(found)
+}
+
+/// Reads one object in pieces; what is wrong with it, if anything.
+async fn read(source: &StoreSource, key: &str, entry: &Entry) -> Result<Option<String>> {
+    const PIECE: u64 = 32 << 20;
+    let digest = entry.etag.as_deref().and_then(ETag::parse);
+    let hashing = if matches!(digest, Some(ETag::Parts(..))) { Hashing::Parts } else { Hashing::Whole };
+    let mut hasher = Hasher::new(hashing, entry.size);
+    loop {
+        let at = hasher.size();
+        let length = PIECE.min(entry.size.saturating_sub(at));
+        let range = (length < entry.size).then(|| ByteRange::span(at, length));
+        let piece = source.read(key, entry, range).await?;
+        let piece = piece.ok_or_else(|| Error::not_found("its version does not exist"))?;
+        hasher.update(&piece);
+        if hasher.size() >= entry.size || piece.is_empty() {
+            break;
+        }
+    }
+    let found = hasher.finish();
+    Ok(match digest {
+        Some(wanted) if wanted != found && hashing == Hashing::Parts => Some(format!(
+            "its bytes give {found}, not {wanted}; it may have been put in parts of another size"
+        )),
+        Some(wanted) if wanted != found => Some(format!("its bytes give {found}, not {wanted}")),
+        _ => None,
+    })
+}
+
+/// A side of a comparison: a Zarr in a bucket as it is now, or else a manifest.
+pub(crate) async fn load_side(uri: &str, common: &Common) -> Result<Manifest> {
+    if is_bucket(uri) && !uri.ends_with(".json") {
+        return bucket::current(&zarr(common, uri)?, &Source::Versions).await;
+    }
+    load(uri, common).await
+}
+
+/// The place of `zarr-manifest`, and the id, of a Zarr at `…/zarr/ID`.
+pub(crate) fn split_zarr(uri: &str) -> Option<(&str, &str)> {
+    let (above, id) = uri.trim_end_matches('/').rsplit_once('/')?;
+    let base = above.strip_suffix("/zarr")?;
+    (is_bucket(uri) && !base.is_empty()).then_some((base, id))
+}
+
+/// Prints members as one object.
+pub(crate) fn print_json<const N: usize>(members: [(&str, Json); N]) -> Result<()> {
+    let members = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    output::print(&format!("{}\n", Json::Object(members)))
+}
+
+/// Says something to the person at the terminal.
+pub(crate) fn say(text: &str) -> Result<()> {
+    writeln!(std::io::stderr(), "{text}").map_err(Error::from)
+}
+
+/// A bar that counts, on standard error; hidden where nobody looks.
+pub(crate) fn counter(total: Option<u64>, what: &'static str, eager: bool) -> ProgressBar {
+    let shown = eager || std::io::stderr().is_terminal();
+    let target = if shown { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(total, target);
+    let template = match total {
+        Some(_) => "{wide_bar} {pos}/{len} {msg} {eta}",
+        None => "{spinner} {pos} {msg} {elapsed}",
+    };
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_message(what);
+    bar
+}

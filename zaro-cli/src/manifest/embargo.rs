@@ -1,0 +1,50 @@
+//! `zaro manifest unembargo`: what was hidden becomes seen.
+
+use clap::Args;
+use zaro::Result;
+use zaro::manifest::bucket::unembargo;
+use zaro::meta::json::Json;
+
+use super::bucket;
+use crate::args::Common;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro manifest create s3://bucket/zarr/ID --embargoed
+  zaro manifest unembargo s3://bucket/zarr/ID
+
+The tag embargoed goes from every version of every object and manifest of the Zarr; other
+tags stay. Who may see what is tagged so is the business of the bucket's policy.";
+
+/// End the embargo of a Zarr: take the tag off its objects and manifests, old versions included
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Unembargo {
+    /// The Zarr, such as s3://bucket/zarr/ID
+    #[arg(value_name = "URI")]
+    uri: String,
+    /// Say what was done as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Unembargo {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let zarr = bucket::zarr(common, &self.uri)?;
+        let bar = bucket::counter(None, "versions", common.progress);
+        let done = unembargo(&zarr, |n| bar.set_position(n)).await?;
+        bar.finish_and_clear();
+        if self.json {
+            return bucket::print_json([
+                ("objects", Json::int(done.objects)),
+                ("manifests", Json::int(done.manifests)),
+                ("seen", Json::int(done.seen)),
+            ]);
+        }
+        bucket::say(&format!(
+            "{} versions of objects and {} of manifests had the tag; {} were looked at",
+            done.objects, done.manifests, done.seen
+        ))
+    }
+}

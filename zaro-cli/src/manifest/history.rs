@@ -1,0 +1,100 @@
+//! `zaro manifest history`: every state a Zarr in a bucket ever had.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use zaro::manifest::bucket::{History as Changes, State, document_at};
+use zaro::manifest::{Time, WriteOptions};
+use zaro::meta::json::Json;
+use zaro::{Error, Result};
+
+use super::bucket;
+use crate::args::Common;
+use crate::number::human_bytes;
+use crate::output::{self, Output};
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro manifest history s3://bucket/zarr/ID
+  zaro manifest history s3://bucket/zarr/ID --gap 3600
+  zaro manifest history s3://bucket/zarr/ID --at 2026-11-15T12:00:00Z -o then.json
+  zaro info manifest+then.json --objects s3://bucket/zarr/ID
+
+The states are found out from the versions of the objects; no manifest need exist.";
+
+/// Show every past state of a Zarr in a bucket that keeps versions, or the state at a moment
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct History {
+    /// The Zarr, such as s3://bucket/zarr/ID
+    #[arg(value_name = "URI")]
+    uri: String,
+    /// Only the state at this moment, such as 2026-11-15T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// With --at: write the manifest of that state here; - for standard output
+    #[arg(short, long, value_name = "FILE", requires = "at")]
+    output: Option<PathBuf>,
+    /// Changes that follow each other within so many seconds make one state
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, conflicts_with = "at")]
+    gap: u64,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl History {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let zarr = bucket::zarr(common, &self.uri)?;
+        if let Some(at) = &self.at {
+            let at = Time::parse(at).map_err(|e| Error::usage(e.message().to_owned()))?;
+            let document = document_at(&zarr, at, WriteOptions::default()).await?;
+            let Some(document) = document else {
+                return Err(Error::not_found(format!("nothing had been put by {at}")).with_store(&zarr));
+            };
+            let (checksum, statistics) = (document.checksum, document.statistics.clone());
+            if let Some(path) = &self.output {
+                let mut out = Output::open(Some(path.as_path()).filter(|p| *p != Path::new("-")))?;
+                document.write(&mut out)?;
+                out.finish()?;
+                if path == Path::new("-") {
+                    return Ok(());
+                }
+            }
+            if self.json {
+                let changed = statistics.last_modified.map_or(Json::Null, |t| Json::string(t.to_string()));
+                return bucket::print_json([
+                    ("at", Json::string(at.to_string())),
+                    ("checksum", Json::string(checksum.to_string())),
+                    ("entries", Json::int(checksum.count)),
+                    ("totalSize", Json::int(checksum.size)),
+                    ("lastModified", changed),
+                ]);
+            }
+            return output::print(&format!("{checksum}\n"));
+        }
+        let changes = Changes::of(&zarr).await?;
+        if changes.changes() == 0 {
+            return Err(Error::not_found("there is nothing, and never was").with_store(&zarr));
+        }
+        changes.states(self.gap, |state| self.show(&state))
+    }
+
+    fn show(&self, state: &State) -> Result<()> {
+        let State { since, until, checksum, put, deleted } = state;
+        if self.json {
+            return bucket::print_json([
+                ("since", Json::string(since.to_string())),
+                ("until", until.map_or(Json::Null, |t| Json::string(t.to_string()))),
+                ("checksum", Json::string(checksum.to_string())),
+                ("entries", Json::int(checksum.count)),
+                ("totalSize", Json::int(checksum.size)),
+                ("put", Json::int(*put)),
+                ("deleted", Json::int(*deleted)),
+            ]);
+        }
+        let size = human_bytes(checksum.size.into());
+        output::print(&format!("{since}  {checksum}  {size}  +{put} -{deleted}\n"))
+    }
+}

@@ -1,0 +1,127 @@
+//! The manifests of all Zarrs of a bucket.
+//!
+//! Each Zarr is a job of its own: listed, made, stored. A manifest that is there stays, so doing it all again changes
+//! nothing; a journal spares the listings of those that are done.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::{StreamExt, stream};
+
+use super::BucketZarr;
+use super::create::{CreateOptions, Stored, create};
+use crate::error::{Error, Result};
+use crate::manifest::digest::Digest;
+use crate::store::object::bucket::Bucket;
+
+/// What was done about one Zarr.
+#[derive(Debug)]
+pub struct Done {
+    /// Its name.
+    pub id: String,
+    /// Its checksum and what became of the manifest (`new`, `kept`, `replaced`, `journal`), or why there is none.
+    pub result: Result<(Digest, &'static str)>,
+}
+
+/// How to go about it.
+#[derive(Debug, Clone, Default)]
+pub struct Backfill {
+    /// How each manifest is made.
+    pub create: CreateOptions,
+    /// How many Zarrs at once.
+    pub at_once: usize,
+    /// Put manifests with the tag of embargoed ones.
+    pub embargoed: bool,
+}
+
+/// Which Zarrs are done: a file with a line for each, written when its manifest is there.
+#[derive(Debug)]
+pub struct Journal {
+    file: Mutex<File>,
+    done: HashMap<String, Digest>,
+}
+
+impl Journal {
+    /// Opens or begins a journal. A line that was cut off by a crash is passed over.
+    pub fn open(path: &Path) -> Result<Self> {
+        let named = |e: std::io::Error| Error::from(e).with_store(path.display());
+        let mut file = File::options().read(true).append(true).create(true).open(path).map_err(named)?;
+        let mut done = HashMap::new();
+        let mut whole = true;
+        for line in BufReader::new(&file).split(b'\n') {
+            let line = line.map_err(named)?;
+            let text = String::from_utf8_lossy(&line);
+            if let Some((id, checksum)) = text.split_once(' ')
+                && let Ok(checksum) = checksum.parse()
+            {
+                done.insert(id.to_owned(), checksum);
+                whole = true;
+            } else {
+                whole = line.is_empty();
+            }
+        }
+        if !whole {
+            file.write_all(b"\n").map_err(named)?;
+        }
+        Ok(Self { file: Mutex::new(file), done })
+    }
+
+    fn note(&self, id: &str, checksum: &Digest) -> Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        // One write a line, so that no other process gets in between.
+        Ok(file.write_all(format!("{id} {checksum}\n").as_bytes())?)
+    }
+}
+
+/// Makes the manifests of all Zarrs below `…zarr/` at `path` of the bucket, in no order in particular. `begin` is told how
+/// many there are, `see` of each that is over; one that fails does not stop the others.
+pub async fn backfill(
+    bucket: &Arc<Bucket>,
+    path: &str,
+    options: &Backfill,
+    journal: Option<&Journal>,
+    begin: impl FnOnce(usize),
+    mut see: impl FnMut(Done) -> Result<()>,
+) -> Result<()> {
+    let path = path.trim_matches('/');
+    let folder = match path.rsplit('/').next() {
+        Some("zarr") => format!("{path}/"),
+        _ if path.is_empty() => "zarr/".to_owned(),
+        _ => format!("{path}/zarr/"),
+    };
+    let ids = bucket.folders(&folder).await?;
+    if ids.is_empty() {
+        return Err(Error::not_found(format!("there is nothing below {folder}")).with_store(bucket));
+    }
+    begin(ids.len());
+    let one = |id: String| {
+        let path = format!("{folder}{id}");
+        async move {
+            if let Some(checksum) = journal.and_then(|j| j.done.get(&id)) {
+                return Done { id, result: Ok((*checksum, "journal")) };
+            }
+            let result = make(bucket, &path, options).await;
+            let noted = match (&result, journal) {
+                (Ok((checksum, _)), Some(journal)) => journal.note(&id, checksum),
+                _ => Ok(()),
+            };
+            Done { id, result: noted.and(result) }
+        }
+    };
+    let mut jobs = stream::iter(ids).map(one).buffer_unordered(options.at_once.max(1));
+    while let Some(done) = jobs.next().await {
+        see(done)?;
+    }
+    Ok(())
+}
+
+async fn make(bucket: &Arc<Bucket>, path: &str, options: &Backfill) -> Result<(Digest, &'static str)> {
+    let zarr = BucketZarr::new(Arc::clone(bucket), path)?;
+    let created = create(&zarr, &options.create).await?;
+    let checksum = created.document.checksum;
+    let stored: Stored = zarr.store(created.document, options.embargoed).await?;
+    Ok((checksum, stored.as_str()))
+}

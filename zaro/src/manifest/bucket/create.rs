@@ -1,0 +1,378 @@
+//! A listing to a manifest, and a manifest to its place.
+//!
+//! Entries go to the document as they are listed, so memory does not grow with their number. A server that lists out
+//! of order costs that: its keys are collected and sorted. A listing is no snapshot; the Zarr is listed until two
+//! listings in a row are the same.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use md5::{Digest as _, Md5};
+
+use super::inventory::Inventory;
+use super::verify::verify;
+use super::{BucketZarr, EMBARGOED, time_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::build::Builder;
+use crate::manifest::checksum::{TreeHasher, checksum_of, key_as_path};
+use crate::manifest::digest::{Digest, ETag};
+use crate::manifest::model::{EntryRef, Fields, Manifest};
+use crate::manifest::parse::parse;
+use crate::manifest::spool::nameless;
+use crate::manifest::time::Time;
+use crate::manifest::write::{Finished, Stream, WriteOptions};
+use crate::store::object::versions::{ObjectVersion, Pages};
+
+/// Where the list of objects comes from.
+#[derive(Debug, Clone, Default)]
+pub enum Source {
+    /// A listing of versions.
+    #[default]
+    Versions,
+    /// A listing of what is there now, which does not name versions: for buckets that keep none.
+    Objects,
+    /// A listing that S3 wrote to a file.
+    Inventory(Inventory),
+}
+
+/// How a manifest is made.
+#[derive(Debug, Clone, Default)]
+pub struct CreateOptions {
+    /// What is listed.
+    pub source: Source,
+    /// How the document looks.
+    pub write: WriteOptions,
+    /// How often the Zarr is listed at most until it holds still; 1 takes the first listing as it is.
+    pub listings: u32,
+}
+
+/// A manifest that was made of a listing.
+#[derive(Debug)]
+pub struct Created {
+    /// The document.
+    pub document: Finished,
+    /// How often it was listed.
+    pub listings: u32,
+}
+
+/// What became of a manifest that was to be put into the bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stored {
+    /// It is there now.
+    New(String),
+    /// There was one with the same checksum, which stays.
+    Kept(String),
+    /// There was one with the same checksum that names objects that are gone; it was replaced.
+    Replaced(String),
+}
+
+impl Stored {
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            Self::New(key) | Self::Kept(key) | Self::Replaced(key) => key,
+        }
+    }
+
+    /// `new`, `kept` or `replaced`.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::New(_) => "new",
+            Self::Kept(_) => "kept",
+            Self::Replaced(_) => "replaced",
+        }
+    }
+}
+
+/// What one listing came to.
+struct Scan {
+    document: Finished,
+    /// Differs if anything that was listed does.
+    print: u64,
+}
+
+/// Makes the manifest of a Zarr as it is now.
+///
+/// # Errors
+/// `Io` if the Zarr changes during every listing; `Invalid` for keys that no manifest can hold, by name.
+pub async fn create(zarr: &BucketZarr, options: &CreateOptions) -> Result<Created> {
+    let fields = fields(&options.source);
+    if let Source::Inventory(inventory) = &options.source {
+        let all = inventory.read(zarr.prefix())?;
+        return Ok(Created { document: collected(zarr, all, fields, options)?, listings: 1 });
+    }
+    let mut before = scan(zarr, options, fields).await?;
+    let mut listings = 1;
+    while listings < options.listings {
+        let now = scan(zarr, options, fields).await?;
+        listings += 1;
+        if now.print == before.print {
+            return Ok(Created { document: now.document, listings });
+        }
+        before = now;
+    }
+    if options.listings > 1 {
+        return Err(Error::io(format!(
+            "the Zarr changed during each of {listings} listings; try again when nobody writes to it"
+        ))
+        .with_store(zarr));
+    }
+    Ok(Created { document: before.document, listings })
+}
+
+fn fields(source: &Source) -> Fields {
+    match source {
+        Source::Objects => Fields { version: false, ..Fields::ALL },
+        Source::Versions | Source::Inventory(_) => Fields::ALL,
+    }
+}
+
+fn pages(zarr: &BucketZarr, source: &Source) -> Pages {
+    match source {
+        Source::Objects => zarr.bucket().objects(zarr.prefix()),
+        _ => zarr.bucket().versions(zarr.prefix()),
+    }
+}
+
+async fn scan(zarr: &BucketZarr, options: &CreateOptions, fields: Fields) -> Result<Scan> {
+    let mut pages = pages(zarr, &options.source);
+    let mut stream = Stream::new(fields, options.write);
+    let (mut print, mut last, mut changed) = (DefaultHasher::new(), String::new(), None);
+    while let Some(page) = pages.try_next().await? {
+        for version in &page {
+            note(version, &mut print);
+            if !version.latest {
+                continue;
+            }
+            if version.key.as_str() <= last.as_str() {
+                // Out of order: all at once, then.
+                drop(pages);
+                return scan_unsorted(zarr, options, fields).await;
+            }
+            last.clone_from(&version.key);
+            changed = changed.max(Some(time_of(version)));
+            if !version.deleted {
+                push(zarr, version, &fields, |path, entry| stream.push(path, entry))?;
+            }
+        }
+    }
+    let document = stream.finish(changed).map_err(|e| e.with_store(zarr))?;
+    Ok(Scan { document, print: print.finish() })
+}
+
+/// What tells one listing from another.
+fn note(version: &ObjectVersion, print: &mut DefaultHasher) {
+    (&version.key, &version.version, version.latest, version.deleted).hash(print);
+    (&version.etag, version.size, version.modified).hash(print);
+}
+
+async fn scan_unsorted(zarr: &BucketZarr, options: &CreateOptions, fields: Fields) -> Result<Scan> {
+    let mut all: Vec<ObjectVersion> = pages(zarr, &options.source).try_concat().await?;
+    let mut print = DefaultHasher::new();
+    // Sorted, so that the order of a server that has none does not matter. Versions of one key stay as they are.
+    all.sort_by(|a, b| a.key.cmp(&b.key));
+    all.iter().for_each(|version| note(version, &mut print));
+    Ok(Scan { document: collected(zarr, all, fields, options)?, print: print.finish() })
+}
+
+/// The document of versions in any order.
+fn collected(
+    zarr: &BucketZarr,
+    mut all: Vec<ObjectVersion>,
+    fields: Fields,
+    options: &CreateOptions,
+) -> Result<Finished> {
+    all.retain(|v| v.latest);
+    all.sort_by(|a, b| a.key.cmp(&b.key));
+    document(zarr, all.iter(), fields, options.write)
+}
+
+/// The document of what is current among sorted versions.
+fn document<'a>(
+    zarr: &BucketZarr,
+    all: impl Iterator<Item = &'a ObjectVersion>,
+    fields: Fields,
+    write: WriteOptions,
+) -> Result<Finished> {
+    let mut stream = Stream::new(fields, write);
+    let mut changed = None;
+    for version in all {
+        changed = changed.max(Some(time_of(version)));
+        if !version.deleted {
+            push(zarr, version, &fields, |path, entry| stream.push(path, entry))?;
+        }
+    }
+    stream.finish(changed).map_err(|e| e.with_store(zarr))
+}
+
+fn push(
+    zarr: &BucketZarr,
+    version: &ObjectVersion,
+    fields: &Fields,
+    mut take: impl FnMut(&str, &EntryRef<'_>) -> Result<()>,
+) -> Result<()> {
+    let Some(path) = zarr.path_of(version) else {
+        return Err(Error::io(format!("the server listed {:?}, which was not asked for", version.key))
+            .with_store(zarr));
+    };
+    if version.etag.is_empty() {
+        return Err(Error::invalid("the object has no ETag").with_key(&version.key).with_store(zarr));
+    }
+    let entry = EntryRef {
+        version: fields.version.then_some(version.version.as_str()),
+        modified: Some(time_of(version)),
+        size: version.size,
+        etag: Some(&version.etag),
+    };
+    take(path, &entry).map_err(|e| e.with_key(&version.key).with_store(zarr))
+}
+
+/// The manifest of the Zarr as it is now, in memory: to compare with.
+pub async fn current(zarr: &BucketZarr, source: &Source) -> Result<Manifest> {
+    let fields = fields(source);
+    let mut all: Vec<ObjectVersion> = Vec::new();
+    let mut found = match source {
+        Source::Inventory(inventory) => inventory.read(zarr.prefix())?,
+        _ => {
+            let mut pages = pages(zarr, source);
+            while let Some(page) = pages.try_next().await? {
+                all.extend(page.into_iter().filter(|v| v.latest && !v.deleted));
+            }
+            all
+        }
+    };
+    found.retain(|v| v.latest && !v.deleted);
+    found.sort_by(|a, b| a.key.cmp(&b.key));
+    let mut builder = Builder::new(fields);
+    for version in &found {
+        push(zarr, version, &fields, |path, entry| builder.push(path, entry))?;
+    }
+    builder.finish().map_err(|e| e.with_store(zarr))
+}
+
+/// The checksum of the Zarr as it is now, by a plain listing. Keys are read as the reference implementation reads them,
+/// so there is one also where no manifest can be made.
+pub async fn checksum(zarr: &BucketZarr) -> Result<Digest> {
+    let mut pages = zarr.bucket().objects(zarr.prefix());
+    let (mut tree, mut last) = (TreeHasher::new(), String::new());
+    while let Some(page) = pages.try_next().await? {
+        for object in &page {
+            let path = as_path(zarr, object)?;
+            if *path <= *last {
+                drop(pages);
+                return checksum_unsorted(zarr).await;
+            }
+            tree.push(&path, object.size, &object.etag)?;
+            last = path.into_owned();
+        }
+    }
+    tree.finish()
+}
+
+fn as_path<'a>(zarr: &BucketZarr, object: &'a ObjectVersion) -> Result<Cow<'a, str>> {
+    let path = zarr.path_of(object).and_then(key_as_path);
+    path.ok_or_else(|| {
+        Error::invalid("the key is no path below the Zarr").with_key(&object.key).with_store(zarr)
+    })
+}
+
+async fn checksum_unsorted(zarr: &BucketZarr) -> Result<Digest> {
+    let all: Vec<ObjectVersion> = zarr.bucket().objects(zarr.prefix()).try_concat().await?;
+    let entry = |o: &ObjectVersion| Ok((as_path(zarr, o)?.into_owned(), o.size, o.etag.clone()));
+    checksum_of(all.iter().map(entry).collect::<Result<_>>()?)
+}
+
+/// The document of the Zarr as it was at a moment; `None` if nothing had happened to it yet.
+pub async fn document_at(zarr: &BucketZarr, at: Time, write: WriteOptions) -> Result<Option<Finished>> {
+    let mut pages = zarr.bucket().versions(zarr.prefix());
+    // The newest of each key that is not newer than the moment: within a key the newest comes first.
+    let mut then: Vec<ObjectVersion> = Vec::new();
+    while let Some(page) = pages.try_next().await? {
+        for version in page {
+            if time_of(&version) <= at && then.last().is_none_or(|last| last.key != version.key) {
+                then.push(version);
+            }
+        }
+    }
+    // Only needed where a server lists out of order, and free where it does not.
+    then.sort_by(|a, b| a.key.cmp(&b.key));
+    then.dedup_by(|b, a| a.key == b.key);
+    if then.is_empty() {
+        return Ok(None);
+    }
+    document(zarr, then.iter(), Fields::ALL, write).map(Some)
+}
+
+impl BucketZarr {
+    /// Puts a document where the manifests of this Zarr are. One that is there with the same checksum stays, unless
+    /// objects it names are gone. With `embargoed` it is tagged so from its first byte.
+    pub async fn store(&self, document: Finished, embargoed: bool) -> Result<Stored> {
+        let key = self.manifest_key(&document.checksum)?;
+        let mut hashed = Hashed { file: nameless()?, md5: Md5::new() };
+        document.write(BufWriter::with_capacity(1 << 17, &mut hashed))?;
+        let md5: [u8; 16] = hashed.md5.finalize().into();
+        let (file, own) = (Arc::new(hashed.file), ETag::Md5(md5).to_string());
+        let tags: &[(&str, &str)] = if embargoed { &[(EMBARGOED, "true")] } else { &[] };
+        loop {
+            let Some((_, etag)) = self.bucket.head(&key).await? else {
+                if self.bucket.put_file(&key, Arc::clone(&file), md5, tags, true).await?.is_done() {
+                    return Ok(Stored::New(key));
+                }
+                // Somebody else was faster: what is there decides.
+                continue;
+            };
+            // The very same document, or another of the same state: it stays if it holds.
+            if etag == own {
+                return Ok(Stored::Kept(key));
+            }
+            let Some(there) = self.bucket.get(&key, None).await? else { continue };
+            if self.is_sound(&there).await? {
+                return Ok(Stored::Kept(key));
+            }
+            if !self.bucket.put_file(&key, file, md5, tags, false).await?.is_done() {
+                return Err(Error::io("the server refused a put that had no condition").with_key(&key));
+            }
+            return Ok(Stored::Replaced(key));
+        }
+    }
+
+    /// Whether a document is a manifest whose objects are all there.
+    async fn is_sound(&self, text: &[u8]) -> Result<bool> {
+        let manifest = match parse(text) {
+            Ok(manifest) => manifest,
+            Err(e) if e.kind() == ErrorKind::Invalid => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        Ok(verify(self, &manifest, 1).await?.is_sound())
+    }
+}
+
+/// A file that is hashed while it is written.
+struct Hashed {
+    file: File,
+    md5: Md5,
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let n = self.file.write(bytes)?;
+        self.md5.update(bytes.get(..n).unwrap_or_default());
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The checksum a document's name states.
+#[must_use]
+pub(super) fn named(key: &str) -> Option<Digest> {
+    key.rsplit('/').next()?.strip_suffix(".json")?.parse().ok()
+}

@@ -1,0 +1,61 @@
+//! Embargo: objects that carry a tag are shown to few, as the bucket's policy says.
+//!
+//! Manifests of an embargoed Zarr are put with the tag. When the embargo ends, the tag goes from every version of every
+//! manifest, and of every object, since an old manifest names old versions.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::{TryStreamExt, stream};
+
+use super::BucketZarr;
+use crate::error::{Error, Result};
+use crate::store::object::versions::ObjectVersion;
+
+/// The name of the tag; its value is `true`.
+pub const EMBARGOED: &str = "embargoed";
+
+/// How many tags are asked about at once.
+const AT_ONCE: usize = 32;
+
+/// What was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unembargoed {
+    /// How many versions of manifests lost the tag.
+    pub manifests: u64,
+    /// How many versions of objects did.
+    pub objects: u64,
+    /// How many versions were looked at.
+    pub seen: u64,
+}
+
+/// Takes the tag off every version of every object of the Zarr, and then of every manifest: who sees a manifest must
+/// see what it names. Doing it again does what was left undone.
+pub async fn unembargo(zarr: &BucketZarr, see: impl Fn(u64) + Sync) -> Result<Unembargoed> {
+    let seen = AtomicU64::new(0);
+    let objects = clear(zarr, zarr.prefix(), &seen, &see).await?;
+    let manifests = clear(zarr, zarr.manifests()?, &seen, &see).await?;
+    Ok(Unembargoed { manifests, objects, seen: seen.into_inner() })
+}
+
+async fn clear(
+    zarr: &BucketZarr,
+    prefix: &str,
+    seen: &AtomicU64,
+    see: &(impl Fn(u64) + Sync),
+) -> Result<u64> {
+    let bucket = zarr.bucket();
+    let cleared = AtomicU64::new(0);
+    let each = |version: ObjectVersion| {
+        let cleared = &cleared;
+        async move {
+            if bucket.clear_tag(&version.key, Some(&version.version), EMBARGOED).await? {
+                cleared.fetch_add(1, Ordering::Relaxed);
+            }
+            see(seen.fetch_add(1, Ordering::Relaxed) + 1);
+            Ok::<_, Error>(())
+        }
+    };
+    let real = |page: Vec<ObjectVersion>| stream::iter(page.into_iter().filter(|v| !v.deleted).map(Ok));
+    bucket.versions(prefix).map_ok(real).try_flatten().try_for_each_concurrent(AT_ONCE, each).await?;
+    Ok(cleared.into_inner())
+}

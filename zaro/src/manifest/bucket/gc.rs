@@ -1,0 +1,131 @@
+//! What no manifest names, and which manifests name what is gone.
+//!
+//! A report first: which versions of objects nobody could ever ask for, with their sizes. What is there now always stays,
+//! and delete markers do, since without them old versions would come back. Deleting takes such a report, looks
+//! again whether each line of it still holds, and only then deletes.
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::BucketZarr;
+use super::create::named;
+use crate::error::{Error, Result};
+use crate::manifest::digest::Digest;
+use crate::manifest::model::Manifest;
+use crate::store::object::versions::ObjectVersion;
+
+/// How many deletions are under way at once.
+const AT_ONCE: usize = 16;
+
+/// A version of an object that no manifest names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GarbageVersion {
+    /// The whole key.
+    pub key: String,
+    /// The version's name.
+    pub version: String,
+    /// How many bytes it has.
+    pub size: u64,
+}
+
+/// What could go, and what already did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Garbage {
+    /// Versions that no manifest names and that are not there now.
+    pub versions: Vec<GarbageVersion>,
+    /// Their bytes.
+    pub size: u64,
+    /// How many versions there are in all, and their bytes.
+    pub all: (u64, u64),
+    /// How many delete markers there are.
+    pub markers: u64,
+    /// Manifests that name versions that are gone, and how many.
+    pub broken: Vec<(Digest, u64)>,
+    /// How many manifests were looked at.
+    pub manifests: u64,
+}
+
+/// Looks for garbage. `kept` are manifests besides those in the bucket; with `only_these` the bucket's own do not count.
+pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -> Result<Garbage> {
+    let mut manifests: Vec<(Digest, Manifest)> = Vec::new();
+    for manifest in kept {
+        manifests.push((manifest.checksum()?, manifest));
+    }
+    if !only_these && let Ok(folder) = zarr.manifests() {
+        let mut found: Vec<ObjectVersion> = zarr.bucket().versions(folder).try_concat().await?;
+        // An overwritten manifest is still one: its version can be asked for.
+        found.retain(|v| !v.deleted);
+        for version in found {
+            let Some(checksum) = named(&version.key) else { continue };
+            let text = zarr.bucket().get(&version.key, Some(&version.version)).await?;
+            // Deleted since it was listed.
+            let Some(text) = text else { continue };
+            let manifest = crate::manifest::parse(&*text)
+                .map_err(|e| e.with_key(&version.key).with_store(zarr.bucket()))?;
+            manifests.push((checksum, manifest));
+        }
+    }
+    for (checksum, manifest) in &manifests {
+        if !manifest.fields().version && !manifest.is_empty() {
+            return Err(Error::unsupported(format!(
+                "the manifest {checksum} names no versions, so what it means cannot be told from what may go"
+            ))
+            .with_store(zarr));
+        }
+    }
+    let mut out = Garbage { manifests: crate::num::u64_of(manifests.len()), ..Garbage::default() };
+    let mut met = vec![0u64; manifests.len()];
+    let mut pages = zarr.bucket().versions(zarr.prefix());
+    while let Some(page) = pages.try_next().await? {
+        for version in page {
+            if version.deleted {
+                out.markers += 1;
+                continue;
+            }
+            out.all = (out.all.0 + 1, out.all.1.saturating_add(version.size));
+            let mut named = false;
+            let path = zarr.path_of(&version).unwrap_or_default();
+            for ((_, manifest), met) in manifests.iter().zip(&mut met) {
+                let leaf = manifest.get(path);
+                if leaf.is_some_and(|l| l.version().as_deref() == Some(version.version.as_str())) {
+                    *met += 1;
+                    named = true;
+                }
+            }
+            if !named && !version.latest {
+                out.size = out.size.saturating_add(version.size);
+                let ObjectVersion { key, version, size, .. } = version;
+                out.versions.push(GarbageVersion { key, version, size });
+            }
+        }
+    }
+    for ((checksum, manifest), met) in manifests.iter().zip(met) {
+        let gone = crate::num::u64_of(manifest.len()).saturating_sub(met);
+        if gone > 0 {
+            out.broken.push((*checksum, gone));
+        }
+    }
+    Ok(out)
+}
+
+/// Deletes what `list` names and `garbage`, found just now, confirms; says how many versions and bytes went. What is no
+/// garbage any more stays.
+pub async fn delete(
+    zarr: &BucketZarr,
+    garbage: &Garbage,
+    list: &[(String, String)],
+    see: impl Fn(u64),
+) -> Result<(u64, u64)> {
+    let wanted: std::collections::HashSet<(&str, &str)> =
+        list.iter().map(|(key, version)| (key.as_str(), version.as_str())).collect();
+    let going = garbage.versions.iter().filter(|g| wanted.contains(&(g.key.as_str(), g.version.as_str())));
+    let mut deletions = stream::iter(going)
+        .map(|g| async move { zarr.bucket().delete(&g.key, Some(&g.version)).await.map(|()| g.size) })
+        .buffer_unordered(AT_ONCE);
+    let (mut count, mut size) = (0u64, 0u64);
+    while let Some(bytes) = deletions.try_next().await? {
+        count += 1;
+        size = size.saturating_add(bytes);
+        see(count);
+    }
+    Ok((count, size))
+}

@@ -1,0 +1,285 @@
+//! Every state a Zarr ever had.
+//!
+//! Each put and each deletion makes a new state. They are gone through from the first to the last over one tree, whose
+//! directories know their digests: a change costs the directories above it, not the whole Zarr. Only the tree and the list
+//! of changes are held, however many states there are.
+
+use std::collections::BTreeMap;
+
+use futures::TryStreamExt;
+use md5::{Digest as _, Md5};
+
+use super::{BucketZarr, time_of};
+use crate::error::{Error, Result};
+use crate::manifest::digest::Digest;
+use crate::manifest::text;
+use crate::manifest::time::Time;
+use crate::store::object::versions::ObjectVersion;
+
+/// A state of a Zarr.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// When it came about: the moment of the last change that belongs to it.
+    pub since: Time,
+    /// The moment of the next change; `None` for the state that is there now.
+    pub until: Option<Time>,
+    /// Its checksum, with the number of entries and bytes.
+    pub checksum: Digest,
+    /// How many objects were put, new or anew, since the state before.
+    pub put: u64,
+    /// How many were deleted.
+    pub deleted: u64,
+}
+
+/// The changes of a Zarr, in order.
+#[derive(Debug)]
+pub struct History {
+    changes: Vec<Change>,
+}
+
+#[derive(Debug)]
+struct Change {
+    at: Time,
+    /// How far from the newest version of its key: among changes of one moment the older comes first.
+    rank: u32,
+    path: Box<str>,
+    /// Size and digest; `None` for a deletion.
+    content: Option<(u64, Box<str>)>,
+}
+
+impl History {
+    /// Lists the versions of a Zarr.
+    pub async fn of(zarr: &BucketZarr) -> Result<Self> {
+        let mut pages = zarr.bucket().versions(zarr.prefix());
+        let mut changes: Vec<Change> = Vec::new();
+        let (mut key, mut rank) = (String::new(), 0u32);
+        while let Some(page) = pages.try_next().await? {
+            for version in &page {
+                rank = if key == version.key { rank.saturating_add(1) } else { 0 };
+                key.clone_from(&version.key);
+                changes.push(change(zarr, version, rank)?);
+            }
+        }
+        changes.sort_by(|a, b| {
+            a.at.cmp(&b.at).then_with(|| a.path.cmp(&b.path)).then_with(|| b.rank.cmp(&a.rank))
+        });
+        Ok(Self { changes })
+    }
+
+    /// How many changes there were.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Calls `see` with each state, from the first on. Changes that follow each other within `gap` seconds make one
+    /// state; with 0, those of the same moment. A state that equals the one before it is left out.
+    pub fn states(&self, gap: u64, mut see: impl FnMut(State) -> Result<()>) -> Result<()> {
+        let mut tree = Dir::default();
+        let mut held: Option<State> = None;
+        let (mut put, mut deleted) = (0, 0);
+        let mut at = 0;
+        while let Some(change) = self.changes.get(at) {
+            match &change.content {
+                Some(content) => {
+                    tree.set(&change.path, Some(content.clone()));
+                    put += 1;
+                }
+                None => {
+                    // Deleting what is not there changes nothing.
+                    deleted += u64::from(tree.set(&change.path, None));
+                }
+            }
+            at += 1;
+            let next = self.changes.get(at).map(|c| c.at);
+            if next.is_some_and(|next| is_within(change.at, next, gap)) {
+                continue;
+            }
+            let checksum = tree.digest()?;
+            if held.as_ref().is_some_and(|h| h.checksum == checksum) {
+                continue;
+            }
+            if let Some(mut before) = held.take() {
+                before.until = Some(change.at);
+                see(before)?;
+            }
+            held = Some(State { since: change.at, until: None, checksum, put, deleted });
+            (put, deleted) = (0, 0);
+        }
+        held.map_or(Ok(()), see)
+    }
+}
+
+/// Whether two changes belong to one state.
+fn is_within(a: Time, b: Time, gap: u64) -> bool {
+    if a == b {
+        return true;
+    }
+    let seconds = i64::try_from(gap).unwrap_or(i64::MAX);
+    let later = Time { seconds: a.seconds.saturating_add(seconds), ..a };
+    gap > 0 && b <= later
+}
+
+fn change(zarr: &BucketZarr, version: &ObjectVersion, rank: u32) -> Result<Change> {
+    let path = zarr.path_of(version).filter(|p| !p.is_empty() && !p.split('/').any(str::is_empty));
+    let Some(path) = path else {
+        return Err(Error::invalid("a key with an empty part cannot be a path")
+            .with_key(&version.key)
+            .with_store(zarr));
+    };
+    let content = (!version.deleted).then(|| (version.size, version.etag.clone().into_boxed_str()));
+    Ok(Change { at: time_of(version), rank, path: path.into(), content })
+}
+
+/// A directory that knows its digest until something in it changes.
+#[derive(Debug, Default)]
+struct Dir {
+    files: BTreeMap<Box<str>, (u64, Box<str>)>,
+    dirs: BTreeMap<Box<str>, Dir>,
+    known: Option<Digest>,
+}
+
+impl Dir {
+    /// Puts or takes a file; whether anything changed.
+    fn set(&mut self, path: &str, content: Option<(u64, Box<str>)>) -> bool {
+        let changed = match (path.split_once('/'), content) {
+            (None, Some(content)) => {
+                self.files.insert(path.into(), content);
+                true
+            }
+            (None, None) => self.files.remove(path).is_some(),
+            (Some((name, rest)), Some(content)) => {
+                self.dirs.entry(name.into()).or_default().set(rest, Some(content))
+            }
+            (Some((name, rest)), None) => match self.dirs.get_mut(name) {
+                Some(dir) => {
+                    let changed = dir.set(rest, None);
+                    if dir.files.is_empty() && dir.dirs.is_empty() {
+                        self.dirs.remove(name);
+                    }
+                    changed
+                }
+                None => false,
+            },
+        };
+        if changed {
+            self.known = None;
+        }
+        changed
+    }
+
+    fn digest(&mut self) -> Result<Digest> {
+        if let Some(known) = self.known {
+            return Ok(known);
+        }
+        let mut md5 = Md5::new();
+        let mut out = Vec::with_capacity(1 << 12);
+        let (mut count, mut size) = (0u64, 0u64);
+        let large = || Error::invalid("the sizes of all objects together do not fit into 64 bits");
+        out.extend_from_slice(b"{\"directories\":[");
+        for (i, (name, dir)) in self.dirs.iter_mut().enumerate() {
+            let digest = dir.digest()?;
+            count = count.checked_add(digest.count).ok_or_else(large)?;
+            size = size.checked_add(digest.size).ok_or_else(large)?;
+            member(&mut out, i == 0, &digest.to_string(), name, digest.size);
+            flush(&mut md5, &mut out);
+        }
+        out.extend_from_slice(b"],\"files\":[");
+        for (i, (name, (length, digest))) in self.files.iter().enumerate() {
+            count = count.checked_add(1).ok_or_else(large)?;
+            size = size.checked_add(*length).ok_or_else(large)?;
+            member(&mut out, i == 0, digest, name, *length);
+            flush(&mut md5, &mut out);
+        }
+        out.extend_from_slice(b"]}");
+        md5.update(&out);
+        let digest = Digest { md5: md5.finalize().into(), count, size };
+        self.known = Some(digest);
+        Ok(digest)
+    }
+}
+
+fn flush(md5: &mut Md5, out: &mut Vec<u8>) {
+    if out.len() > 1 << 11 {
+        md5.update(&*out);
+        out.clear();
+    }
+}
+
+fn member(out: &mut Vec<u8>, first: bool, digest: &str, name: &str, size: u64) {
+    if !first {
+        out.push(b',');
+    }
+    out.extend_from_slice(b"{\"digest\":");
+    text::push_json(out, digest);
+    out.extend_from_slice(b",\"name\":");
+    text::push_json(out, name);
+    out.extend_from_slice(b",\"size\":");
+    text::push_number(out, size);
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::checksum::checksum_of;
+
+    fn change(at: i64, rank: u32, path: &str, content: Option<(u64, &str)>) -> Change {
+        let content = content.map(|(size, digest)| (size, digest.into()));
+        Change { at: Time::from_seconds(at), rank, path: path.into(), content }
+    }
+
+    fn states(changes: Vec<Change>, gap: u64) -> Vec<(i64, Option<i64>, String)> {
+        let mut out = Vec::new();
+        let see = |s: State| {
+            out.push((s.since.seconds, s.until.map(|t| t.seconds), s.checksum.to_string()));
+            Ok(())
+        };
+        History { changes }.states(gap, see).unwrap();
+        out
+    }
+
+    #[test]
+    fn the_tree_has_the_checksum_of_its_files_whatever_came_before() {
+        let mut tree = Dir::default();
+        assert_eq!(tree.digest().unwrap(), Digest::EMPTY);
+        let mut files: BTreeMap<String, (u64, String)> = BTreeMap::new();
+        for i in 0..300u64 {
+            let path = format!("{}/é{}/{}", i % 3, i % 7, i % 50);
+            let digest = format!("{i:032x}");
+            if i % 4 == 3 {
+                assert_eq!(tree.set(&path, None), files.remove(&path).is_some());
+            } else {
+                tree.set(&path, Some((i, digest.clone().into())));
+                files.insert(path, (i, digest));
+            }
+            let all = files.iter().map(|(p, (s, d))| (p.clone(), *s, d.clone())).collect();
+            assert_eq!(tree.digest().unwrap(), checksum_of(all).unwrap(), "{i}");
+        }
+    }
+
+    #[test]
+    fn states_begin_and_end_with_changes() {
+        let sum = |files: &[(&str, u64, &str)]| {
+            let all = files.iter().map(|(p, s, d)| ((*p).to_owned(), *s, (*d).to_owned())).collect();
+            checksum_of(all).unwrap().to_string()
+        };
+        let changes = || {
+            vec![
+                change(10, 1, "a", Some((1, "x"))),
+                change(10, 0, "b/c", Some((2, "y"))),
+                change(20, 0, "a", Some((1, "z"))),
+                change(25, 0, "nothing", None),
+                change(30, 0, "b/c", None),
+            ]
+        };
+        let first = sum(&[("a", 1, "x"), ("b/c", 2, "y")]);
+        let second = sum(&[("a", 1, "z"), ("b/c", 2, "y")]);
+        let third = sum(&[("a", 1, "z")]);
+        let wanted = [(10, Some(20), first.clone()), (20, Some(30), second), (30, None, third.clone())];
+        assert_eq!(states(changes(), 0), wanted);
+        // Deleting what is not there still keeps the two changes around it together.
+        assert_eq!(states(changes(), 5), [(10, Some(30), first), (30, None, third)]);
+        assert_eq!(states(Vec::new(), 0), []);
+    }
+}

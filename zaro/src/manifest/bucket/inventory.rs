@@ -1,0 +1,216 @@
+//! A listing that S3 wrote to files: S3 Inventory, in CSV.
+//!
+//! What columns there are is said by the inventory's own `manifest.json` (`fileSchema`), which may be given in place of
+//! its files, or by the caller. Keys in it are percent-encoded.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+
+use crate::error::{Error, Result};
+use crate::manifest::time::Time;
+use crate::meta::json::Json;
+use crate::store::object::versions::ObjectVersion;
+use crate::store::percent_decode;
+
+/// No line of a listing is longer: a key has at most 1024 bytes, three times that when encoded.
+const MAX_LINE: u64 = 1 << 16;
+
+/// Files of a listing, and what their columns are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inventory {
+    files: Vec<PathBuf>,
+    columns: Vec<String>,
+}
+
+/// The columns that a manifest needs.
+const NEEDED: [&str; 7] =
+    ["Key", "VersionId", "IsLatest", "IsDeleteMarker", "Size", "LastModifiedDate", "ETag"];
+
+impl Inventory {
+    /// An inventory: its `manifest.json`, whose files lie beside it or below it, or one of its CSV files (also `.gz`),
+    /// whose columns then have to be named (`Bucket, Key, VersionId, …`).
+    pub fn open(path: &Path, schema: Option<&str>) -> Result<Self> {
+        let named = |e: Error| e.with_store(path.display());
+        let is_json = path.extension().is_some_and(|e| e == "json");
+        let (files, columns) = if is_json {
+            let text = std::fs::read(path).map_err(|e| named(e.into()))?;
+            let document = Json::parse(&text).map_err(named)?.value;
+            let stated = document.get("fileSchema").and_then(Json::as_str);
+            let Some(columns) = schema.or(stated) else {
+                return Err(named(Error::invalid("the document has no fileSchema, so it is no inventory")));
+            };
+            if document.get("fileFormat").and_then(Json::as_str).is_some_and(|f| f != "CSV") {
+                return Err(named(Error::unsupported("only inventories in CSV are read")));
+            }
+            let folder = path.parent().unwrap_or(Path::new("."));
+            let keys = document.get("files").and_then(Json::items).unwrap_or_default();
+            let files = keys.iter().filter_map(|f| f.get("key").and_then(Json::as_str));
+            let files: Result<Vec<PathBuf>> = files.map(|key| find(folder, key).map_err(named)).collect();
+            (files?, columns.to_owned())
+        } else {
+            let Some(columns) = schema else {
+                return Err(named(Error::usage(
+                    "a CSV file of an inventory does not name its columns; give its manifest.json, or say them",
+                )));
+            };
+            (vec![path.to_owned()], columns.to_owned())
+        };
+        let columns: Vec<String> = columns.split(',').map(|c| c.trim().to_owned()).collect();
+        let missing: Vec<&str> =
+            NEEDED.into_iter().filter(|n| !columns.iter().any(|c| c.eq_ignore_ascii_case(n))).collect();
+        if missing.is_empty() {
+            return Ok(Self { files, columns });
+        }
+        Err(named(Error::invalid(format!(
+            "the inventory lacks the {} {}, without which no manifest can be made; it has {}",
+            if missing.len() == 1 { "column" } else { "columns" },
+            missing.join(", "),
+            columns.join(", ")
+        ))))
+    }
+
+    /// The versions whose keys begin with `prefix`.
+    pub fn read(&self, prefix: &str) -> Result<Vec<ObjectVersion>> {
+        let mut out = Vec::new();
+        for path in &self.files {
+            let file = File::open(path).map_err(|e| Error::from(e).with_store(path.display()))?;
+            let text: Box<dyn Read> = if path.extension().is_some_and(|e| e == "gz") {
+                Box::new(MultiGzDecoder::new(file))
+            } else {
+                Box::new(file)
+            };
+            self.read_file(text, prefix, &mut out).map_err(|e| e.with_store(path.display()))?;
+        }
+        Ok(out)
+    }
+
+    fn read_file(&self, text: impl Read, prefix: &str, out: &mut Vec<ObjectVersion>) -> Result<()> {
+        let mut text = BufReader::new(text);
+        let mut line = Vec::new();
+        let mut number = 0u64;
+        loop {
+            line.clear();
+            if text.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
+                return Ok(());
+            }
+            number += 1;
+            let at = |what: String| Error::invalid(format!("line {number}: {what}"));
+            let text = std::str::from_utf8(&line).map_err(|_| at("not Unicode".into()))?;
+            let fields = split(text.trim_end_matches(['\r', '\n']))
+                .ok_or_else(|| at("a quote is not closed".into()))?;
+            if fields.iter().all(String::is_empty) {
+                continue;
+            }
+            if let Some(version) = self.version(&fields, prefix).map_err(at)? {
+                out.push(version);
+            }
+        }
+    }
+
+    fn version(&self, fields: &[String], prefix: &str) -> std::result::Result<Option<ObjectVersion>, String> {
+        let field = |name: &str| {
+            let at = self.columns.iter().position(|c| c.eq_ignore_ascii_case(name));
+            at.and_then(|at| fields.get(at)).map(String::as_str).ok_or_else(|| format!("no {name}"))
+        };
+        let flag = |name: &str| match field(name)?.to_ascii_lowercase().as_str() {
+            "true" => Ok(true),
+            "false" | "" => Ok(false),
+            other => Err(format!("{name} is {other:?}")),
+        };
+        let key = percent_decode(&field("Key")?.replace('+', " ")).ok_or("the key is not Unicode")?;
+        if !key.starts_with(prefix) {
+            return Ok(None);
+        }
+        let deleted = flag("IsDeleteMarker")?;
+        let size = match field("Size")? {
+            "" if deleted => 0,
+            size => size.parse().map_err(|_| format!("the size {size:?}"))?,
+        };
+        let modified = Time::parse(field("LastModifiedDate")?).map_err(|e| e.to_string())?;
+        Ok(Some(ObjectVersion {
+            key,
+            version: Some(field("VersionId")?).filter(|v| !v.is_empty()).unwrap_or("null").to_owned(),
+            etag: field("ETag")?.trim_matches('"').to_owned(),
+            size,
+            modified: modified
+                .seconds
+                .saturating_mul(1000)
+                .saturating_add(i64::from(modified.nanos / 1_000_000)),
+            latest: flag("IsLatest")?,
+            deleted,
+        }))
+    }
+}
+
+/// A file of the inventory: its key's last parts lead to it from the folder of the document, or from one above.
+fn find(folder: &Path, key: &str) -> Result<PathBuf> {
+    let parts: Vec<&str> = key.split('/').filter(|p| !matches!(*p, "" | "." | "..")).collect();
+    let folders = [Some(folder), folder.parent(), folder.parent().and_then(Path::parent)];
+    for from in 0..parts.len() {
+        let rest: PathBuf = parts.iter().skip(from).collect();
+        for folder in folders.iter().flatten() {
+            let path = folder.join(&rest);
+            if path.is_file() {
+                return Ok(path);
+            }
+        }
+    }
+    Err(Error::not_found(format!("the inventory's file {key:?} is not here")))
+}
+
+/// The fields of a line; `None` if a quote is left open.
+fn split(line: &str) -> Option<Vec<String>> {
+    let mut out = vec![String::new()];
+    let mut quoted = false;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, quoted) {
+            ('"', true) if chars.peek() == Some(&'"') => {
+                chars.next();
+                out.last_mut()?.push('"');
+            }
+            ('"', _) => quoted = !quoted,
+            (',', false) => out.push(String::new()),
+            (c, _) => out.last_mut()?.push(c),
+        }
+    }
+    (!quoted).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEMA: &str = "Bucket, Key, VersionId, IsLatest, IsDeleteMarker, Size, LastModifiedDate, ETag";
+
+    #[test]
+    fn lines_of_an_inventory() {
+        let dir = tempfile::tempdir().unwrap();
+        let csv = "\"b\",\"zarr/x/a%2B+b\",\"v1\",\"true\",\"false\",\"7\",\"2022-06-27T23:07:47.000Z\",\"\"\"abc\"\"\"\r\n\
+             \"b\",\"zarr/x/gone\",\"v2\",\"true\",\"true\",\"\",\"2022-06-27T23:07:48.000Z\",\"\"\n\
+             \"b\",\"zarr/y/a\",\"v3\",\"true\",\"false\",\"1\",\"2022-06-27T23:07:47.000Z\",\"d\"\n";
+        std::fs::create_dir_all(dir.path().join("data")).unwrap();
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut gz, csv.as_bytes()).unwrap();
+        std::fs::write(dir.path().join("data/1.csv.gz"), gz.finish().unwrap()).unwrap();
+        let manifest = format!(
+            r#"{{"fileFormat":"CSV","fileSchema":"{SCHEMA}","files":[{{"key":"inv/b/all/data/1.csv.gz"}}]}}"#
+        );
+        let path = dir.path().join("manifest.json");
+        std::fs::write(&path, manifest).unwrap();
+        let found = Inventory::open(&path, None).unwrap().read("zarr/x/").unwrap();
+        let [first, second] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((first.key.as_str(), first.etag.as_str(), first.size), ("zarr/x/a+ b", "abc", 7));
+        assert_eq!((first.modified, first.latest), (1_656_371_267_000, true));
+        assert!(second.deleted && second.latest);
+        // One of the files by itself.
+        let alone = Inventory::open(&dir.path().join("data/1.csv.gz"), Some(SCHEMA)).unwrap();
+        assert_eq!(alone.read("zarr/").unwrap().len(), 3);
+        let error =
+            Inventory::open(&path, Some("Bucket, Key, VersionId, IsLatest, IsDeleteMarker")).unwrap_err();
+        assert!(error.to_string().contains("lacks the columns Size, LastModifiedDate, ETag"), "{error}");
+    }
+}

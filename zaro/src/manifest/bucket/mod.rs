@@ -1,0 +1,146 @@
+//! Zarrs in buckets that keep versions.
+//!
+//! A bucket that keeps versions holds every state a Zarr ever had, as versions of its objects; what is missing is the
+//! list of which belong together. A manifest is that list, and everything here makes, checks or uses it:
+//!
+//! ```text
+//!   create    one listing -> a manifest, in memory that does not grow, listed again until nothing changed meanwhile
+//!   history   one listing -> every state there was, and the state at any moment
+//!   verify    one listing -> does everything a manifest names still exist?
+//!   backfill  every Zarr of a bucket          embargo   tags of manifests and objects
+//!   gc        versions that no manifest names inventory a listing that S3 wrote to a file
+//! ```
+
+mod backfill;
+mod create;
+mod embargo;
+mod gc;
+mod history;
+mod inventory;
+mod verify;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use self::backfill::{Backfill, Done, Journal, backfill};
+pub use self::create::{CreateOptions, Created, Source, Stored, checksum, create, current, document_at};
+pub use self::embargo::{EMBARGOED, Unembargoed, unembargo};
+pub use self::gc::{Garbage, GarbageVersion, collect, delete};
+pub use self::history::{History, State};
+pub use self::inventory::Inventory;
+pub use self::verify::{BucketVerdict, verify};
+use super::digest::Digest;
+use super::model::Manifest;
+use super::parse::parse;
+use super::time::Time;
+use crate::error::{Error, Result};
+use crate::store::object::bucket::Bucket;
+use crate::store::object::versions::ObjectVersion;
+
+/// A Zarr in a bucket.
+#[derive(Clone)]
+pub struct BucketZarr {
+    bucket: Arc<Bucket>,
+    /// Its objects' keys begin so, with a slash at the end.
+    prefix: String,
+    /// Where its manifests are in the bucket, with a slash at the end, if that follows from where the Zarr is.
+    manifests: Option<String>,
+    id: String,
+}
+
+impl BucketZarr {
+    /// The Zarr at `path` of the bucket. One at `…zarr/ID` has its manifests at `…zarr-manifest/{3}/{3}/ID/`, the
+    /// threes being the first letters of its name.
+    pub fn new(bucket: Arc<Bucket>, path: &str) -> Result<Self> {
+        let path = path.trim_matches('/');
+        let (above, id) = path.rsplit_once('/').unwrap_or(("", path));
+        if id.is_empty() {
+            return Err(Error::usage("the address names a bucket, but no Zarr in it").with_store(&bucket));
+        }
+        let base = match above.rsplit_once('/') {
+            Some((base, "zarr")) => Some(format!("{base}/")),
+            None if above == "zarr" => Some(String::new()),
+            _ => None,
+        };
+        let manifests = base
+            .and_then(|base| Some(format!("{base}zarr-manifest/{}/{}/{id}/", id.get(..3)?, id.get(3..6)?)));
+        Ok(Self { bucket, prefix: format!("{path}/"), manifests, id: id.to_owned() })
+    }
+
+    /// The bucket.
+    #[must_use]
+    pub fn bucket(&self) -> &Arc<Bucket> {
+        &self.bucket
+    }
+
+    /// What the keys of its objects begin with, with a slash at the end.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The last part of its address.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where its manifests are in the bucket, with a slash at the end.
+    pub fn manifests(&self) -> Result<&str> {
+        self.manifests.as_deref().ok_or_else(|| {
+            Error::usage(
+                "manifests have a place of their own for Zarrs at zarr/ID only; name a folder for the manifest of this one",
+            )
+            .with_store(self)
+        })
+    }
+
+    /// The key of the manifest with this checksum.
+    pub fn manifest_key(&self, checksum: &Digest) -> Result<String> {
+        Ok(format!("{}{checksum}.json", self.manifests()?))
+    }
+
+    /// The checksums of its manifests in the bucket, by name. What is not called like one is passed over.
+    pub async fn checksums(&self) -> Result<Vec<Digest>> {
+        use futures::TryStreamExt;
+        let folder = self.manifests()?;
+        let mut pages = self.bucket.objects(folder);
+        let mut out = Vec::new();
+        while let Some(page) = pages.try_next().await? {
+            let named =
+                |v: &ObjectVersion| v.key.strip_prefix(folder)?.strip_suffix(".json")?.parse::<Digest>().ok();
+            out.extend(page.iter().filter_map(named));
+        }
+        Ok(out)
+    }
+
+    /// Reads one of its manifests; `None` if there is none with this checksum.
+    pub async fn manifest(&self, checksum: &Digest) -> Result<Option<Manifest>> {
+        let key = self.manifest_key(checksum)?;
+        let Some(text) = self.bucket.get(&key, None).await? else { return Ok(None) };
+        parse(&*text).map(Some).map_err(|e| e.with_key(&key).with_store(&self.bucket))
+    }
+
+    /// The path of a version's key in the Zarr; `None` for what is not below it.
+    fn path_of<'a>(&self, version: &'a ObjectVersion) -> Option<&'a str> {
+        version.key.strip_prefix(&self.prefix)
+    }
+}
+
+/// The moment a version was put.
+fn time_of(version: &ObjectVersion) -> Time {
+    let nanos = u32::try_from(version.modified.rem_euclid(1000)).unwrap_or(0).saturating_mul(1_000_000);
+    Time::new(version.modified.div_euclid(1000), nanos)
+}
+
+impl fmt::Display for BucketZarr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.bucket, self.prefix.trim_end_matches('/'))
+    }
+}
+
+impl fmt::Debug for BucketZarr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BucketZarr({self})")
+    }
+}

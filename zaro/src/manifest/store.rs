@@ -1,0 +1,125 @@
+//! A manifest as a map of references: each key stands for one version of one object.
+//!
+//! A key the manifest does not have is missing, and no request is made to learn that. One it has must be there in that
+//! very state: the version is asked for by name, and the answer must have the size and the `ETag` the manifest states.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream, StreamExt};
+
+use super::model::{Leaf, Manifest};
+use crate::error::Result;
+use crate::reference::{Location, Map, Remote};
+use crate::store::{Listing, Pin, check_prefix, join};
+
+/// How many entries are handed on at a time where all of them are wanted.
+const BATCH: usize = 1000;
+
+/// Keys of a version of a Zarr to the objects it is made of.
+#[derive(Debug, Clone)]
+pub struct ManifestMap {
+    manifest: Arc<Manifest>,
+    /// What comes before a key: empty, or an address with a closing slash.
+    base: Arc<str>,
+    /// Whether versions are asked for; folders have none.
+    versions: bool,
+}
+
+impl ManifestMap {
+    /// The map of a manifest whose objects lie below `base`: an address, or `""` for the place the targets begin at.
+    #[must_use]
+    pub fn new(manifest: Arc<Manifest>, base: &str) -> Self {
+        let base = match base {
+            "" => Arc::from(""),
+            base => Arc::from(format!("{}/", base.trim_end_matches('/'))),
+        };
+        Self { manifest, base, versions: true }
+    }
+
+    /// Objects without versions, such as files: sizes and digests only are compared.
+    #[must_use]
+    pub fn without_versions(mut self) -> Self {
+        self.versions = false;
+        self
+    }
+
+    /// The manifest.
+    #[must_use]
+    pub fn manifest(&self) -> &Arc<Manifest> {
+        &self.manifest
+    }
+
+    fn location(&self, key: &str, leaf: &Leaf<'_>) -> Location {
+        let fields = self.manifest.fields();
+        // An object that was put while the bucket kept no versions has one that is called so.
+        let pin = Pin {
+            version: leaf.version().filter(|_| self.versions),
+            etag: leaf.etag(),
+            size: fields.size.then(|| leaf.size()),
+            unmodified_since: None,
+        };
+        let mut remote = Remote::new(format!("{}{key}", self.base), None);
+        remote.pin = Some(Arc::new(pin)).filter(|p| !p.is_empty());
+        Location::Remote(remote)
+    }
+}
+
+#[async_trait]
+impl Map for ManifestMap {
+    async fn locate(&self, key: &str) -> Result<Option<Location>> {
+        Ok(self.manifest.get(key).map(|leaf| self.location(key, &leaf)))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        check_prefix(prefix)?;
+        let Some(dir) = self.manifest.dir(prefix) else { return Ok(Listing::default()) };
+        Ok(Listing {
+            objects: dir.files().map(|leaf| leaf.name().to_owned()).collect(),
+            prefixes: dir.dirs().map(|dir| dir.name().to_owned()).collect(),
+        })
+    }
+
+    fn entries(&self, prefix: &str) -> BoxStream<'_, Result<(String, Location)>> {
+        let mut walk = self.manifest.walk_below(prefix);
+        let batches = std::iter::from_fn(move || {
+            let mut batch = Vec::new();
+            while batch.len() < BATCH
+                && let Some((key, leaf)) = walk.next()
+            {
+                batch.push(Ok((key.to_owned(), self.location(key, &leaf))));
+            }
+            (!batch.is_empty()).then_some(batch)
+        });
+        stream::iter(batches.flatten()).boxed()
+    }
+}
+
+/// Where the objects of a manifest are that lies at `path` of a bucket: `…zarr-manifest/abc/def/ID/CHECKSUM.json` is
+/// about `…zarr/ID`. `None` if the path is no such place.
+#[must_use]
+pub fn objects_beside(path: &str) -> Option<String> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let [base @ .., "zarr-manifest", first, second, id, name] = parts.as_slice() else { return None };
+    if !name.ends_with(".json") || !id.starts_with(&format!("{first}{second}")) {
+        return None;
+    }
+    Some(join(&base.join("/"), &format!("zarr/{id}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_tells_where_its_objects_are_by_where_it_is() {
+        let at = |path: &str| objects_beside(path);
+        let id = "1284a14f-fe4f-4dc3-b10d-48e5db8bf18d";
+        let name = "6ddc4625befef8d6f9796835648162be-509--710206390.json";
+        assert_eq!(at(&format!("zarr-manifest/128/4a1/{id}/{name}")).unwrap(), format!("zarr/{id}"));
+        assert_eq!(at(&format!("x/y/zarr-manifest/128/4a1/{id}/{name}")).unwrap(), format!("x/y/zarr/{id}"));
+        assert_eq!(at(&format!("zarr-manifest/128/4a2/{id}/{name}")), None);
+        assert_eq!(at(&format!("manifests/128/4a1/{id}/{name}")), None);
+        assert_eq!(at(name), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! One version of a Zarr, opened by its manifest.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::address::{Address, Place};
+use super::find;
+use super::spot::Spot;
+use crate::error::{Error, Result};
+use crate::manifest::store::{ManifestMap, objects_beside};
+use crate::manifest::{Manifest, parse};
+use crate::reference::{ReferenceStore, Remote, Target, Targets};
+use crate::store::SharedStore;
+use crate::store::options::StoreOptions;
+
+/// Everything lies in one store, and addresses are keys of it.
+#[derive(Debug)]
+struct OneStore(SharedStore);
+
+#[async_trait]
+impl Targets for OneStore {
+    async fn target(&self, remote: &Remote) -> Result<Target> {
+        Ok(Target { store: Arc::clone(&self.0), key: remote.url.to_string() })
+    }
+}
+
+/// The version that the manifest at `spot` names. Its objects are at `objects`, or where they follow from the place
+/// of the manifest.
+pub(super) async fn open(
+    name: &str,
+    spot: &Spot,
+    objects: Option<&str>,
+    options: &StoreOptions,
+) -> Result<ReferenceStore> {
+    let near = options.for_uri(name)?;
+    // A place that was taken for a folder is taken for an object of the folder above it.
+    let spot = match &spot.place {
+        Some(place) if spot.path.is_empty() => match place.split() {
+            Some((above, file)) => Spot { path: file, ..Spot::at(above, &near)? },
+            None => return Err(Error::usage("this is no place of a manifest").with_store(name)),
+        },
+        _ => spot.clone(),
+    };
+    let text = spot.store.get(&spot.path, None).await?;
+    let text = text.ok_or_else(|| Error::not_found("there is no such manifest").with_store(name))?;
+    let manifest = parse(&*text).map_err(|e| e.with_store(name))?;
+    drop(text);
+    let objects = match objects {
+        Some(uri) => {
+            let address = Address::parse(uri)?;
+            find(&address, &options.for_uri(&address.text)?).await?.spot
+        }
+        None => beside(name, &spot, &manifest, &near)?,
+    };
+    let is_bucket = matches!(objects.place, Some(Place::S3 { .. } | Place::Http(_)));
+    let map = ManifestMap::new(Arc::new(manifest), "");
+    // Only buckets have versions; elsewhere sizes and digests tell.
+    let map = if is_bucket { map } else { map.without_versions() };
+    Ok(ReferenceStore::new(name, Arc::new(map), Arc::new(OneStore(objects.rooted()?))))
+}
+
+/// Where the objects are, by where the manifest is.
+fn beside(name: &str, spot: &Spot, manifest: &Manifest, options: &StoreOptions) -> Result<Spot> {
+    let unknown = || {
+        let what =
+            "where the objects of this manifest are does not follow from where it is; name it with --objects";
+        Error::usage(what).with_store(name)
+    };
+    let below = |folder: &str| match (folder.is_empty(), spot.path.as_str()) {
+        (true, path) => path.to_owned(),
+        (false, path) => format!("{folder}/{path}"),
+    };
+    let place = match spot.place.as_ref().ok_or_else(unknown)? {
+        Place::S3 { bucket, path, aws } => {
+            let path = objects_beside(&below(path.trim_matches('/'))).ok_or_else(unknown)?;
+            Place::S3 { bucket: bucket.clone(), path, aws: aws.clone() }
+        }
+        Place::Local(folder) if !manifest.fields().version => {
+            let folder = std::path::absolute(folder)?;
+            let folder = folder.to_str().ok_or_else(unknown)?;
+            let path = objects_beside(&below(folder)).ok_or_else(unknown)?;
+            Place::Local(path.into())
+        }
+        _ => return Err(unknown()),
+    };
+    Spot::at(place, options)
+}

@@ -1,0 +1,396 @@
+//! Requests to an S3 bucket that `object_store` does not make: listings of versions, tags, single versions deleted.
+//!
+//! They are signed by `object_store`'s signer with the credentials its own client has, and go over the same kind of
+//! connections, so whatever reaches a bucket for reading reaches it here: keys, services that give out keys, no
+//! signature at all, servers of one's own. Failures are sorted as in [`CloudStore`](super::CloudStore): what may pass is
+//! asked again, a bucket that is elsewhere is followed there.
+
+use std::fmt;
+use std::fs::File;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, TryStreamExt};
+use object_store::aws::{AwsAuthorizer, AwsCredentialProvider};
+use object_store::client::{HttpClient, HttpError, HttpRequest, HttpRequestBody, HttpResponse};
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio::sync::Semaphore;
+
+use super::profile::process_env;
+use super::s3::{self, AtAws, Settings};
+use super::transport::{Connector, fault_of, reply_of};
+use crate::error::{Error, Result};
+use crate::num::u64_of;
+use crate::store::fault::transient_because;
+use crate::store::http::{refusal, untrusted};
+use crate::store::options::StoreOptions;
+use crate::store::wrap::log::{self, RequestLog};
+use crate::store::wrap::retry::RetryPolicy;
+
+/// No answer that is read here is longer: a page of a listing has at most a few megabytes.
+const MAX_ANSWER: usize = 256 << 20;
+
+/// An S3 bucket, for what concerns its versions and tags.
+pub struct Bucket {
+    name: String,
+    settings: Settings,
+    region: RwLock<String>,
+    /// `None` for requests that go unsigned.
+    credentials: Option<AwsCredentialProvider>,
+    http: HttpClient,
+    connector: Connector,
+    request_payer: bool,
+    policy: RetryPolicy,
+    places: Arc<Semaphore>,
+    log: Option<Arc<RequestLog>>,
+}
+
+/// A request to be made.
+#[derive(Debug, Clone)]
+pub(super) struct Ask<'a> {
+    pub(super) method: Method,
+    /// Empty for the bucket itself.
+    pub(super) key: &'a str,
+    pub(super) query: Vec<(&'static str, String)>,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Bytes,
+    /// The body, where it is too long for memory.
+    pub(super) file: Option<FileBody>,
+}
+
+/// A file that is sent from its beginning, however often it takes.
+#[derive(Debug, Clone)]
+pub(super) struct FileBody {
+    pub(super) file: Arc<File>,
+    pub(super) size: u64,
+}
+
+/// How much of a file is read at a time.
+const PIECE: u64 = 1 << 18;
+
+impl FileBody {
+    fn stream(&self) -> impl futures::Stream<Item = std::io::Result<Bytes>> + Send + 'static {
+        let (file, size) = (Arc::clone(&self.file), self.size);
+        futures::stream::iter(0..size.div_ceil(PIECE)).map(move |n| {
+            let from = n.saturating_mul(PIECE);
+            let length = usize::try_from(PIECE.min(size.saturating_sub(from))).unwrap_or(0);
+            let mut piece = vec![0; length];
+            std::os::unix::fs::FileExt::read_exact_at(&*file, &mut piece, from)?;
+            Ok(Bytes::from(piece))
+        })
+    }
+}
+
+impl<'a> Ask<'a> {
+    pub(super) fn new(method: Method, key: &'a str) -> Self {
+        Self { method, key, query: Vec::new(), headers: Vec::new(), body: Bytes::new(), file: None }
+    }
+
+    pub(super) fn query(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.query.push((name, value.into()));
+        self
+    }
+
+    pub(super) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(super) fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    fn logged(&self) -> log::Method {
+        match &self.method {
+            m if *m == Method::PUT || *m == Method::POST => log::Method::Put,
+            m if *m == Method::DELETE => log::Method::Delete,
+            m if *m == Method::HEAD => log::Method::Size,
+            _ if self.key.is_empty() => log::Method::List,
+            _ => log::Method::Get,
+        }
+    }
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Done(HeaderMap, Bytes),
+    /// There is no such key, or no such version of it.
+    Missing,
+    /// The condition does not hold (412).
+    Refused,
+}
+
+impl Bucket {
+    /// A bucket, as the options, the environment and the profile say.
+    pub fn s3(bucket: &str, options: &StoreOptions) -> Result<Self> {
+        Self::new(bucket, s3::settings(bucket, None, options, &process_env)?, options)
+    }
+
+    /// The same at AWS itself, whatever endpoint the environment sets.
+    pub fn s3_at_aws(bucket: &str, region: Option<&str>, options: &StoreOptions) -> Result<Self> {
+        let at = Some(AtAws { region });
+        Self::new(bucket, s3::settings(bucket, at, options, &process_env)?, options)
+    }
+
+    fn new(bucket: &str, settings: Settings, options: &StoreOptions) -> Result<Self> {
+        let credentials = if settings.signed {
+            Some(Arc::clone(settings.client(&settings.region)?.credentials()))
+        } else {
+            None
+        };
+        let connector = Connector::new(options)?;
+        Ok(Self {
+            name: bucket.to_owned(),
+            region: RwLock::new(settings.region.clone()),
+            credentials,
+            http: connector.client(),
+            connector,
+            request_payer: options.request_payer,
+            policy: options.retry.clone(),
+            places: Arc::new(Semaphore::new(options.concurrency.clamp(1, Semaphore::MAX_PERMITS))),
+            log: options.log.clone(),
+            settings,
+        })
+    }
+
+    /// The bucket's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether requests are signed.
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
+        self.credentials.is_some()
+    }
+
+    /// The address of a key, the query without its question mark included.
+    fn address(&self, region: &str, key: &str, query: &[(&'static str, String)]) -> String {
+        let base = match (&self.settings.endpoint, self.settings.path_style) {
+            (Some(endpoint), true) => format!("{endpoint}/{}", self.name),
+            (Some(endpoint), false) => endpoint.clone(),
+            (None, true) => format!("https://s3.{region}.amazonaws.com/{}", self.name),
+            (None, false) => format!("https://{}.s3.{region}.amazonaws.com", self.name),
+        };
+        let mut out = base;
+        // A bucket by path is asked for without a closing slash.
+        if !(key.is_empty() && self.settings.path_style) {
+            out.push('/');
+            encode(key, true, &mut out);
+        }
+        for (i, (name, value)) in query.iter().enumerate() {
+            out.push(if i == 0 { '?' } else { '&' });
+            out.push_str(name);
+            out.push('=');
+            encode(value, false, &mut out);
+        }
+        out
+    }
+
+    async fn request(&self, ask: &Ask<'_>, region: &str) -> Result<HttpRequest> {
+        let mut request = HttpRequest::new(HttpRequestBody::from(ask.body.clone()));
+        *request.method_mut() = ask.method.clone();
+        let address = self.address(region, ask.key, &ask.query);
+        *request.uri_mut() = address
+            .parse()
+            .map_err(|_| Error::usage(format!("{address:?} is not an address that can be asked")))?;
+        for (name, value) in &ask.headers {
+            let value = HeaderValue::from_str(value)
+                .map_err(|_| Error::usage(format!("{value:?} cannot be sent as {name}")))?;
+            request.headers_mut().insert(HeaderName::from_static(name), value);
+        }
+        if let Some(credentials) = &self.credentials {
+            let credential = credentials
+                .get_credential()
+                .await
+                .map_err(|e| Error::not_permitted("no credentials could be had").with_source(e))?;
+            AwsAuthorizer::new(&credential, "s3", region)
+                .with_request_payer(self.request_payer)
+                // A file is vouched for by its MD5, which is among the headers that are signed.
+                .with_sign_payload(ask.file.is_none())
+                .try_authorize(&mut request, None)
+                .map_err(|e| Error::io("the request could not be signed").with_source(e))?;
+        }
+        Ok(request)
+    }
+
+    /// Makes a request, again if it may help, and where the bucket is if that is elsewhere.
+    pub(super) async fn call(&self, ask: &Ask<'_>) -> Result<Answer> {
+        self.call_for(ask, |headers, body| Ok(Answer::Done(headers, body))).await
+    }
+
+    /// The same, with what is to be made of an answer; an answer that makes no sense may be a fault that passes, too.
+    pub(super) async fn call_for(
+        &self,
+        ask: &Ask<'_>,
+        make: impl Fn(HeaderMap, Bytes) -> Result<Answer> + Send + Sync,
+    ) -> Result<Answer> {
+        let make = &make;
+        let once = move || async move {
+            let _place = self
+                .places
+                .acquire()
+                .await
+                .map_err(|e| Error::io("the request queue is closed").with_source(e))?;
+            let start = Instant::now();
+            let answer = self.once(ask).await.and_then(|answer| match answer {
+                Answer::Done(headers, body) => make(headers, body),
+                other => Ok(other),
+            });
+            self.note(ask, start, &answer);
+            answer
+        };
+        let named = |e: Error| e.with_key(ask.key).with_store(self);
+        self.policy.persist(once).await.map_err(named)
+    }
+
+    async fn once(&self, ask: &Ask<'_>) -> Result<Answer> {
+        let region = self.region.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let error = match self.execute(ask, &region).await? {
+            Ok(answer) => return answer,
+            Err(e) => e,
+        };
+        let elsewhere = reply_of(&error).and_then(|r| r.region.clone()).filter(|r| *r != region);
+        let Some(region) = elsewhere.filter(|_| self.settings.endpoint.is_none()) else {
+            return self.sort(&error);
+        };
+        region.clone_into(&mut self.region.write().unwrap_or_else(PoisonError::into_inner));
+        match self.execute(ask, &region).await? {
+            Ok(answer) => answer,
+            Err(e) => self.sort(&e),
+        }
+    }
+
+    /// The answer, or what the network or the server failed with.
+    async fn execute(&self, ask: &Ask<'_>, region: &str) -> Result<Result<Result<Answer>, HttpError>> {
+        let request = self.request(ask, region).await?;
+        let Some(file) = &ask.file else {
+            return Ok(match self.http.execute(request).await {
+                Ok(response) => Ok(self.read(response).await),
+                Err(e) => Err(e),
+            });
+        };
+        let bad = |_| Error::usage("the address cannot be asked");
+        let url = url::Url::parse(&request.uri().to_string()).map_err(bad)?;
+        let mut sent = reqwest::Request::new(ask.method.clone(), url);
+        *sent.headers_mut() = request.headers().clone();
+        sent.headers_mut().insert(reqwest::header::CONTENT_LENGTH, HeaderValue::from(file.size));
+        *sent.body_mut() = Some(reqwest::Body::wrap_stream(file.stream()));
+        Ok(match self.connector.send(sent).await {
+            Ok(304 | 412) => Ok(Ok(Answer::Refused)),
+            Ok(409) => Ok(Err(transient_because("the server answered 409", None, None))),
+            Ok(_) => Ok(Ok(Answer::Done(HeaderMap::new(), Bytes::new()))),
+            Err(e) => Err(e),
+        })
+    }
+
+    async fn read(&self, response: HttpResponse) -> Result<Answer> {
+        match response.status().as_u16() {
+            304 | 412 => return Ok(Answer::Refused),
+            409 => return Err(transient_because("the server answered 409", None, None)),
+            _ => {}
+        }
+        let (parts, body) = response.into_parts();
+        let mut out = BytesMut::new();
+        let mut stream = body.bytes_stream();
+        while let Some(chunk) = stream.try_next().await.map_err(|e| network(&e))? {
+            if out.len().saturating_add(chunk.len()) > MAX_ANSWER {
+                return Err(Error::io(format!("the answer has more than {MAX_ANSWER} bytes")));
+            }
+            out.extend_from_slice(&chunk);
+        }
+        Ok(Answer::Done(parts.headers, out.freeze()))
+    }
+
+    fn sort(&self, error: &HttpError) -> Result<Answer> {
+        let Some(reply) = reply_of(error) else { return Err(network(error)) };
+        let code = reply.code.as_deref();
+        let with_code = |e: Error| match code {
+            Some(code) => e.within(code),
+            None => e,
+        };
+        match reply.status {
+            404 if code == Some("NoSuchBucket") => {
+                Err(with_code(Error::not_found("the bucket does not exist")))
+            }
+            404 => Ok(Answer::Missing),
+            status @ (401 | 403) => Err(with_code(refusal(status, self.is_signed()))),
+            status @ (405 | 501) => {
+                Err(with_code(Error::unsupported(format!("the server answered {status}: it cannot do this"))))
+            }
+            status if reply.transient => {
+                Err(with_code(transient_because(format!("the server answered {status}"), reply.after, None)))
+            }
+            status => Err(with_code(Error::io(format!("the server answered {status}")))),
+        }
+    }
+
+    fn note(&self, ask: &Ask<'_>, start: Instant, answer: &Result<Answer>) {
+        let Some(log) = &self.log else { return };
+        let (bytes, outcome) = match answer {
+            Ok(Answer::Done(_, body)) => (u64_of(body.len()), log::Outcome::Found),
+            Ok(Answer::Missing) => (0, log::Outcome::Missing),
+            Ok(Answer::Refused) => (0, log::Outcome::Refused),
+            Err(e) => (0, log::Outcome::Failed(e.kind(), e.message().to_owned())),
+        };
+        let shown = ask.query.iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| format!(" {n}={v}"));
+        log.record(&log::Request {
+            store: self.to_string(),
+            method: ask.logged(),
+            key: format!("{}{}", ask.key, shown.collect::<String>()),
+            range: None,
+            bytes: match &ask.file {
+                Some(file) => file.size,
+                None if ask.body.is_empty() => bytes,
+                None => u64_of(ask.body.len()),
+            },
+            elapsed: start.elapsed(),
+            outcome,
+        });
+    }
+}
+
+/// A fault of the network as our error.
+fn network(error: &HttpError) -> Error {
+    let mut at: &dyn std::error::Error = error;
+    while let Some(next) = at.source() {
+        at = next;
+    }
+    let cause = at.to_string();
+    if untrusted(error) {
+        return Error::io("the server's certificate is not trusted").with_source(cause);
+    }
+    transient_because(fault_of(error), None, Some(cause.into()))
+}
+
+/// Adds `text` with everything encoded but letters, digits and `-._~`; slashes stay in keys.
+fn encode(text: &str, key: bool, out: &mut String) {
+    use std::fmt::Write as _;
+    for b in text.bytes() {
+        match b {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(b)),
+            b'/' if key => out.push('/'),
+            b => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "%{b:02X}");
+            }
+        }
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s3://{}", self.name)
+    }
+}
+
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bucket({self})")
+    }
+}

@@ -1,0 +1,188 @@
+//! Single objects of a bucket, version by version: read, put with tags, tags read and changed, deleted.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use quick_xml::Reader;
+use quick_xml::escape::{escape, resolve_predefined_entity};
+use quick_xml::events::Event;
+use reqwest::Method;
+
+use super::bucket::{Answer, Ask, Bucket, FileBody};
+use crate::error::{Error, Result};
+use crate::store::Put;
+
+/// The tags of an object, by name and value.
+type Tags = Vec<(String, String)>;
+
+impl Bucket {
+    /// All of an object, in the version named or as it is now; `None` if there is none.
+    pub async fn get(&self, key: &str, version: Option<&str>) -> Result<Option<Bytes>> {
+        let ask = of_version(Ask::new(Method::GET, key), version);
+        match self.call(&ask).await? {
+            Answer::Done(_, body) => Ok(Some(body)),
+            Answer::Missing => Ok(None),
+            Answer::Refused => {
+                Err(Error::io("the server refused a read that had no condition").with_key(key))
+            }
+        }
+    }
+
+    /// The size and the `ETag`, without quotes, of an object as it is now; `None` if there is none.
+    pub async fn head(&self, key: &str) -> Result<Option<(u64, String)>> {
+        match self.call(&Ask::new(Method::HEAD, key)).await? {
+            Answer::Done(headers, _) => {
+                let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+                let size = text("content-length").and_then(|n| n.parse().ok());
+                let etag = text("etag").unwrap_or_default().trim_matches('"').to_owned();
+                let size =
+                    size.ok_or_else(|| Error::io("the server does not say how large it is").with_key(key))?;
+                Ok(Some((size, etag)))
+            }
+            Answer::Missing => Ok(None),
+            Answer::Refused => {
+                Err(Error::io("the server refused a read that had no condition").with_key(key))
+            }
+        }
+    }
+
+    /// Puts an object with one request, its tags with its first byte; with `absent` only if there is none.
+    pub async fn put(&self, key: &str, value: Bytes, tags: &[(&str, &str)], absent: bool) -> Result<Put> {
+        self.put_as(Ask::new(Method::PUT, key).body(value), tags, absent).await
+    }
+
+    /// The same with the bytes of a file, which are not held in memory; `md5` is their digest.
+    pub async fn put_file(
+        &self,
+        key: &str,
+        file: Arc<File>,
+        md5: [u8; 16],
+        tags: &[(&str, &str)],
+        absent: bool,
+    ) -> Result<Put> {
+        let size = file.metadata()?.len();
+        let digest = base64::engine::general_purpose::STANDARD.encode(md5);
+        let mut ask = Ask::new(Method::PUT, key).header("content-md5", digest);
+        ask.file = Some(FileBody { file, size });
+        self.put_as(ask, tags, absent).await
+    }
+
+    async fn put_as(&self, ask: Ask<'_>, tags: &[(&str, &str)], absent: bool) -> Result<Put> {
+        let mut ask = ask.header("content-type", "application/json");
+        if absent {
+            ask = ask.header("if-none-match", "*");
+        }
+        if !tags.is_empty() {
+            let mut encoded = url::form_urlencoded::Serializer::new(String::new());
+            encoded.extend_pairs(tags);
+            ask = ask.header("x-amz-tagging", encoded.finish());
+        }
+        match self.call(&ask).await? {
+            Answer::Done(..) => Ok(Put::Done),
+            Answer::Refused => Ok(Put::Refused),
+            Answer::Missing => Err(Error::not_found("the bucket does not exist").with_store(self)),
+        }
+    }
+
+    /// The tags of an object; `None` if there is no such object or version.
+    pub async fn tags(&self, key: &str, version: Option<&str>) -> Result<Option<Tags>> {
+        let ask = of_version(Ask::new(Method::GET, key).query("tagging", ""), version);
+        match self.call(&ask).await? {
+            Answer::Done(_, body) => {
+                parse_tags(&body).map(Some).map_err(|e| e.with_key(key).with_store(self))
+            }
+            Answer::Missing => Ok(None),
+            Answer::Refused => {
+                Err(Error::io("the server refused a read that had no condition").with_key(key))
+            }
+        }
+    }
+
+    /// Sets the tags of an object in place of those it has; `false` if there is no such object or version.
+    pub async fn set_tags(
+        &self,
+        key: &str,
+        version: Option<&str>,
+        tags: &[(String, String)],
+    ) -> Result<bool> {
+        let ask = if tags.is_empty() {
+            Ask::new(Method::DELETE, key)
+        } else {
+            let set: String = tags
+                .iter()
+                .map(|(k, v)| format!("<Tag><Key>{}</Key><Value>{}</Value></Tag>", escape(k), escape(v)))
+                .collect();
+            Ask::new(Method::PUT, key).body(format!("<Tagging><TagSet>{set}</TagSet></Tagging>"))
+        };
+        let ask = of_version(ask.query("tagging", ""), version);
+        Ok(matches!(self.call(&ask).await?, Answer::Done(..)))
+    }
+
+    /// Takes the tag `name` off an object and leaves the others; `true` if it had it.
+    pub async fn clear_tag(&self, key: &str, version: Option<&str>, name: &str) -> Result<bool> {
+        let Some(mut tags) = self.tags(key, version).await? else { return Ok(false) };
+        let before = tags.len();
+        tags.retain(|(k, _)| k != name);
+        if tags.len() == before {
+            return Ok(false);
+        }
+        self.set_tags(key, version, &tags).await
+    }
+
+    /// Deletes one version of an object for good, or without `version` puts a delete marker. What is gone already is
+    /// deleted.
+    pub async fn delete(&self, key: &str, version: Option<&str>) -> Result<()> {
+        self.call(&of_version(Ask::new(Method::DELETE, key), version)).await.map(|_| ())
+    }
+}
+
+fn of_version<'a>(ask: Ask<'a>, version: Option<&str>) -> Ask<'a> {
+    match version {
+        Some(version) => ask.query("versionId", version),
+        None => ask,
+    }
+}
+
+fn parse_tags(body: &[u8]) -> Result<Tags> {
+    let bad = || Error::io("the server's answer about tags makes no sense");
+    let text = std::str::from_utf8(body).map_err(|_| bad())?;
+    let mut reader = Reader::from_str(text);
+    let mut out = Tags::new();
+    let (mut leaf, mut key) = (String::new(), None);
+    loop {
+        match reader.read_event().map_err(|e| bad().with_source(e))? {
+            Event::Start(_) => leaf.clear(),
+            Event::Text(t) => leaf.push_str(&t.decode().map_err(|_| bad())?),
+            Event::GeneralRef(r) => match r.resolve_char_ref().map_err(|_| bad())? {
+                Some(c) => leaf.push(c),
+                None => {
+                    let name = r.decode().map_err(|_| bad())?;
+                    leaf.push_str(resolve_predefined_entity(&name).ok_or_else(bad)?);
+                }
+            },
+            Event::End(e) => match e.local_name().as_ref() {
+                b"Key" => key = Some(std::mem::take(&mut leaf)),
+                b"Value" => out.push((key.take().ok_or_else(bad)?, std::mem::take(&mut leaf))),
+                _ => {}
+            },
+            Event::Eof => return Ok(out),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_as_servers_write_them() {
+        let text = b"<Tagging xmlns=\"x\"><TagSet><Tag><Key>a&amp;b</Key><Value></Value></Tag>\
+            <Tag><Key>embargoed</Key><Value>true</Value></Tag></TagSet></Tagging>";
+        let wanted = [("a&b".to_owned(), String::new()), ("embargoed".to_owned(), "true".to_owned())];
+        assert_eq!(parse_tags(text).unwrap(), wanted);
+        assert_eq!(parse_tags(b"<Tagging><TagSet/></Tagging>").unwrap(), []);
+    }
+}
