@@ -98,7 +98,11 @@ mod tests {
         }
         assert!(spool.file.is_some() && spool.buffer.len() < IN_MEMORY);
         let mut found = Vec::new();
-        spool.drain(|piece| Ok(found.extend_from_slice(piece))).unwrap();
+        let keep = |piece: &[u8]| {
+            found.extend_from_slice(piece);
+            Ok(())
+        };
+        spool.drain(keep).unwrap();
         assert!(found == wanted);
         assert!(spool.is_empty());
     }

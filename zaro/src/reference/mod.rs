@@ -22,10 +22,10 @@ pub mod addresses;
 pub mod arrays;
 pub mod convert;
 mod direct;
+pub mod icechunk;
 pub mod json;
 pub mod json_write;
 pub mod parquet;
-pub mod icechunk;
 pub mod stat;
 mod store;
 #[cfg(test)]
