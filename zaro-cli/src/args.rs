@@ -125,7 +125,7 @@ pub(crate) struct Common {
 
 impl Common {
     /// How to reach the store.
-    fn store_options(&self) -> Result<StoreOptions> {
+    pub(crate) fn store_options(&self) -> Result<StoreOptions> {
         let mut store = StoreOptions::default();
         store.anonymous = self.anonymous;
         store.region.clone_from(&self.region);

@@ -49,9 +49,9 @@ pub(super) fn connect(_: &Place, _: &StoreOptions) -> Result<SharedStore> {
     Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
 }
 
-/// A remote store as users get it: `cache(coalesce(retry(limit(log(store)))))`.
+/// A remote store as users get it: `cache(gather(coalesce(retry(limit(log(store))))))`.
 pub fn wrapped(store: Arc<dyn Store>, host: &str, options: &StoreOptions) -> SharedStore {
-    use crate::store::wrap::{cache, coalesce, limit, retry};
+    use crate::store::wrap::{cache, coalesce, gather, limit, retry};
     let mut store = store;
     if let Some(log) = &options.log {
         store = Arc::new(LogStore::new(store, Arc::clone(log)));
@@ -59,6 +59,7 @@ pub fn wrapped(store: Arc<dyn Store>, host: &str, options: &StoreOptions) -> Sha
     store = Arc::new(limit::LimitStore::new(store, host, options.concurrency));
     store = Arc::new(retry::RetryStore::new(store, options.retry.clone()));
     store = Arc::new(coalesce::CoalesceStore::new(store));
+    store = Arc::new(gather::GatherStore::new(store));
     if options.cache > 0 {
         store = Arc::new(cache::CacheStore::new(store, options.cache));
     }

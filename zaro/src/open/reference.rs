@@ -198,7 +198,7 @@ impl Opening<'_> {
 
     /// Kerchunk's Parquet in the folder `spot`.
     async fn parquet(&self, spot: &Spot) -> Result<ReferenceStore> {
-        let map = parquet_map(&spot.rooted()?, self.options).await?;
+        let map = parquet_map(&spot.rooted()?).await?;
         self.store(map, spot.clone()).await
     }
 
@@ -251,9 +251,8 @@ impl Opening<'_> {
 /// The map of Kerchunk's Parquet: `store` begins at the folder with `.zmetadata`.
 ///
 /// Relative addresses are those of `Remote::near`: from the folder, from what it lies in, from the array's folder.
-async fn parquet_map(store: &SharedStore, options: &StoreOptions) -> Result<SharedMap> {
-    let _ = options;
-    Err(Error::unsupported("references in Parquet cannot be opened yet").with_store(store))
+async fn parquet_map(store: &SharedStore) -> Result<SharedMap> {
+    crate::reference::parquet::open(Arc::clone(store)).await
 }
 
 /// The map of an Icechunk repository: `store` begins at its root; `options` name branch, tag or snapshot.

@@ -20,6 +20,7 @@ use crate::store::{Listing, Pin, SharedStore};
 
 mod direct;
 pub mod json;
+pub mod parquet;
 mod store;
 
 pub use store::ReferenceStore;
