@@ -51,6 +51,42 @@ pub(crate) struct Common {
     /// (others: retries, connect_timeout, concurrency, missing_403); may be repeated
     #[arg(long, global = true, value_name = "PREFIX:KEY=VALUE", help_heading = "Store options")]
     option: Vec<String>,
+    /// What relative addresses in a reference store are relative to [default: its own folder]
+    #[arg(long, global = true, value_name = "URI", help_heading = "Store options")]
+    root: Option<String>,
+    /// The object meant by references that name none
+    #[arg(
+        id = "reference_target",
+        long = "target",
+        global = true,
+        value_name = "URI",
+        help_heading = "Store options"
+    )]
+    target: Option<String>,
+    /// A value for a template of a reference store, in place of its own; may be repeated
+    #[arg(long, global = true, value_name = "NAME=VALUE", help_heading = "Store options")]
+    template: Vec<String>,
+    /// Let a remote reference store name local files
+    #[arg(long, global = true, help_heading = "Store options")]
+    allow_local: bool,
+    /// The branch of an Icechunk repository [default: main]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Store options")]
+    branch: Option<String>,
+    /// The tag of an Icechunk repository
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        conflicts_with = "branch",
+        help_heading = "Store options"
+    )]
+    tag: Option<String>,
+    /// The snapshot of an Icechunk repository
+    #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["branch", "tag"], help_heading = "Store options")]
+    snapshot: Option<String>,
+    /// Where the objects of a manifest are [default: beside it]
+    #[arg(long, global = true, value_name = "URI", help_heading = "Store options")]
+    objects: Option<String>,
 
     /// Hold to the letter of the specification: refuse what the world forgives
     #[arg(long, global = true, help_heading = "Reading options")]
@@ -89,7 +125,7 @@ pub(crate) struct Common {
 
 impl Common {
     /// How to reach the store.
-    fn store_options(&self) -> Result<StoreOptions> {
+    pub(crate) fn store_options(&self) -> Result<StoreOptions> {
         let mut store = StoreOptions::default();
         store.anonymous = self.anonymous;
         store.region.clone_from(&self.region);
@@ -102,6 +138,16 @@ impl Common {
         for option in &self.option {
             store.add_override(option)?;
         }
+        for template in &self.template {
+            store.add_template(template)?;
+        }
+        store.root.clone_from(&self.root);
+        store.target.clone_from(&self.target);
+        store.allow_local = self.allow_local;
+        store.branch.clone_from(&self.branch);
+        store.tag.clone_from(&self.tag);
+        store.snapshot.clone_from(&self.snapshot);
+        store.objects.clone_from(&self.objects);
         if self.verbose {
             let paint = Paint::stderr(self.color);
             store.log = Some(Arc::new(RequestLog::with_sink(move |request| {

@@ -14,6 +14,7 @@ mod attrs;
 mod block;
 mod calendar;
 mod cf;
+mod checksum;
 mod colormap;
 mod completions;
 mod conformance;
@@ -30,6 +31,7 @@ mod input;
 mod list;
 mod making;
 mod man;
+mod manifest;
 mod meta;
 mod model;
 mod number;
@@ -104,6 +106,8 @@ enum Command {
     Attrs(attrs::Attrs),
     Consolidate(consolidate::Consolidate),
     Delete(delete::Delete),
+    Checksum(checksum::Checksum),
+    Manifest(Box<manifest::Manifest>),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Man(man::Man),
@@ -152,6 +156,8 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Attrs(c)), _) => c.run(common).await?,
         (Some(Command::Consolidate(c)), _) => c.run(common).await?,
         (Some(Command::Delete(c)), _) => c.run(common).await?,
+        (Some(Command::Checksum(c)), _) => c.run(common).await?,
+        (Some(Command::Manifest(c)), _) => return c.run(common).await,
         (Some(Command::Demo(c)), _) => {
             for line in c.make().await? {
                 let shown: Vec<String> = line.iter().map(|w| quoted(w)).collect();

@@ -5,6 +5,7 @@
 //! node is believed without looking, unless [`OpenOptions::use_consolidated`] is off.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -55,6 +56,8 @@ pub struct Zarr {
     /// Whether the store refused `zarr.json` but has V2's documents: some buckets refuse what is not there, to those
     /// who may not list. Only metadata are forgiven so; a chunk that is refused is an error.
     refuses: bool,
+    /// Whether `.zmetadata` is that of references in Parquet.
+    references: AtomicBool,
     /// Nodes that listings left out.
     damaged: Mutex<Vec<Error>>,
     /// Documents of nodes below the root, by path, if the root carries them.
@@ -104,6 +107,7 @@ impl Zarr {
             root: None,
             consolidated: None,
             refuses: false,
+            references: AtomicBool::new(false),
             damaged: Mutex::default(),
             findings: Vec::new(),
             folder: None,
@@ -182,6 +186,16 @@ impl Zarr {
     /// The same Zarr, whose paths may begin with `folder`, where that was entered without being asked for.
     pub(crate) fn inside(self, folder: Option<String>) -> Self {
         Self { folder, ..self }
+    }
+
+    /// Whether the root has metadata, of its own or for the nodes below it.
+    pub(crate) fn has_root(&self) -> bool {
+        self.root.is_some() || self.consolidated.is_some()
+    }
+
+    /// Whether this is a folder of references in Parquet, whose chunks lie elsewhere.
+    pub(crate) fn holds_references(&self) -> bool {
+        self.references.load(Ordering::Relaxed)
     }
 
     /// The key form of a path in this Zarr: `/a/b/`, `a//b` and `a/b` are all `a/b`; the root is `""`. The name of the
@@ -430,7 +444,10 @@ impl Zarr {
         };
         let field = "zarr_consolidated_format";
         let version = document.get(field).map(Json::to_string);
-        if version.as_deref() != Some("1") {
+        // References in Parquet keep their documents in a file of this name, with this member in place of the other.
+        let references = document.get("record_size").is_some();
+        self.references.store(references, Ordering::Relaxed);
+        if version.as_deref() != Some("1") && !references {
             let wrong = version.map_or(format!("{field:?} is missing"), |v| format!("must be 1, not {v}"));
             f.tolerated("v2/consolidated-format", field, &wrong, "read as 1").map_err(placed)?;
         }

@@ -17,6 +17,7 @@ use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
 use zaro::store::wrap::cache::CacheStore;
 use zaro::store::wrap::coalesce::CoalesceStore;
+use zaro::store::wrap::gather::GatherStore;
 use zaro::store::wrap::limit::LimitStore;
 use zaro::store::wrap::log::{LogStore, Method, Outcome, RequestLog};
 use zaro::store::wrap::prefix::PrefixStore;
@@ -65,6 +66,7 @@ async fn every_wrapper_passes_the_suite_around_stores_at_hand_and_far_away() {
         store_suite(&CacheStore::new(s(), 1), &objects).await;
         store_suite(&CoalesceStore::new(s()), &objects).await;
         store_suite(&CoalesceStore::with_limits(s(), 0, 10), &objects).await;
+        store_suite(&GatherStore::new(s()), &objects).await;
         store_suite(&LimitStore::new(s(), "suite", 2), &objects).await;
         store_suite(&LogStore::new(s(), Arc::new(RequestLog::with_sink(|_| ()))), &objects).await;
         store_suite(&RetryStore::new(s(), policy(2)), &objects).await;

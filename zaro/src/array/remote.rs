@@ -18,6 +18,13 @@ use crate::store::ByteRange;
 /// Chunks under way at once. What they may hold in memory is bounded apart, in bytes.
 const IN_FLIGHT: usize = 128;
 
+/// The same for small chunks, which may be parts of one object: then they come with one request, if they are asked for
+/// together. How many requests that makes is the business of the store.
+const SMALL_IN_FLIGHT: usize = 2048;
+
+/// What a chunk under way takes besides its bytes, about.
+const OVERHEAD: usize = 4 << 10;
+
 /// Runs of one shard under way at once.
 const RUNS_IN_FLIGHT: usize = 16;
 
@@ -51,12 +58,22 @@ impl Budget {
     }
 }
 
+/// How many chunks are under way at once: more than usual only if they are small.
+fn in_flight(reader: &Reader, budget: &Budget) -> Result<usize> {
+    if reader.plan.jobs() <= IN_FLIGHT {
+        return Ok(IN_FLIGHT);
+    }
+    let chain = reader.array.chain_at(&reader.plan.job(0).index)?;
+    let size = chain.decoded().byte_size()?.saturating_add(OVERHEAD);
+    Ok((budget.bytes / 2).checked_div(size).unwrap_or_default().clamp(IN_FLIGHT, SMALL_IN_FLIGHT))
+}
+
 /// Fetches and places all chunks of `reader`.
 pub(super) async fn read(reader: &Arc<Reader>) -> Result<()> {
     let budget = Budget::new(reader.array.memory / 4);
     let all = stream::iter(0..reader.plan.jobs())
         .map(|i| chunk(reader, i, &budget))
-        .buffer_unordered(IN_FLIGHT)
+        .buffer_unordered(in_flight(reader, &budget)?)
         .try_for_each(|()| async { Ok(()) });
     // A request may hang for as long as its time-out; the caller who wants to stop does not wait for it.
     let stopped = async {

@@ -26,7 +26,11 @@ mod delta;
 mod filter;
 mod fixed_scale_offset;
 mod fletcher32;
+#[cfg(feature = "grib")]
+mod grib;
 pub mod gzip;
+#[cfg(feature = "grib")]
+mod image;
 mod inflate;
 mod jenkins;
 pub mod lz4;

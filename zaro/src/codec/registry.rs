@@ -85,6 +85,10 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
             Codec::ToBytes(Box::new(zfp::Zfp::from_numcodecs(config)?))
         }
 
+        "grib" | "numcodecs.grib" | "kerchunk.grib" | "v2.grib" => image::grib(request, config)?,
+        "gribberish" | "numcodecs.gribberish" | "v2.gribberish" => image::grib(request, config)?,
+        "v2.gribscan.rawgrib" | "v2.rawgrib" => image::grib(request, config)?,
+
         "v2.pickle" | "numcodecs.pickle" => {
             return Err(Error::unsupported("pickles can run any program when read; zaro never reads them"));
         }
@@ -93,6 +97,45 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
             None => return Err(Error::unsupported(format!("{:?} is not a codec zaro knows", shown(name)))),
         },
     })
+}
+
+/// The codecs of the feature `grib`.
+#[cfg(feature = "grib")]
+mod image {
+    use super::{BytesToBytes, Config, Result};
+    use crate::codec::image::{Jpeg2k, PngImage};
+
+    pub(super) use crate::codec::grib::from_config as grib;
+
+    pub(super) fn png() -> Result<Box<dyn BytesToBytes>> {
+        Ok(Box::new(PngImage))
+    }
+
+    pub(super) fn jpeg2k(config: &Config<'_>) -> Result<Box<dyn BytesToBytes>> {
+        Ok(Box::new(Jpeg2k::from_config(config)?))
+    }
+}
+
+/// What is left of them without it.
+#[cfg(not(feature = "grib"))]
+mod image {
+    use super::{BytesToBytes, Codec, Config, Error, Request, Result};
+
+    fn left_out<T>() -> Result<T> {
+        Err(Error::unsupported("this zaro was built without the feature \"grib\""))
+    }
+
+    pub(super) fn grib(_: &Request<'_>, _: &Config<'_>) -> Result<Codec> {
+        left_out()
+    }
+
+    pub(super) fn png() -> Result<Box<dyn BytesToBytes>> {
+        left_out()
+    }
+
+    pub(super) fn jpeg2k(_: &Config<'_>) -> Result<Box<dyn BytesToBytes>> {
+        left_out()
+    }
 }
 
 fn to_bytes(codec: impl super::ArrayToBytes + 'static) -> Codec {
@@ -132,6 +175,8 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
         "imagecodecs_packbits" => Box::new(TiffPackBits),
         "imagecodecs_delta" => Box::new(TiffPredictor::delta(config)?),
         "imagecodecs_floatpred" => Box::new(TiffPredictor::float(config)?),
+        "imagecodecs_png" => image::png()?,
+        "imagecodecs_jpeg2k" => image::jpeg2k(config)?,
         "shuffle" => Box::new(Shuffle::from_config(config)?),
         "base64" => Box::new(Base64),
         _ => return Ok(None),

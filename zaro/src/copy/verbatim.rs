@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use futures::TryStreamExt;
+use futures::future::try_join_all;
 
 use super::Run;
 use crate::array::Array;
@@ -17,6 +18,11 @@ use crate::store::{Condition, KeyEntry};
 /// Objects on their way at once, between files and otherwise.
 const LOCAL: usize = 4;
 const REMOTE: usize = 32;
+
+/// Small objects that one worker has on their way together, and what they may sum up to. From a file that holds many
+/// chunks they come with one request.
+const TOGETHER: usize = 64;
+const TOGETHER_BYTES: u64 = 1 << 20;
 
 /// Memory shared by many, handed out in bytes.
 struct Budget {
@@ -56,16 +62,20 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -
     // the announcer would wait for ever.
     let work = || {
         let mut worked = Ok(());
-        while let Some(Announced { entry, to, certain }) = next(&receive) {
+        loop {
+            let some = next(&receive, if remote { TOGETHER } else { 1 });
+            if some.is_empty() {
+                break;
+            }
             if failed.load(Ordering::Relaxed) {
                 continue;
             }
-            let taken = budget.take(entry.size);
-            let done = run.check().and_then(|()| one(source, made, (&entry, certain), &to, resumed));
+            let taken = budget.take(some.iter().fold(0, |n, a| n.saturating_add(a.entry.size)));
+            let done = run.check().and_then(|()| several(source, made, &some, resumed));
             budget.give(taken);
             if let Err(e) = done {
                 failed.store(true, Ordering::Relaxed);
-                worked = Err(e.with_key(&entry.key));
+                worked = Err(e);
             }
         }
         worked
@@ -93,27 +103,38 @@ struct Announced {
     certain: bool,
 }
 
-fn next(receive: &Mutex<Receiver<Announced>>) -> Option<Announced> {
-    receive.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+/// What is to be copied next: one object, or up to `most` small ones; nothing at the end.
+fn next(receive: &Mutex<Receiver<Announced>>, most: usize) -> Vec<Announced> {
+    let receive = receive.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut some: Vec<Announced> = receive.recv().into_iter().collect();
+    let mut bytes = some.iter().map(|a| a.entry.size).sum::<u64>();
+    while some.len() < most && bytes < TOGETHER_BYTES {
+        let Ok(another) = receive.try_recv() else { break };
+        bytes = bytes.saturating_add(another.entry.size);
+        some.push(another);
+    }
+    some
 }
 
-fn one(
-    source: &Array,
-    made: &Array,
-    (entry, certain): (&KeyEntry, bool),
-    to: &str,
-    resumed: bool,
-) -> Result<()> {
-    if resumed && wait(made.store().size(to))? == Some(entry.size) {
+fn several(source: &Array, made: &Array, some: &[Announced], resumed: bool) -> Result<()> {
+    let each = some.iter().map(|announced| async move {
+        one(source, made, announced, resumed).await.map_err(|e| e.with_key(&announced.entry.key))
+    });
+    wait(try_join_all(each)).map(|_| ())
+}
+
+async fn one(source: &Array, made: &Array, announced: &Announced, resumed: bool) -> Result<()> {
+    let Announced { entry, to, certain } = announced;
+    if resumed && made.store().size(to).await? == Some(entry.size) {
         return Ok(());
     }
-    let Some(bytes) = wait(source.store().get(&entry.key, None))? else {
-        if certain {
+    let Some(bytes) = source.store().get(&entry.key, None).await? else {
+        if *certain {
             return Err(Error::conflict("somebody deleted this chunk while it was to be copied"));
         }
         return Ok(());
     };
-    let _ = wait(made.store().put(to, bytes, Condition::Always))?;
+    let _ = made.store().put(to, bytes, Condition::Always).await?;
     Ok(())
 }
 

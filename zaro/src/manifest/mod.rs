@@ -1,1 +1,45 @@
 //! Versions of a Zarr: checksums, manifests, and reading any of them.
+//!
+//! A *manifest* says of every object of a Zarr which version of it is meant, and how many bytes with which digest that
+//! version has. Its name is the *checksum* of the Zarr, a digest of digests that a folder has as well as a bucket. So a
+//! manifest is a version: it can be told from another without the data, checked against them, and read through.
+//!
+//! ```text
+//!   text      JSON as the checksum and the proof of concept write it       time   moments of a manifest
+//!   digest    what a directory comes to, and what an object comes to       local  a folder, hashed on all cores
+//!   checksum  keys with digests, as they come -> digests of directories    cache  digests of files that did not change
+//!   model     a manifest in memory: 64 bytes an entry (pack), and its name build  how one is made
+//!   scan      JSON from a reader, token by token                           parse  a reader -> a manifest
+//!   write     a manifest, or keys in order (spool) -> a manifest file      place  where manifest files are, and how
+//!   verify    does it say the truth?    diff  what changed?    list  which versions are there?
+//!   fetch     its objects into a folder (glob: which of them)              kerchunk  the same as references
+//! ```
+
+pub mod build;
+mod cache;
+pub mod checksum;
+pub mod diff;
+pub mod digest;
+pub mod fetch;
+pub mod glob;
+pub mod kerchunk;
+pub mod list;
+pub mod local;
+pub mod model;
+mod pack;
+pub mod parse;
+pub mod place;
+mod scan;
+mod spool;
+mod text;
+pub mod time;
+pub mod verify;
+pub mod write;
+
+pub use build::Builder;
+pub use checksum::TreeHasher;
+pub use digest::{Digest, ETag};
+pub use model::{Entry, EntryRef, Fields, Leaf, Manifest, Statistics};
+pub use parse::{parse, parse_head};
+pub use time::Time;
+pub use write::{Finished, Layout, Stream, WriteOptions};

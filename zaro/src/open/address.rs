@@ -18,6 +18,54 @@ pub(super) struct Address {
     pub(super) zip: bool,
     /// A path within what the place holds: within the archive, if it is one.
     pub(super) inner: String,
+    /// What was said of the kind of store.
+    pub(super) kind: Kind,
+    /// The address without what says the kind.
+    pub(super) text: String,
+    /// Where a manifest says that its objects are (`manifest+URI::OBJECTS`).
+    pub(super) objects: Option<String>,
+}
+
+/// What an address says of the kind of store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing: what is there tells.
+    Any,
+    /// A reference store, JSON or Parquet.
+    Reference,
+    /// Kerchunk's JSON.
+    Json,
+    /// Kerchunk's Parquet.
+    Parquet,
+    /// An Icechunk repository.
+    Icechunk,
+    /// A manifest of one version.
+    Manifest,
+}
+
+impl Kind {
+    /// The kind that `text` begins with, and the rest.
+    fn of(text: &str) -> (Self, &str) {
+        let lower = text.to_ascii_lowercase();
+        let rest = |prefix: &str| lower.starts_with(prefix).then(|| text.get(prefix.len()..).unwrap_or(""));
+        for (prefix, kind) in [
+            ("reference+json://", Self::Json),
+            ("reference+parquet://", Self::Parquet),
+            ("virtualizarr://", Self::Reference),
+            ("kerchunk://", Self::Reference),
+            ("reference://", Self::Reference),
+            ("reference::", Self::Reference),
+            ("icechunk://", Self::Icechunk),
+            ("icechunk+", Self::Icechunk),
+            ("manifest+", Self::Manifest),
+        ] {
+            if let Some(rest) = rest(prefix) {
+                // `reference://::URL`, as fsspec writes it.
+                return (kind, rest.strip_prefix("::").unwrap_or(rest));
+            }
+        }
+        (Self::Any, text)
+    }
 }
 
 /// Where a store is.
@@ -58,19 +106,31 @@ impl Address {
             return Err(Error::usage("the address is empty"));
         }
         // What exists as it is written is meant as it is written, odd characters and all.
+        let (mut kind, mut text) = Kind::of(text);
+        let mut objects = None;
+        if kind == Kind::Manifest
+            && let Some((manifest, place)) = text.split_once("::")
+        {
+            (text, objects) = (manifest, Some(place.to_owned()));
+        }
+        if text.is_empty() {
+            return Err(Error::usage("the address names a kind of store, and no place"));
+        }
         if !text.contains("://") && Path::new(text).exists() {
             let place = Place::Local(PathBuf::from(trimmed(text)));
-            return Ok(Self { place, zip: false, inner: String::new() });
+            let text = text.to_owned();
+            return Ok(Self { place, zip: false, inner: String::new(), kind, text, objects });
         }
         let mut parts = text.split('|');
         let mut uri = parts.next().unwrap_or_default().to_owned();
         let mut zip = false;
         let mut inner = Vec::new();
         for part in parts {
-            let (kind, path) = part.split_once(':').unwrap_or((part, ""));
-            match kind {
+            let (format, path) = part.split_once(':').unwrap_or((part, ""));
+            match format {
                 "zip" => zip = true,
                 "zarr" | "zarr2" | "zarr3" => {}
+                "icechunk" => kind = Kind::Icechunk,
                 other => return Err(Error::unsupported(format!("{other:?} in {text:?} is no known format"))),
             }
             inner.push(trimmed(path.trim_start_matches('/')).to_owned());
@@ -98,7 +158,7 @@ impl Address {
         let inner = inner.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("/");
         check_prefix(&inner)
             .map_err(|_| Error::usage(format!("{inner:?} is not a path within an archive")))?;
-        Ok(Self { place: Place::parse(&uri)?, zip, inner })
+        Ok(Self { place: Place::parse(&uri)?, zip, inner, kind, text: text.to_owned(), objects })
     }
 }
 
@@ -128,11 +188,17 @@ fn bucket_and_path(rest: &str) -> Result<(String, String)> {
     let rest = without_fragment(rest);
     let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
     let path = trimmed(&format!("/{path}")).trim_start_matches('/').to_owned();
+    bucket_and_key(&format!("{bucket}/{path}"))
+}
+
+/// The same, with nothing cut off: the path of an object, whatever it is called.
+fn bucket_and_key(rest: &str) -> Result<(String, String)> {
+    let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
     if bucket.is_empty() {
         return Err(Error::usage("the address names no bucket"));
     }
-    check_prefix(&path).map_err(|_| Error::usage(format!("{path:?} cannot be the start of a key")))?;
-    Ok((bucket.to_owned(), path))
+    check_prefix(path).map_err(|_| Error::usage(format!("{path:?} cannot be the start of a key")))?;
+    Ok((bucket.to_owned(), path.to_owned()))
 }
 
 impl Place {
@@ -158,7 +224,7 @@ impl Place {
                 bucket_and_path(rest).map(|(bucket, path)| Self::S3 { bucket, path, aws: None })
             }
             "gs" | "gcs" => bucket_and_path(rest).map(|(bucket, path)| Self::Gcs { bucket, path }),
-            "az" | "azure" | "abfs" | "abfss" | "adl" => azure(rest),
+            "az" | "azure" | "abfs" | "abfss" | "adl" => azure(rest, bucket_and_path),
             "http" | "https" => {
                 let mut url =
                     Url::parse(uri).map_err(|e| Error::usage(format!("{uri:?} is not an address: {e}")))?;
@@ -167,16 +233,69 @@ impl Place {
                 url.set_path(&path);
                 Ok(hosted(&url).unwrap_or(Self::Http(url)))
             }
-            s @ ("reference" | "reference+json" | "reference+parquet" | "kerchunk" | "virtualizarr") => {
-                Err(Error::unsupported(format!("reference stores ({s}://) cannot be opened yet")))
-            }
-            s if s.starts_with("icechunk") || s.starts_with("manifest+") => {
-                Err(Error::unsupported(format!("{s}:// stores cannot be opened yet")))
-            }
             s => Err(Error::unsupported(format!(
-                "{s}:// is no known kind of store; there are file, s3, gs, az, abfs(s), http(s), memory, zip+…"
+                "{s}:// is no known kind of store; there are file, s3, gs, az, abfs(s), http(s), memory, zip+…, \
+                 reference+json, reference+parquet, icechunk+…, manifest+…"
             ))),
         }
+    }
+
+    /// Where one object is, as a reference names it: nothing is cut off, a server stays a server, and a path of a file
+    /// is one. `None` for what is no address but a path from somewhere.
+    pub(super) fn of_object(uri: &str) -> Result<Option<Self>> {
+        if let Some(path) = file_path(uri)? {
+            return Ok(Some(Self::Local(path)));
+        }
+        let Some((scheme, rest)) = uri.split_once("://").filter(|(s, _)| !s.contains('/')) else {
+            return Ok(None);
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "s3" | "s3a" | "s3n" => {
+                bucket_and_key(rest).map(|(bucket, path)| Some(Self::S3 { bucket, path, aws: None }))
+            }
+            "gs" | "gcs" => bucket_and_key(rest).map(|(bucket, path)| Some(Self::Gcs { bucket, path })),
+            "az" | "azure" | "abfs" | "abfss" | "adl" => azure(rest, bucket_and_key).map(Some),
+            "http" | "https" => {
+                let mut url =
+                    Url::parse(uri).map_err(|e| Error::invalid(format!("{uri:?} is not an address: {e}")))?;
+                url.set_fragment(None);
+                Ok(Some(Self::Http(url)))
+            }
+            s => Err(Error::unsupported(format!(
+                "{s}:// is nothing a reference can lead to; there are file, s3, gs, az, abfs(s), http(s)"
+            ))),
+        }
+    }
+
+    /// The folder that this lies in, and its name there; `None` at the root.
+    pub(super) fn split(&self) -> Option<(Self, String)> {
+        let cut = |path: &str| {
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+            (!name.is_empty()).then(|| (folder.to_owned(), name.to_owned()))
+        };
+        let mut place = self.clone();
+        let name = match &mut place {
+            Self::S3 { path, .. } | Self::Gcs { path, .. } | Self::Azure { path, .. } => {
+                let (folder, name) = cut(path)?;
+                *path = folder;
+                name
+            }
+            Self::Http(url) => {
+                let (folder, name) = cut(url.path())?;
+                url.set_path(&folder);
+                percent_decode(&name)?
+            }
+            Self::Local(path) => {
+                let name = path.file_name()?.to_str()?.to_owned();
+                path.pop();
+                if path.as_os_str().is_empty() {
+                    path.push(".");
+                }
+                name
+            }
+            Self::Memory => return None,
+        };
+        Some((place, name))
     }
 
     /// The archive that the path names or leads through: where it lies, its name, and the path in it. `certain` if
@@ -208,9 +327,31 @@ impl Place {
     }
 }
 
+/// The path of `file:///p`, `file:/p`, `file://localhost/p` and `/p`; `None` for everything else.
+///
+/// Percent signs are decoded only where no file has the name as it is written: few writers encode names.
+fn file_path(uri: &str) -> Result<Option<PathBuf>> {
+    let rest = match uri.get(..5) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("file:") => uri.get(5..).unwrap_or_default(),
+        _ => return Ok(uri.starts_with('/').then(|| PathBuf::from(uri))),
+    };
+    let path = rest.strip_prefix("//").map_or(rest, |p| p.strip_prefix("localhost").unwrap_or(p));
+    let path = if path.starts_with('/') { path } else { rest.strip_prefix("//").unwrap_or(rest) };
+    if !path.starts_with('/') {
+        return Err(Error::invalid(format!(
+            "{uri:?} is not the address of a file: it names no path from the root"
+        )));
+    }
+    let written = PathBuf::from(path);
+    if !path.contains('%') || written.exists() {
+        return Ok(Some(written));
+    }
+    Ok(Some(percent_decode(path).map_or(written, PathBuf::from)))
+}
+
 /// `container@account.host/path`, `account.blob.core.windows.net/container/path` or `container/path`.
-fn azure(rest: &str) -> Result<Place> {
-    let (first, path) = bucket_and_path(rest)?;
+fn azure(rest: &str, split: fn(&str) -> Result<(String, String)>) -> Result<Place> {
+    let (first, path) = split(rest)?;
     if let Some((container, host)) = first.split_once('@') {
         let account = host.split('.').next().unwrap_or(host).to_owned();
         return Ok(Place::Azure { account: Some(account), container: container.to_owned(), path, sas: None });
@@ -218,7 +359,7 @@ fn azure(rest: &str) -> Result<Place> {
     match first.strip_suffix(".blob.core.windows.net").or_else(|| first.strip_suffix(".dfs.core.windows.net"))
     {
         Some(account) => {
-            let (container, path) = bucket_and_path(&path)?;
+            let (container, path) = split(&path)?;
             Ok(Place::Azure { account: Some(account.to_owned()), container, path, sas: None })
         }
         None => Ok(Place::Azure { account: None, container: first, path, sas: None }),

@@ -4,29 +4,56 @@
 //! address copied from a browser or a viewer.
 
 mod address;
+mod archive;
+mod connect;
+mod reference;
+mod spot;
+mod targets;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::address::{Address, Place};
-use crate::error::{Error, Result};
+use self::address::{Address, Kind, Place};
+use self::archive::{archive_in, is_archive, open_zip};
+pub use self::connect::wrapped;
+use self::connect::{connect, folder};
+use self::spot::Spot;
+use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
-use crate::store::local::LocalStore;
+use crate::reference::ReferenceStore;
 use crate::store::memory::MemoryStore;
 use crate::store::options::StoreOptions;
-use crate::store::wrap::log::LogStore;
 use crate::store::wrap::prefix::PrefixStore;
-use crate::store::zip::ZipStore;
 use crate::store::zip::create::ZipCreateStore;
-use crate::store::{Listing, SharedStore, Store};
+use crate::store::{SharedStore, join};
 
 /// Opens the Zarr that `uri` names; see [`open_store`] for what that can be.
 ///
 /// Where that is the only folder of an archive, which [`open_store`] enters by itself, paths of nodes may begin with the
-/// folder's name: it is what people see when they list the archive.
+/// folder's name: it is what people see when they list the archive. A remote folder that is no Zarr is looked at once
+/// more: it may hold references in Parquet or an Icechunk repository, or be a document of references.
 pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
-    let Opened { store, entered } = locate(uri, &options.store).await?;
-    Ok(Zarr::from_store(store, options.clone()).await?.inside(entered))
+    let address = Address::parse(uri)?;
+    let (found, reference) = locate(&address, &options.store).await?;
+    if let Some(store) = reference {
+        return Zarr::from_store(found.within(Arc::new(store))?, options.clone()).await;
+    }
+    let zarr = Zarr::from_store(found.spot.rooted()?, options.clone()).await;
+    if found.is_settled() || address.kind != Kind::Any {
+        return Ok(zarr?.inside(found.entered));
+    }
+    let other = match &zarr {
+        Ok(zarr) if zarr.holds_references() => {
+            Some(reference::parquet(&found, &address, &options.store).await?)
+        }
+        Ok(zarr) if zarr.has_root() => None,
+        Err(e) if e.kind() != ErrorKind::NotPermitted => None,
+        _ => reference::second_look(&found, &address, &options.store).await?,
+    };
+    match other {
+        Some(store) => Zarr::from_store(Arc::new(store), options.clone()).await,
+        None => Ok(zarr?.inside(found.entered)),
+    }
 }
 
 /// Opens the store that `uri` names, rooted where it points to.
@@ -37,31 +64,102 @@ pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
 /// GCS and Azure become those stores, so that they can be listed. Closing slashes, fragments, the name of a metadata
 /// document at the end, and the prefixes and suffixes of viewers (`zarr://…`, `…|zarr3:`) are cut off.
 ///
-/// Nothing is asked of a remote store, except for an archive. A remote store comes with repetition of failed
-/// requests, a limit per host, a cache and joined ranges, as the options say. Files come with the log only, if there is
-/// one.
+/// Reference stores are known by what they hold, and by `reference+json://`, `reference+parquet://`,
+/// `virtualizarr://`, `kerchunk://`, `reference://::URL`, `icechunk://`, `icechunk+s3://…`, `manifest+URI` before the
+/// address.
+///
+/// Nothing is asked of a remote store, except for an archive and for what is called `.json` (also `.gz`, `.zst`), which
+/// may be a document of references. A remote store comes with repetition of failed requests, a limit per host, a cache
+/// and joined ranges, as the options say. Files come with the log only, if there is one.
 ///
 /// # Errors
 /// `Usage` for what is no address; `Unsupported` for kinds of store that are not known; `NotFound` for an archive
 /// that does not exist.
 pub async fn open_store(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
-    locate(uri, options).await.map(|opened| opened.store)
+    let (found, reference) = locate(&Address::parse(uri)?, options).await?;
+    match reference {
+        Some(store) => found.within(Arc::new(store)),
+        None => found.spot.rooted(),
+    }
 }
 
-/// A store as it was found.
-struct Opened {
-    store: SharedStore,
+/// Opens the reference store that `uri` names: its map can be asked where bytes lie, and its targets how to get there.
+///
+/// # Errors
+/// `NotFound` if what is there is no reference store; otherwise as [`open_store`].
+pub async fn open_references(uri: &str, options: &StoreOptions) -> Result<ReferenceStore> {
+    let address = Address::parse(uri)?;
+    let (found, reference) = locate(&address, options).await?;
+    if let Some(store) = reference {
+        return Ok(store);
+    }
+    let other = match found.is_settled() {
+        true => None,
+        false => {
+            let said = Address { kind: Kind::Reference, ..address.clone() };
+            match reference::open(&found, &said, options).await {
+                Ok(store) => store,
+                Err(e) if e.is_not_found() => reference::second_look(&found, &address, options).await?,
+                Err(e) => return Err(e),
+            }
+        }
+    };
+    other.ok_or_else(|| Error::not_found("this is no reference store").with_store(uri))
+}
+
+/// What an address leads to.
+#[derive(Debug)]
+struct Found {
+    /// The folder, or the object.
+    spot: Spot,
+    /// Whether it is an object, and no archive.
+    file: bool,
+    /// What of the path lies beyond that object.
+    beyond: String,
     /// The folder of an archive that was entered without being asked for.
     entered: Option<String>,
 }
 
-async fn locate(uri: &str, options: &StoreOptions) -> Result<Opened> {
-    let address = Address::parse(uri)?;
-    let options = options.for_uri(uri.trim())?;
+impl Found {
+    fn folder(spot: Spot) -> Self {
+        Self { spot, file: false, beyond: String::new(), entered: None }
+    }
+
+    /// Whether all that can be known of it without reading a Zarr is known.
+    fn is_settled(&self) -> bool {
+        !self.spot.remote || self.spot.place.is_none()
+    }
+
+    /// The part of a store that is meant.
+    fn within(&self, store: SharedStore) -> Result<SharedStore> {
+        if self.beyond.is_empty() {
+            return Ok(store);
+        }
+        Ok(Arc::new(PrefixStore::new(store, &self.beyond)?))
+    }
+}
+
+/// What the address leads to, and the reference store that it is, if it is known to be one.
+async fn locate(address: &Address, options: &StoreOptions) -> Result<(Found, Option<ReferenceStore>)> {
+    let found = find(address, &options.for_uri(&address.text)?).await?;
+    let reference = reference::open(&found, address, options).await?;
+    Ok((found, reference))
+}
+
+/// What the address leads to, as far as names tell, and files on this machine.
+async fn find(address: &Address, options: &StoreOptions) -> Result<Found> {
     match &address.place {
-        Place::Local(path) => open_local(path, &address, &options).await,
-        Place::Memory => within(Arc::new(MemoryStore::new()), &address.inner),
-        remote => open_remote(remote, &address, &options).await,
+        Place::Local(path) => open_local(path, address, options).await,
+        Place::Memory => {
+            let spot = Spot {
+                store: Arc::new(MemoryStore::new()),
+                path: address.inner.clone(),
+                place: Some(Place::Memory),
+                remote: false,
+            };
+            Ok(Found::folder(spot))
+        }
+        remote => open_remote(remote, address, options).await,
     }
 }
 
@@ -75,13 +173,14 @@ async fn locate(uri: &str, options: &StoreOptions) -> Result<Opened> {
 /// [`open_store`].
 pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
     let address = Address::parse(uri)?;
-    let options = options.for_uri(uri.trim())?;
+    if address.kind != Kind::Any {
+        return Err(Error::unsupported("a reference store cannot be written to").with_store(uri));
+    }
+    let options = options.for_uri(&address.text)?;
     let store: SharedStore = match &address.place {
         Place::Local(path) => match archive_in(path, address.zip) {
             Some((archive, inside)) => {
-                let inside = [inside.as_str(), address.inner.as_str()].into_iter().filter(|p| !p.is_empty());
-                let inside = inside.collect::<Vec<_>>().join("/");
-                return Ok(within(Arc::new(ZipCreateStore::create(archive)?), &inside)?.store);
+                return rooted(Arc::new(ZipCreateStore::create(archive)?), &joined(&inside, &address.inner));
             }
             None if path.is_file() => {
                 return Err(Error::unsupported(format!("{} is a file; a Zarr is a folder", path.display())));
@@ -91,35 +190,24 @@ pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result
         Place::Memory => Arc::new(MemoryStore::new()),
         remote => writable_remote(remote, &address, &options)?,
     };
-    Ok(within(store, &address.inner)?.store)
+    rooted(store, &address.inner)
 }
 
-/// The archive that a path names or leads through, and the path in it. What exists as a folder is none.
-fn archive_in(path: &Path, certain: bool) -> Option<(PathBuf, String)> {
-    let named = |p: &&Path| {
-        p.file_name().and_then(|n| n.to_str()).is_some_and(address::is_archive_name) && !p.is_dir()
-    };
-    let archive = path.ancestors().find(named).or(certain.then_some(path))?;
-    let inside = path.strip_prefix(archive).ok()?.to_str()?;
-    Some((archive.to_owned(), inside.to_owned()))
+/// What lies below `path` in `store`, as a store.
+fn rooted(store: SharedStore, path: &str) -> Result<SharedStore> {
+    if path.is_empty() { Ok(store) } else { Ok(Arc::new(PrefixStore::new(store, path)?)) }
 }
 
-/// `store`, or what lies below `prefix` in it.
-fn within(store: SharedStore, prefix: &str) -> Result<Opened> {
-    let store = if prefix.is_empty() { store } else { Arc::new(PrefixStore::new(store, prefix)?) };
-    Ok(Opened { store, entered: None })
-}
-
-/// A folder, with every access noted if the options have a log.
-fn folder(path: impl Into<PathBuf>, options: &StoreOptions) -> SharedStore {
-    let store = Arc::new(LocalStore::new(path).durable(options.durable));
-    match &options.log {
-        Some(log) => Arc::new(LogStore::new(store, Arc::clone(log))),
-        None => store,
+/// Two paths, either of which may be empty.
+fn joined(outer: &str, inner: &str) -> String {
+    match (outer.is_empty(), inner.is_empty()) {
+        (_, true) => outer.to_owned(),
+        (true, false) => inner.to_owned(),
+        (false, false) => join(outer, inner),
     }
 }
 
-async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> Result<Opened> {
+async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> Result<Found> {
     // The longest part of the path that is a file: an archive, with the rest of the path inside.
     let mut outside = path.to_owned();
     let mut inside: Vec<String> = Vec::new();
@@ -133,13 +221,8 @@ async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> R
         if address.zip {
             return Err(Error::not_found(format!("there is no archive {}", path.display())));
         }
-        return within(folder(path, options), &address.inner);
-    }
-    if !address.zip && !is_archive(&outside)? {
-        return Err(Error::unsupported(format!(
-            "{} is a file and no ZIP archive; a Zarr is a folder or an archive of one",
-            outside.display()
-        )));
+        let spot = Spot::at(Place::Local(path.to_owned()), options)?;
+        return Ok(Found::folder(spot.child(&address.inner)));
     }
     let name = outside.file_name().and_then(|n| n.to_str());
     let Some(name) = name.map(str::to_owned) else {
@@ -148,55 +231,32 @@ async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> R
     let parent =
         outside.parent().filter(|p| !p.as_os_str().is_empty()).map_or(PathBuf::from("."), Path::to_owned);
     inside.extend(address.inner.split('/').filter(|p| !p.is_empty()).map(str::to_owned));
-    match open_zip(folder(parent, options), &name, &inside.join("/")).await? {
-        Some(opened) => Ok(opened),
+    let inside = inside.join("/");
+    let spot = Spot::at(Place::Local(parent), options)?;
+    if !address.zip && !is_archive(&outside)? {
+        let spot = spot.child(&name);
+        return Ok(Found { spot, file: true, beyond: inside, entered: None });
+    }
+    match open_zip(&spot, &name, &inside).await? {
+        Some(found) => Ok(found),
         None => Err(Error::not_found(format!("there is no archive {}", outside.display()))),
     }
 }
 
-/// Whether a file begins like a ZIP archive, or is called one.
-fn is_archive(path: &Path) -> Result<bool> {
-    use std::io::Read;
-    let named = path.file_name().and_then(|n| n.to_str()).is_some_and(address::is_archive_name);
-    let mut start = Vec::new();
-    let file = std::fs::File::open(path).map_err(|e| Error::from(e).with_store(path.display()))?;
-    file.take(4).read_to_end(&mut start).map_err(|e| Error::from(e).with_store(path.display()))?;
-    Ok(named || start == b"PK\x03\x04" || start == b"PK\x05\x06")
-}
-
-/// Opens the archive behind `key`, rooted at `inside` or, without that, at the folder the archive was made of.
-async fn open_zip(store: SharedStore, key: &str, inside: &str) -> Result<Option<Opened>> {
-    let Some(zip) = ZipStore::open(store, key).await? else { return Ok(None) };
-    let folder = zip.common_folder().filter(|f| inside.is_empty() && is_made_of(key, f)).map(str::to_owned);
-    let Some(folder) = folder else { return within(Arc::new(zip), inside).map(Some) };
-    // A node of the folder's own name is meant when that name is given.
-    let below = zip.list(&format!("{folder}/{folder}")).await?;
-    let Opened { store, .. } = within(Arc::new(zip), &folder)?;
-    Ok(Some(Opened { store, entered: (below == Listing::default()).then_some(folder) }))
-}
-
-/// Whether the only folder in an archive is the Zarr that was packed, and not a node of it: it is called like the
-/// archive, or like a Zarr.
-fn is_made_of(archive: &str, folder: &str) -> bool {
-    let stem = archive.rsplit_once('.').map_or(archive, |(stem, _)| stem);
-    folder.ends_with(".zarr") || folder == stem || stem.strip_suffix(".zarr") == Some(folder)
-}
-
 #[cfg(feature = "cloud")]
-async fn open_remote(place: &Place, address: &Address, options: &StoreOptions) -> Result<Opened> {
+async fn open_remote(place: &Place, address: &Address, options: &StoreOptions) -> Result<Found> {
     // Where an archive may lie on the way: `a/b.zip/c` is the entries below `c` of `b.zip` in `a`.
     if let Some((folder, name, inside)) = place.archive(address.zip) {
-        let folder = connect(&folder, options)?;
-        let inside = [inside.as_str(), address.inner.as_str()].into_iter().filter(|p| !p.is_empty());
-        match open_zip(folder, &name, &inside.collect::<Vec<_>>().join("/")).await {
-            Ok(Some(opened)) => return Ok(opened),
+        let spot = Spot::at(folder, options)?;
+        match open_zip(&spot, &name, &joined(&inside, &address.inner)).await {
+            Ok(Some(found)) => return Ok(found),
             Ok(None) if address.zip => return Err(Error::not_found(format!("there is no archive {name}"))),
             // A folder may be called like an archive.
             Ok(None) => {}
             Err(e) => return Err(e),
         }
     }
-    within(connect(place, options)?, &address.inner)
+    Ok(Found::folder(Spot::at(place.clone(), options)?.child(&address.inner)))
 }
 
 /// The store at a remote place that can be written to.
@@ -213,53 +273,12 @@ fn writable_remote(place: &Place, address: &Address, options: &StoreOptions) -> 
     connect(place, options)
 }
 
-/// The store at a remote place, with everything remote stores come with.
-#[cfg(feature = "cloud")]
-fn connect(place: &Place, options: &StoreOptions) -> Result<SharedStore> {
-    use crate::store::http::HttpStore;
-    use crate::store::object::CloudStore;
-    let cloud = match place {
-        Place::Http(url) => {
-            let store = HttpStore::new(url.as_str(), options)?;
-            let host = store.host();
-            return Ok(wrapped(Arc::new(store), &host, options));
-        }
-        Place::S3 { bucket, path, aws: None } => CloudStore::s3(bucket, path, options)?,
-        Place::S3 { bucket, path, aws: Some(region) } => {
-            CloudStore::s3_at_aws(bucket, path, region.as_deref(), options)?
-        }
-        Place::Gcs { bucket, path } => CloudStore::gcs(bucket, path, options)?,
-        Place::Azure { account, container, path, sas } => {
-            CloudStore::azure(account.as_deref(), container, path, sas.as_deref(), options)?
-        }
-        Place::Local(_) | Place::Memory => return Err(Error::usage("not a remote address")),
-    };
-    let host = cloud.host().to_owned();
-    Ok(wrapped(Arc::new(cloud), &host, options))
-}
-
 #[cfg(not(feature = "cloud"))]
 fn writable_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<SharedStore> {
     Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
 }
 
 #[cfg(not(feature = "cloud"))]
-async fn open_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<Opened> {
+async fn open_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<Found> {
     Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
-}
-
-/// A remote store as users get it: `cache(coalesce(retry(limit(log(store)))))`.
-pub fn wrapped(store: Arc<dyn Store>, host: &str, options: &StoreOptions) -> SharedStore {
-    use crate::store::wrap::{cache, coalesce, limit, retry};
-    let mut store = store;
-    if let Some(log) = &options.log {
-        store = Arc::new(LogStore::new(store, Arc::clone(log)));
-    }
-    store = Arc::new(limit::LimitStore::new(store, host, options.concurrency));
-    store = Arc::new(retry::RetryStore::new(store, options.retry.clone()));
-    store = Arc::new(coalesce::CoalesceStore::new(store));
-    if options.cache > 0 {
-        store = Arc::new(cache::CacheStore::new(store, options.cache));
-    }
-    store
 }

@@ -18,7 +18,10 @@ use futures::stream::BoxStream;
 use crate::error::Result;
 use crate::store::{Listing, Pin, SharedStore};
 
+mod direct;
 pub mod icechunk;
+pub mod json;
+pub mod parquet;
 mod store;
 
 pub use store::ReferenceStore;

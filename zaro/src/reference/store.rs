@@ -10,7 +10,7 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use super::{Location, Remote, SharedMap, Span, Targets};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
-use crate::store::{ByteRange, KeyEntry, Listing, Store};
+use crate::store::{ByteRange, Direct, KeyEntry, Listing, Store};
 
 /// A Zarr whose bytes lie where a [`Map`](super::Map) says.
 #[derive(Debug, Clone)]
@@ -19,12 +19,20 @@ pub struct ReferenceStore {
     name: Arc<str>,
     map: SharedMap,
     targets: Arc<dyn Targets>,
+    /// Whether every reference leads to bytes at hand.
+    at_hand: bool,
 }
 
 impl ReferenceStore {
     /// The keys of `map`, with their bytes from `targets`; `name` is the address of the map.
     pub fn new(name: impl Into<Arc<str>>, map: SharedMap, targets: Arc<dyn Targets>) -> Self {
-        Self { name: name.into(), map, targets }
+        Self { name: name.into(), map, targets, at_hand: false }
+    }
+
+    /// Says whether the map is in memory and every target a file at hand, so that whoever decodes may read for itself.
+    #[must_use]
+    pub fn at_hand(self, at_hand: bool) -> Self {
+        Self { at_hand, ..self }
     }
 
     /// The map.
@@ -121,5 +129,9 @@ impl Store for ReferenceStore {
             Ok(size.map(|size| KeyEntry { key, size }))
         });
         sized.try_filter_map(|entry| async { Ok(entry) }).boxed()
+    }
+
+    fn direct(&self) -> Option<&dyn Direct> {
+        self.at_hand.then_some(self)
     }
 }

@@ -40,6 +40,8 @@ pub struct HttpStore {
     headers: HeaderMap,
     missing_403: bool,
     allow_http: bool,
+    /// The one key there is, if `base` is its address.
+    only: Option<String>,
     /// Whether the root has an index page; known once it was needed.
     has_index: OnceLock<bool>,
 }
@@ -230,8 +232,14 @@ impl HttpStore {
             headers: headers(options)?,
             missing_403: options.missing_403,
             allow_http: options.allow_http,
+            only: None,
             has_index: OnceLock::new(),
         })
+    }
+
+    /// One object, whose address is sent as it is written, under the key `name`.
+    pub fn object(url: &str, name: &str, options: &StoreOptions) -> Result<Self> {
+        Ok(Self { only: Some(name.to_owned()), ..Self::new(url, options)? })
     }
 
     /// The host and port, as the limit of requests per host counts them.
@@ -244,6 +252,9 @@ impl HttpStore {
     /// The address of a key or prefix; a folder's ends with a slash.
     fn url(&self, key: &str, folder: bool) -> Result<Url> {
         let mut url = self.base.clone();
+        if self.only.as_deref() == Some(key) {
+            return Ok(url);
+        }
         {
             let mut path = url.path_segments_mut().map_err(|()| Error::usage("the address takes no path"))?;
             path.pop_if_empty();

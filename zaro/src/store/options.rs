@@ -172,6 +172,17 @@ impl StoreOptions {
         }
     }
 
+    /// Adds a value for a template of a reference store, given as `NAME=VALUE`.
+    pub fn add_template(&mut self, text: &str) -> Result<()> {
+        match text.split_once('=') {
+            Some((name, value)) if !name.trim().is_empty() => {
+                self.templates.push((name.trim().to_owned(), value.to_owned()));
+                Ok(())
+            }
+            _ => Err(Error::usage(format!("{text:?} is not of the form NAME=VALUE"))),
+        }
+    }
+
     /// Adds an option for the addresses that begin with a prefix, given as `PREFIX:key=value`
     /// (`s3://bucket/part:anonymous=true`).
     pub fn add_override(&mut self, text: &str) -> Result<()> {
@@ -200,6 +211,17 @@ impl StoreOptions {
             out.set(&over.name, &over.value)?;
         }
         Ok(out)
+    }
+}
+
+/// Which options for prefixes apply to an address; equal for addresses that are reached alike.
+pub(crate) type Applied = Vec<usize>;
+
+impl StoreOptions {
+    /// Which of the options for prefixes apply to `uri`.
+    pub(crate) fn applied(&self, uri: &str) -> Applied {
+        let applies = |(_, o): &(usize, &Override)| uri.starts_with(&o.prefix);
+        self.overrides.iter().enumerate().filter(applies).map(|(i, _)| i).collect()
     }
 }
 

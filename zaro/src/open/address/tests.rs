@@ -104,12 +104,56 @@ fn what_is_no_store_says_so() {
         ("s3://", ErrorKind::Usage),
         ("s3://b/../x", ErrorKind::Usage),
         ("http://", ErrorKind::Usage),
-        ("reference+json://x.json", ErrorKind::Unsupported),
-        ("icechunk+s3://b", ErrorKind::Unsupported),
-        ("manifest+https://h/m.json", ErrorKind::Unsupported),
+        ("reference+json://", ErrorKind::Usage),
+        ("reference://::", ErrorKind::Usage),
         ("ftp://h/x", ErrorKind::Unsupported),
         ("s3://b/x|n5:", ErrorKind::Unsupported),
     ] {
         assert_eq!(Address::parse(uri).unwrap_err().kind(), kind, "{uri}");
+    }
+}
+
+#[test]
+fn a_kind_of_store_may_stand_in_front() {
+    for (uri, kind, text) in [
+        ("reference+json://x.json", Kind::Json, "x.json"),
+        ("reference+json:///a/x.json", Kind::Json, "/a/x.json"),
+        ("reference+json://https://h/x.json", Kind::Json, "https://h/x.json"),
+        ("reference+parquet://s3://b/x.parq", Kind::Parquet, "s3://b/x.parq"),
+        ("virtualizarr://x", Kind::Reference, "x"),
+        ("kerchunk://gs://b/x", Kind::Reference, "gs://b/x"),
+        ("reference://::s3://b/x.json", Kind::Reference, "s3://b/x.json"),
+        ("reference::zip://r.json::s3://b/x.zip", Kind::Reference, "zip://r.json::s3://b/x.zip"),
+        ("icechunk+s3://b/x", Kind::Icechunk, "s3://b/x"),
+        ("icechunk:///a/b", Kind::Icechunk, "/a/b"),
+        ("s3://b/x|icechunk:", Kind::Icechunk, "s3://b/x|icechunk:"),
+        ("manifest+https://h/m.json", Kind::Manifest, "https://h/m.json"),
+        ("s3://b/x", Kind::Any, "s3://b/x"),
+    ] {
+        let a = Address::parse(uri).unwrap();
+        assert_eq!((a.kind, a.text.as_str()), (kind, text), "{uri}");
+    }
+    let a = Address::parse("manifest+s3://b/m.json::s3://c/d").unwrap();
+    assert_eq!((a.place, a.objects.as_deref()), (s3("b", "m.json", None), Some("s3://c/d")));
+}
+
+#[test]
+fn the_address_of_an_object_is_taken_as_it_is_written() {
+    let object = |uri: &str| Place::of_object(uri).unwrap();
+    assert_eq!(object("s3://b/x.zarr/.zarray"), Some(s3("b", "x.zarr/.zarray", None)));
+    assert_eq!(object("s3://b/a#b%20c?d"), Some(s3("b", "a#b%20c?d", None)));
+    assert_eq!(object("gcs://b/k"), Some(Place::Gcs { bucket: "b".into(), path: "k".into() }));
+    for uri in ["file:///a/b", "file:/a/b", "/a/b", "file://localhost/a/b", "FILE:///a/b"] {
+        assert_eq!(object(uri), Some(Place::Local("/a/b".into())), "{uri}");
+    }
+    assert_eq!(object("file:///no%20such"), Some(Place::Local("/no such".into())));
+    let Some(Place::Http(url)) = object("https://b.s3.amazonaws.com/a%2Bb?versionId=x#f") else { panic!() };
+    assert_eq!(url.as_str(), "https://b.s3.amazonaws.com/a%2Bb?versionId=x");
+    for uri in ["a/b.nc", "../x", "a:b", "x/s3://b"] {
+        assert_eq!(object(uri), None, "{uri}");
+    }
+    for uri in ["ftp://h/x", "s3:///x", "file://host/x/../y", "memory://x", "s3://b/a//b"] {
+        let found = Place::of_object(uri);
+        assert!(found.is_err() || uri.starts_with("file"), "{uri}: {found:?}");
     }
 }

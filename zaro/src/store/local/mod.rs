@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-pub(super) use self::write::Temporary;
-use self::write::{State, is_temporary};
+use self::write::State;
+pub(crate) use self::write::{Temporary, is_temporary};
 use super::{ByteRange, Condition, Direct, DirectObject, Listing, Put, Store, Tag, check_key, check_prefix};
 use crate::error::{Error, Result};
 use crate::num;

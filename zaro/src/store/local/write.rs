@@ -26,7 +26,7 @@ const START: &str = ".zaro-";
 const END: &str = ".tmp";
 
 /// Whether a name is that of a temporary file or folder: `.zaro-PID-NUMBER.tmp`. Nothing of that name is content.
-pub(super) fn is_temporary(name: &str) -> bool {
+pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(START) && name.ends_with(END)
 }
 
@@ -71,14 +71,14 @@ impl LocalFile {
 
 /// A temporary file, removed unless it was renamed.
 #[derive(Debug)]
-pub(in crate::store) struct Temporary {
+pub(crate) struct Temporary {
     path: PathBuf,
     moved: bool,
 }
 
 impl Temporary {
     /// A new file in `folder`.
-    pub(in crate::store) fn create(folder: &Path) -> std::io::Result<(Self, File)> {
+    pub(crate) fn create(folder: &Path) -> std::io::Result<(Self, File)> {
         loop {
             let path = folder.join(temporary_name());
             match File::options().read(true).write(true).create_new(true).open(&path) {
@@ -91,14 +91,14 @@ impl Temporary {
     }
 
     /// Gives the file its name, replacing what has it.
-    fn rename(&mut self, name: &Path) -> std::io::Result<()> {
+    pub(crate) fn rename(&mut self, name: &Path) -> std::io::Result<()> {
         std::fs::rename(&self.path, name)?;
         self.moved = true;
         Ok(())
     }
 
     /// Gives the file its name, unless that is taken. Not every file system has links: there it is a look and a rename.
-    pub(in crate::store) fn publish(&mut self, name: &Path) -> std::io::Result<()> {
+    pub(crate) fn publish(&mut self, name: &Path) -> std::io::Result<()> {
         match std::fs::hard_link(&self.path, name) {
             Err(e) if e.kind() != IoKind::AlreadyExists && name.symlink_metadata().is_err() => {
                 self.rename(name)

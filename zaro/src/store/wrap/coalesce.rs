@@ -50,13 +50,13 @@ impl fmt::Display for CoalesceStore {
 }
 
 /// A request, and which of the ranges asked for it answers.
-struct Block {
-    range: ByteRange,
-    members: Vec<usize>,
+pub(super) struct Block {
+    pub(super) range: ByteRange,
+    pub(super) members: Vec<usize>,
 }
 
 /// The requests that answer `ranges`.
-fn plan(ranges: &[ByteRange], gap: u64, limit: u64) -> Vec<Block> {
+pub(super) fn plan(ranges: &[ByteRange], gap: u64, limit: u64) -> Vec<Block> {
     let mut spans = Vec::new();
     let mut out = Vec::new();
     for (i, range) in ranges.iter().enumerate() {

@@ -1,12 +1,13 @@
 //! Stores around stores.
 //!
 //! Each wrapper does one thing and passes the rest on, so they combine freely. A remote store comes from
-//! [`open_store`](crate::open::open_store) as `cache(coalesce(retry(limit(log(store)))))`: what is held is not asked
-//! for again, what is asked for is joined, each joined request is repeated for itself, waits its turn at its host,
-//! and every try shows in the log.
+//! [`open_store`](crate::open::open_store) as `cache(gather(coalesce(retry(limit(log(store))))))`: what is held is not
+//! asked for again, what is asked for is joined, across callers and for each, each joined request is repeated for
+//! itself, waits its turn at its host, and every try shows in the log.
 
 pub mod cache;
 pub mod coalesce;
+pub mod gather;
 pub mod limit;
 pub mod log;
 pub mod prefix;

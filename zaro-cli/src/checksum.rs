@@ -1,0 +1,144 @@
+//! `zaro checksum`: the Dandi Zarr checksum.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use zaro::manifest::Manifest;
+use zaro::manifest::local::{self, Digesting, LocalOptions};
+use zaro::manifest::model::{Digests, Dir};
+use zaro::meta::json::Json;
+use zaro::{Error, Result};
+
+use crate::args::Common;
+use crate::manifest::watch::Spinner;
+use crate::output::Output;
+use crate::paint::plain;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro checksum data.zarr
+  zaro checksum data.zarr --tree
+  zaro checksum data.zarr --cache ~/.cache/zaro-digests
+
+Prints {md5}-{files}--{bytes}, the checksum of a Zarr in the Dandi Archive. Files and folders
+called .dandi, .datalad, .git, .gitattributes and .gitmodules do not count, as for the
+archive's own client; links to folders do not either, and links to files count as the files.";
+
+/// The Dandi Zarr checksum of a folder
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Checksum {
+    /// The folder
+    #[arg(value_name = "URI")]
+    uri: String,
+    #[command(flatten)]
+    hashing: HashingArgs,
+    /// The digests of all directories, not of the root alone
+    #[arg(long)]
+    tree: bool,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// How the files of a folder are hashed.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HashingArgs {
+    /// Count every file, also those that the archive's client leaves out
+    #[arg(long)]
+    pub(crate) all_files: bool,
+    /// Digests as of uploads in parts, which new Zarrs of the archive have
+    #[arg(long)]
+    pub(crate) multipart: bool,
+    /// Keep digests in this file, and hash only files that changed since
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cache: Option<PathBuf>,
+}
+
+impl HashingArgs {
+    /// The same as the library has it.
+    pub(crate) fn options(&self) -> LocalOptions<'static> {
+        LocalOptions {
+            all_files: self.all_files,
+            digesting: if self.multipart { Digesting::Parts } else { Digesting::Whole },
+            cache: self.cache.clone(),
+        }
+    }
+
+    /// The folder as a manifest, with a word on how far it is for those who wait.
+    pub(crate) fn manifest(&self, folder: &Path, common: &Common) -> Result<Manifest> {
+        self.manifest_with(folder, &self.options(), common)
+    }
+
+    /// The same with other options.
+    pub(crate) fn manifest_with(
+        &self,
+        folder: &Path,
+        options: &LocalOptions<'_>,
+        common: &Common,
+    ) -> Result<Manifest> {
+        let spinner = Spinner::start("hashed", common.progress);
+        local::manifest(folder, options, spinner.seen())
+    }
+}
+
+/// The folder that an address names; an error if it names none.
+pub(crate) fn folder_of(uri: &str) -> Result<PathBuf> {
+    let path = uri.strip_prefix("file://").unwrap_or(uri);
+    if path.contains("://") {
+        return Err(Error::unsupported(format!("{uri} is not a folder of this machine")));
+    }
+    Ok(PathBuf::from(path))
+}
+
+impl Checksum {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let manifest = self.hashing.manifest(&folder_of(&self.uri)?, common)?;
+        let digests = manifest.digests()?;
+        let root = digests.root();
+        let mut out = Output::open(None)?;
+        if self.json {
+            let mut report = Json::object();
+            report.set("checksum", Json::string(root.to_string()));
+            report.set("files", Json::int(root.count));
+            report.set("bytes", Json::int(root.size));
+            if self.tree {
+                let mut list = Vec::new();
+                each_dir(&manifest.root(), "", &digests, &mut |path, digest| {
+                    list.push(Json::Object(vec![
+                        ("path".into(), Json::string(path)),
+                        ("digest".into(), Json::string(digest)),
+                    ]));
+                    Ok(())
+                })?;
+                report.set("directories", Json::Array(list));
+            }
+            writeln!(out, "{}", report.pretty())?;
+        } else if self.tree {
+            each_dir(&manifest.root(), "", &digests, &mut |path, digest| {
+                let path = if path.is_empty() { "." } else { path };
+                Ok(writeln!(out, "{digest}  {}", plain(path))?)
+            })?;
+        } else {
+            writeln!(out, "{root}")?;
+        }
+        out.finish()
+    }
+}
+
+/// Tells of a directory and of all below it.
+fn each_dir(
+    dir: &Dir<'_>,
+    path: &str,
+    digests: &Digests,
+    tell: &mut dyn FnMut(&str, &str) -> Result<()>,
+) -> Result<()> {
+    tell(path, &digests.of(dir).to_string())?;
+    for sub in dir.dirs() {
+        let below = if path.is_empty() { sub.name().to_owned() } else { format!("{path}/{}", sub.name()) };
+        each_dir(&sub, &below, digests, tell)?;
+    }
+    Ok(())
+}

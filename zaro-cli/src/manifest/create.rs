@@ -1,0 +1,121 @@
+//! `zaro manifest create`: the state of a Zarr now, as a manifest.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use zaro::manifest::place::{self, Stored};
+use zaro::manifest::{Layout, WriteOptions};
+use zaro::meta::json::Json;
+use zaro::{Error, Result};
+
+use crate::args::Common;
+use crate::checksum::{HashingArgs, folder_of};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro manifest create data.zarr -o manifest.json
+  zaro manifest create data.zarr --zarr 1284a14f-fe4f-4dc3-b10d-48e5db8bf18d --to archive
+  zaro manifest create data.zarr -o - --layout compact | jq .statistics
+
+With --to, the manifest goes to zarr-manifest/{3}/{3}/{ID}/{checksum}.json below that folder.
+A manifest of the same checksum that is there already stays as it is; anything else in its
+place is left alone, unless --replace is given. A manifest of a folder names no versions.";
+
+/// Make a manifest of a Zarr as it is now
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Create {
+    /// The Zarr: a folder
+    #[arg(value_name = "URI")]
+    uri: String,
+    /// The folder to store it below, by the Zarr's id
+    #[arg(long, value_name = "FOLDER", requires = "zarr", conflicts_with = "output")]
+    to: Option<PathBuf>,
+    /// The id of the Zarr
+    #[arg(long, value_name = "ID")]
+    zarr: Option<String>,
+    /// The file to write; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace what is there, if it is not this manifest
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    writing: WritingArgs,
+    #[command(flatten)]
+    hashing: HashingArgs,
+    /// Say what was made as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a manifest is written.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WritingArgs {
+    /// One entry a line, or no white space at all
+    #[arg(long, value_enum, default_value_t)]
+    layout: LayoutArg,
+    /// State a schemaVersion, which the proof of concept does (2) and the specification does not
+    #[arg(long, value_name = "N")]
+    schema_version: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum LayoutArg {
+    #[default]
+    Lines,
+    Compact,
+}
+
+impl WritingArgs {
+    /// The same as the library has it.
+    pub(crate) fn options(&self) -> WriteOptions {
+        let layout = match self.layout {
+            LayoutArg::Lines => Layout::Lines,
+            LayoutArg::Compact => Layout::Compact,
+        };
+        WriteOptions { layout, schema_version: self.schema_version }
+    }
+}
+
+impl Create {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        if self.to.is_none() && self.output.is_none() {
+            return Err(Error::usage("say where it goes: --to FOLDER with --zarr ID, or -o FILE"));
+        }
+        // An id that is none is found before the work, not after it.
+        if let Some(id) = &self.zarr {
+            place::check_zarr_id(id)?;
+        }
+        let manifest = self.hashing.manifest(&folder_of(&self.uri)?, common)?;
+        let statistics = manifest.statistics()?;
+        let checksum = manifest.checksum()?;
+        let options = self.writing.options();
+        let path = match (&self.to, &self.zarr, &self.output) {
+            (Some(folder), Some(id), _) => folder.join(place::key_of(id, &checksum)?),
+            (_, _, Some(file)) if file == Path::new("-") => {
+                return manifest.write(std::io::stdout().lock(), &statistics, &options);
+            }
+            (_, _, Some(file)) => file.clone(),
+            _ => return Err(Error::usage("--to needs --zarr")),
+        };
+        let stored =
+            place::store(&path, &checksum, self.replace, |out| manifest.write(out, &statistics, &options))?;
+        if self.json {
+            let report = Json::Object(vec![
+                ("manifest".into(), Json::string(path.display().to_string())),
+                ("checksum".into(), Json::string(checksum.to_string())),
+                ("entries".into(), Json::int(checksum.count)),
+                ("bytes".into(), Json::int(checksum.size)),
+                ("new".into(), Json::Bool(stored == Stored::New)),
+            ]);
+            return output::print(&format!("{report}\n"));
+        }
+        if stored == Stored::Kept {
+            common.say("this version has a manifest already; it was kept");
+        }
+        output::print(&format!("{}\n", path.display()))
+    }
+}

@@ -1,0 +1,150 @@
+//! `zaro manifest diff`: what changed between two versions.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Args;
+use zaro::Result;
+use zaro::manifest::Manifest;
+use zaro::manifest::diff::{self, Change, Difference};
+use zaro::manifest::local::{Digesting, LocalOptions};
+use zaro::meta::json::Json;
+
+use super::load::{is_folder, load};
+use super::plural;
+use crate::args::Common;
+use crate::checksum::{HashingArgs, folder_of};
+use crate::number::human_bytes;
+use crate::output::Output;
+use crate::paint::{Paint, plain};
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro manifest diff old.json new.json
+  zaro manifest diff manifest.json data.zarr
+  zaro manifest diff old.json new.json --json | jq '.removed'
+
+Each side is a manifest or a folder. Directories with the same digest are not looked into.
+Lines begin with + (added), - (removed) or ~ (changed). Exit code 1 if there is a difference.";
+
+/// Show what changed between two versions
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Diff {
+    /// A manifest, - for standard input; or a folder
+    #[arg(value_name = "BEFORE")]
+    before: String,
+    /// The same
+    #[arg(value_name = "AFTER")]
+    after: String,
+    /// Only say how much changed
+    #[arg(long)]
+    summary: bool,
+    #[command(flatten)]
+    hashing: HashingArgs,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+impl Diff {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        let (before, after);
+        if is_folder(&self.before) && !is_folder(&self.after) {
+            after = load(&self.after, common).await?;
+            before = self.folder(&self.before, Some(&after), common)?;
+        } else {
+            before = match is_folder(&self.before) {
+                true => self.folder(&self.before, None, common)?,
+                false => load(&self.before, common).await?,
+            };
+            after = match is_folder(&self.after) {
+                true => self.folder(&self.after, Some(&before), common)?,
+                false => load(&self.after, common).await?,
+            };
+        }
+        let paint = Paint::stdout(common.color);
+        let mut out = Output::open(None)?;
+        let (mut added, mut changed, mut removed) = (Vec::new(), Vec::new(), Vec::new());
+        let summary = diff::diff(&before, &after, &mut |d| {
+            match (self.json, self.summary) {
+                (_, true) => {}
+                (true, false) => match d.change {
+                    Change::Added => added.push(json(&d)),
+                    Change::Changed => changed.push(json(&d)),
+                    Change::Removed => removed.push(json(&d)),
+                },
+                (false, false) => writeln!(out, "{}", line(&d, paint))?,
+            }
+            Ok(())
+        })?;
+        let counts = [("added", summary.added), ("changed", summary.changed), ("removed", summary.removed)];
+        if self.json {
+            let mut report = Json::object();
+            report.set("equal", Json::Bool(summary.is_empty()));
+            report.set("before", Json::string(before.checksum()?.to_string()));
+            report.set("after", Json::string(after.checksum()?.to_string()));
+            let mut totals = Json::object();
+            for (word, (entries, bytes)) in counts {
+                let both = vec![("entries".into(), Json::int(entries)), ("bytes".into(), Json::int(bytes))];
+                totals.set(word, Json::Object(both));
+            }
+            report.set("summary", totals);
+            if !self.summary {
+                report.set("added", Json::Array(added));
+                report.set("changed", Json::Array(changed));
+                report.set("removed", Json::Array(removed));
+            }
+            writeln!(out, "{}", report.pretty())?;
+        } else if summary.is_empty() {
+            writeln!(out, "no difference")?;
+        } else {
+            let words = counts.map(|(word, (entries, bytes))| {
+                format!("{word} {} ({})", plural(entries, "entry", "entries"), human_bytes(bytes.into()))
+            });
+            writeln!(out, "{}", words.join(", "))?;
+        }
+        out.finish()?;
+        Ok(if summary.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+
+    /// A folder, hashed as the other side was.
+    fn folder(&self, uri: &str, other: Option<&Manifest>, common: &Common) -> Result<Manifest> {
+        let mut options: LocalOptions<'_> = self.hashing.options();
+        if let Some(other) = other.filter(|_| !self.hashing.multipart) {
+            options.digesting = Digesting::As(other);
+        }
+        self.hashing.manifest_with(&folder_of(uri)?, &options, common)
+    }
+}
+
+fn line(d: &Difference<'_>, paint: Paint) -> String {
+    let size = |leaf: Option<zaro::manifest::Leaf<'_>>| leaf.map_or(0, |l| l.size());
+    let key = plain(&d.key);
+    match d.change {
+        Change::Added => format!("{} {key}  {}", paint.green("+"), human_bytes(size(d.after).into())),
+        Change::Removed => format!("{} {key}  {}", paint.red("-"), human_bytes(size(d.before).into())),
+        Change::Changed => {
+            let (before, after) = (human_bytes(size(d.before).into()), human_bytes(size(d.after).into()));
+            format!("{} {key}  {before} -> {after}", paint.yellow("~"))
+        }
+    }
+}
+
+fn json(d: &Difference<'_>) -> Json {
+    let mut out = Json::object();
+    out.set("key", Json::string(d.key.as_str()));
+    for (word, leaf) in [("before", d.before), ("after", d.after)] {
+        if let Some(leaf) = leaf {
+            let mut side = Json::object();
+            side.set("size", Json::int(leaf.size()));
+            side.set("ETag", leaf.etag().map_or(Json::Null, Json::String));
+            if let Some(version) = leaf.version() {
+                side.set("versionId", Json::String(version));
+            }
+            out.set(word, side);
+        }
+    }
+    out
+}

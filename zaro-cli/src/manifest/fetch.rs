@@ -1,0 +1,85 @@
+//! `zaro manifest fetch`: a version, or a part of one, into a folder.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use zaro::manifest::fetch::{self, Fetched, StoreSource};
+use zaro::manifest::glob;
+use zaro::meta::json::Json;
+use zaro::{Error, ErrorKind, Result};
+
+use super::load::{is_folder, load};
+use super::plural;
+use crate::args::Common;
+use crate::number::human_bytes;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro manifest fetch manifest.json copy.zarr --from data.zarr
+  zaro manifest fetch manifest.json copy.zarr --from data.zarr --glob '**/zarr.json' --glob 0/0
+
+Every file is checked by size and digest, and appears whole or not at all. Files that have the
+right bytes already are not fetched again, so that running it again does what is left.
+In a pattern, * is anything within a name, ** anything at all; one without takes all below it.";
+
+/// Fetch a version of a Zarr, or a part of it, into a folder
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Fetch {
+    /// The manifest; - for standard input
+    #[arg(value_name = "MANIFEST")]
+    manifest: String,
+    /// The folder to fetch into
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+    /// Where the objects are
+    #[arg(long, value_name = "URI")]
+    from: Option<String>,
+    /// Only keys like this; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    glob: Vec<String>,
+    /// How many objects to fetch at once
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: u16,
+    /// Say what was done as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Fetch {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let manifest = load(&self.manifest, common).await?;
+        let Some(from) = &self.from else {
+            return Err(Error::usage("say where the objects are: --from URI"));
+        };
+        let store = zaro::open::open_store(from, &common.store_options()?).await?;
+        let source =
+            if is_folder(from) { StoreSource::present(store, "") } else { StoreSource::versioned(store, "") };
+        let wanted = |key: &str| self.glob.is_empty() || self.glob.iter().any(|g| glob::matches(g, key));
+        let done = Fetched::default();
+        let jobs = if is_folder(from) { self.jobs.min(4) } else { self.jobs };
+        fetch::fetch(&manifest, &source, &self.folder, &wanted, jobs.into(), &done)?;
+        let [files, bytes, there, unchecked] =
+            [&done.files, &done.bytes, &done.there, &done.unchecked].map(|n| n.load(Ordering::Relaxed));
+        if files == 0 && there == 0 && !self.glob.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, "no entry of the manifest is like that"));
+        }
+        if unchecked > 0 {
+            common.warn(&format!(
+                "the ETags of {} tell nothing of their bytes; only sizes were checked",
+                plural(unchecked, "file", "files")
+            ));
+        }
+        if self.json {
+            let report = [("files", files), ("bytes", bytes), ("there", there), ("unchecked", unchecked)];
+            let report = report.into_iter().map(|(name, n)| (name.to_owned(), Json::int(n)));
+            return output::print(&format!("{}\n", Json::Object(report.collect())));
+        }
+        let fetched = plural(files, "file", "files");
+        common.say(&format!("fetched {fetched} ({}); {there} were there", human_bytes(bytes.into())));
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! `zaro manifest show`: what a manifest is about, or one entry of it.
+
+use clap::Args;
+use zaro::manifest::Manifest;
+use zaro::manifest::model::{Leaf, Statistics};
+use zaro::meta::json::Json;
+use zaro::{Error, Result};
+
+use super::load::load;
+use super::plural;
+use crate::args::Common;
+use crate::number::human_bytes;
+use crate::output;
+use crate::paint::plain;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro manifest show manifest.json
+  zaro manifest show manifest.json 0/0/12
+  zaro manifest show manifest.json arr_0 --json
+
+Without a PATH: what the manifest states and holds. The checksum is the one it states; whether
+it is right is for zaro manifest verify to say.";
+
+/// Show what a manifest is about, or one entry of it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Show {
+    /// The manifest; - for standard input
+    #[arg(value_name = "MANIFEST")]
+    manifest: String,
+    /// An entry or a directory
+    #[arg(value_name = "PATH")]
+    path: Option<String>,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let manifest = load(&self.manifest, common).await?;
+        let rows = match &self.path {
+            None => summary(&manifest),
+            Some(path) => {
+                let path = path.trim_matches('/');
+                match (manifest.get(path), manifest.dir(path)) {
+                    (Some(leaf), _) => entry(path, &leaf),
+                    (None, Some(dir)) => {
+                        let digest = manifest.digests()?.of(&dir);
+                        vec![
+                            ("path", Json::string(path)),
+                            ("digest", Json::string(digest.to_string())),
+                            ("entries", Json::int(digest.count)),
+                            ("size", Json::int(digest.size)),
+                            ("files", Json::int(dir.files().len())),
+                            ("directories", Json::int(dir.dirs().len())),
+                        ]
+                    }
+                    (None, None) => {
+                        let message = "the manifest has neither an entry nor a directory of this name";
+                        return Err(Error::not_found(message).with_key(path));
+                    }
+                }
+            }
+        };
+        let text = if self.json {
+            let members = rows.into_iter().map(|(name, value)| (name.to_owned(), value));
+            format!("{}\n", Json::Object(members.collect()).pretty())
+        } else {
+            rows.iter().map(|(name, value)| format!("{name:<16}{}\n", shown(name, value))).collect()
+        };
+        output::print(&text)
+    }
+}
+
+fn shown(name: &str, value: &Json) -> String {
+    match (name, value) {
+        ("size" | "totalSize", v) => {
+            let bytes = v.as_u64().unwrap_or(0);
+            let human = human_bytes(bytes.into());
+            if bytes < 1024 { plural(bytes, "byte", "bytes") } else { format!("{human} ({bytes} bytes)") }
+        }
+        (_, Json::Null) => "-".into(),
+        (_, Json::String(s)) => plain(s).into_owned(),
+        (_, Json::Array(items)) => items.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(", "),
+        (_, v) => v.to_string(),
+    }
+}
+
+fn text(value: Option<impl ToString>) -> Json {
+    value.map_or(Json::Null, |v| Json::String(v.to_string()))
+}
+
+fn summary(m: &Manifest) -> Vec<(&'static str, Json)> {
+    let Statistics { last_modified, checksum, mismatch, .. } = m.stated();
+    let mut rows = vec![
+        ("zarrChecksum", text(checksum.as_ref())),
+        ("entries", Json::int(m.len())),
+        ("directories", Json::int(m.dir_count().saturating_sub(1))),
+        ("depth", Json::int(m.depth())),
+        ("totalSize", Json::int(m.total_size())),
+        ("lastModified", text(*last_modified)),
+        ("fields", Json::Array(m.fields().names().map(Json::string).collect())),
+        ("schemaVersion", m.schema_version().map_or(Json::Null, Json::int)),
+    ];
+    if let Some(mismatch) = mismatch {
+        rows.push(("zarrChecksumMismatch", text(mismatch.as_ref())));
+    }
+    rows
+}
+
+fn entry(path: &str, leaf: &Leaf<'_>) -> Vec<(&'static str, Json)> {
+    vec![
+        ("path", Json::string(path)),
+        ("versionId", text(leaf.version())),
+        ("lastModified", text(leaf.modified())),
+        ("size", Json::int(leaf.size())),
+        ("ETag", text(leaf.etag())),
+    ]
+}

@@ -1,0 +1,104 @@
+//! `zaro manifest tree`: the directories of a version, with their digests and sizes.
+
+use std::io::Write as _;
+
+use clap::Args;
+use zaro::manifest::model::{Digests, Dir};
+use zaro::meta::json::Json;
+use zaro::{Error, Result};
+
+use super::load::{is_folder, load};
+use crate::args::Common;
+use crate::checksum::{HashingArgs, folder_of};
+use crate::number::human_bytes;
+use crate::output::Output;
+use crate::paint::plain;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro manifest tree manifest.json --depth 1
+  zaro manifest tree manifest.json arr_0
+  zaro manifest tree data.zarr --json
+
+Two directories with the same digest hold the same files, wherever they are.";
+
+/// Show the directories of a version, with their digests and sizes
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Tree {
+    /// The manifest, - for standard input; or a folder
+    #[arg(value_name = "MANIFEST")]
+    manifest: String,
+    /// The directory to begin at
+    #[arg(value_name = "PATH", default_value = "", hide_default_value = true)]
+    path: String,
+    /// How many levels below it to show
+    #[arg(long, value_name = "N")]
+    depth: Option<u32>,
+    #[command(flatten)]
+    hashing: HashingArgs,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+impl Tree {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<()> {
+        let manifest = if is_folder(&self.manifest) {
+            self.hashing.manifest(&folder_of(&self.manifest)?, common)?
+        } else {
+            load(&self.manifest, common).await?
+        };
+        let digests = manifest.digests()?;
+        let path = self.path.trim_matches('/');
+        let dir = manifest.dir(path);
+        let dir = dir.ok_or_else(|| Error::not_found("there is no such directory").with_key(path))?;
+        let mut out = Output::open(None)?;
+        let depth = self.depth.unwrap_or(u32::MAX);
+        if self.json {
+            writeln!(out, "{}", json(&dir, path, &digests, depth).pretty())?;
+        } else {
+            let name = if path.is_empty() { "." } else { path };
+            lines(&mut out, &dir, name, &digests, depth, 0)?;
+        }
+        out.finish()
+    }
+}
+
+fn lines(
+    out: &mut Output,
+    dir: &Dir<'_>,
+    name: &str,
+    digests: &Digests,
+    depth: u32,
+    level: usize,
+) -> Result<()> {
+    let digest = digests.of(dir);
+    let size = human_bytes(digest.size.into());
+    writeln!(out, "{:indent$}{}/  {size}  {digest}", "", plain(name), indent = level * 2)?;
+    if depth > 0 {
+        for sub in dir.dirs() {
+            lines(out, &sub, sub.name(), digests, depth - 1, level + 1)?;
+        }
+    }
+    Ok(())
+}
+
+fn json(dir: &Dir<'_>, path: &str, digests: &Digests, depth: u32) -> Json {
+    let digest = digests.of(dir);
+    let mut out = Json::object();
+    out.set("path", Json::string(path));
+    out.set("digest", Json::string(digest.to_string()));
+    out.set("entries", Json::int(digest.count));
+    out.set("size", Json::int(digest.size));
+    out.set("files", Json::int(dir.files().len()));
+    if depth > 0 {
+        let below = dir.dirs().map(|sub| {
+            let path = if path.is_empty() { sub.name().to_owned() } else { format!("{path}/{}", sub.name()) };
+            json(&sub, &path, digests, depth - 1)
+        });
+        out.set("directories", Json::Array(below.collect()));
+    }
+    out
+}

@@ -1,0 +1,101 @@
+//! `zaro manifest verify`: does a manifest say the truth?
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use zaro::Result;
+use zaro::manifest::place;
+use zaro::manifest::verify::{self, Finding};
+use zaro::meta::json::Json;
+
+use super::load::load;
+use super::plural;
+use super::watch::Spinner;
+use crate::args::Common;
+use crate::checksum::HashingArgs;
+use crate::output;
+use crate::paint::{Paint, plain};
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro manifest verify 6a2bafb14509195e1a1ee982cb046d23-5--31.json
+  zaro manifest verify manifest.json --folder data.zarr
+  zaro manifest verify manifest.json --folder data.zarr --bytes
+
+The name of the file, if it is a checksum, the checksum it states and the one its entries give
+must be the same, and so must what it states of its entries and what is counted. With --folder
+every file must be there with its size, and with --bytes with its bytes; none may be more.
+Exit code 1 if something is not as it should be.";
+
+/// Check a manifest: against itself, and against the files it is about
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Verify {
+    /// The manifest; - for standard input
+    #[arg(value_name = "MANIFEST")]
+    manifest: String,
+    /// A folder that should hold what the manifest says
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// Read every byte, and compare digests
+    #[arg(long)]
+    bytes: bool,
+    #[command(flatten)]
+    hashing: HashingArgs,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    /// Runs the command.
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        let manifest = load(&self.manifest, common).await?;
+        let (checksum, mut findings) =
+            verify::document(&manifest, place::checksum_in(&self.manifest).as_ref())?;
+        if let Some(folder) = &self.folder {
+            let spinner = Spinner::start("checked", common.progress);
+            let options = self.hashing.options();
+            findings.extend(verify::folder(&manifest, folder, self.bytes, &options, spinner.seen())?);
+        }
+        let text = if self.json {
+            let mut out = Json::object();
+            out.set("manifest", Json::string(self.manifest.as_str()));
+            out.set("ok", Json::Bool(findings.is_empty()));
+            out.set("checksum", Json::string(checksum.to_string()));
+            out.set("entries", Json::int(manifest.len()));
+            out.set("findings", Json::Array(findings.iter().map(json).collect()));
+            format!("{}\n", out.pretty())
+        } else {
+            let paint = Paint::stdout(common.color);
+            let mut out: String = findings.iter().map(|f| line(f, paint)).collect();
+            if findings.is_empty() {
+                let entries = plural(checksum.count, "entry", "entries");
+                out.push_str(&format!("{}: {checksum}, {entries}\n", paint.green("sound")));
+            } else {
+                let count = plural(u64::try_from(findings.len()).unwrap_or(u64::MAX), "finding", "findings");
+                out.push_str(&format!("{}: {count}\n", paint.red("not sound")));
+            }
+            out
+        };
+        output::print(&text)?;
+        Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}
+
+/// A finding for programs.
+pub(crate) fn json(f: &Finding) -> Json {
+    let mut out = Json::object();
+    out.set("rule", Json::string(f.rule));
+    out.set("key", f.key.as_deref().map_or(Json::Null, Json::string));
+    out.set("message", Json::string(f.message.as_str()));
+    out
+}
+
+/// A finding for people.
+pub(crate) fn line(f: &Finding, paint: Paint) -> String {
+    let rule = format!("[{}]", f.rule);
+    let key = f.key.as_deref().map_or(String::new(), |k| format!("{}: ", plain(k)));
+    format!("{}: {key}{} {}\n", paint.red("error"), plain(&f.message), paint.dim(&rule))
+}

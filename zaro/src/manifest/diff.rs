@@ -1,0 +1,152 @@
+//! What changed between two versions. Directories with the same digest are the same, and are not looked into.
+
+use std::cmp::Ordering;
+
+use super::model::{Digests, Dir, Leaf, Manifest};
+use crate::error::Result;
+use crate::store::join;
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It is new.
+    Added,
+    /// It has other bytes.
+    Changed,
+    /// It is gone.
+    Removed,
+}
+
+impl Change {
+    /// The stable word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Changed => "changed",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// One entry that is not the same in both.
+#[derive(Debug, Clone)]
+pub struct Difference<'m> {
+    /// What became of it.
+    pub change: Change,
+    /// Its key.
+    pub key: String,
+    /// As it was.
+    pub before: Option<Leaf<'m>>,
+    /// As it is.
+    pub after: Option<Leaf<'m>>,
+}
+
+/// How many entries changed how, and with how many bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Entries that are new, and their bytes.
+    pub added: (u64, u64),
+    /// Entries with other bytes, and how many those are now.
+    pub changed: (u64, u64),
+    /// Entries that are gone, and the bytes they had.
+    pub removed: (u64, u64),
+    /// Directories that are the same and were not looked into.
+    pub same_directories: u64,
+}
+
+impl Summary {
+    /// Whether there is no difference.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        (self.added.0, self.changed.0, self.removed.0) == (0, 0, 0)
+    }
+}
+
+/// Tells of every entry that is not the same in `before` and `after`, directory by directory.
+pub fn diff<'m>(
+    before: &'m Manifest,
+    after: &'m Manifest,
+    tell: &mut dyn FnMut(Difference<'m>) -> Result<()>,
+) -> Result<Summary> {
+    let mut job = Job { digests: (before.digests()?, after.digests()?), tell, summary: Summary::default() };
+    job.dirs("", before.root(), after.root())?;
+    Ok(job.summary)
+}
+
+struct Job<'m, 'f> {
+    digests: (Digests, Digests),
+    tell: &'f mut dyn FnMut(Difference<'m>) -> Result<()>,
+    summary: Summary,
+}
+
+/// Goes along two sorted lists, giving what is at each name.
+fn merged<A: Copy, B: Copy>(
+    a: impl Iterator<Item = A>,
+    b: impl Iterator<Item = B>,
+    compare: impl Fn(&A, &B) -> Ordering,
+) -> Vec<(Option<A>, Option<B>)> {
+    let (mut a, mut b) = (a.peekable(), b.peekable());
+    let mut out = Vec::new();
+    loop {
+        let order = match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) => compare(x, y),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return out,
+        };
+        out.push(match order {
+            Ordering::Less => (a.next(), None),
+            Ordering::Equal => (a.next(), b.next()),
+            Ordering::Greater => (None, b.next()),
+        });
+    }
+}
+
+impl<'m> Job<'m, '_> {
+    fn dirs(&mut self, path: &str, before: Dir<'m>, after: Dir<'m>) -> Result<()> {
+        if self.digests.0.of(&before) == self.digests.1.of(&after) {
+            self.summary.same_directories = self.summary.same_directories.saturating_add(1);
+            return Ok(());
+        }
+        let by_name = |x: &Leaf<'m>, y: &Leaf<'m>| x.name().cmp(y.name());
+        for pair in merged(before.files(), after.files(), by_name) {
+            match pair {
+                (Some(x), Some(y)) if x.same_content(&y) => {}
+                (x, y) => self.leaf(join(path, x.or(y).map_or("", |l| l.name())), x, y)?,
+            }
+        }
+        for pair in merged(before.dirs(), after.dirs(), |x, y| x.name().cmp(y.name())) {
+            match pair {
+                (Some(x), Some(y)) => self.dirs(&join(path, x.name()), x, y)?,
+                (Some(x), None) => self.whole(&join(path, x.name()), x, Change::Removed)?,
+                (None, Some(y)) => self.whole(&join(path, y.name()), y, Change::Added)?,
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// All of a directory that the other side has not.
+    fn whole(&mut self, path: &str, dir: Dir<'m>, change: Change) -> Result<()> {
+        for leaf in dir.files() {
+            let key = join(path, leaf.name());
+            match change {
+                Change::Added => self.leaf(key, None, Some(leaf))?,
+                _ => self.leaf(key, Some(leaf), None)?,
+            }
+        }
+        dir.dirs().try_for_each(|sub| self.whole(&join(path, sub.name()), sub, change))
+    }
+
+    fn leaf(&mut self, key: String, before: Option<Leaf<'m>>, after: Option<Leaf<'m>>) -> Result<()> {
+        let (change, tally, leaf) = match (&before, &after) {
+            (None, leaf) => (Change::Added, &mut self.summary.added, leaf),
+            (leaf, None) => (Change::Removed, &mut self.summary.removed, leaf),
+            (_, leaf) => (Change::Changed, &mut self.summary.changed, leaf),
+        };
+        tally.0 = tally.0.saturating_add(1);
+        tally.1 = tally.1.saturating_add(leaf.map_or(0, |l| l.size()));
+        (self.tell)(Difference { change, key, before, after })
+    }
+}

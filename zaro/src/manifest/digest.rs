@@ -1,0 +1,275 @@
+//! What a directory comes to, and what an object comes to.
+
+use std::fmt;
+use std::io::Read;
+use std::str::FromStr;
+
+use md5::{Digest as _, Md5};
+
+use super::text;
+use crate::error::{Error, Result};
+use crate::num;
+
+/// The Dandi Zarr checksum of a directory: `{md5}-{count}--{size}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest {
+    /// MD5 of the directory's JSON.
+    pub md5: [u8; 16],
+    /// How many files it holds, those of its directories included.
+    pub count: u64,
+    /// How many bytes those are.
+    pub size: u64,
+}
+
+impl Digest {
+    /// The digest of nothing at all.
+    pub const EMPTY: Self = Self {
+        md5: [0x48, 0x1a, 0x2f, 0x77, 0xab, 0x78, 0x6a, 0x0f, 0x45, 0xaa, 0xfd, 0x5d, 0xb0, 0x97, 0x1c, 0xaa],
+        count: 0,
+        size: 0,
+    };
+
+    /// Parses a digest and nothing beside it: no upper case, no leading zeros, nothing after it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (md5, rest) = text.as_bytes().split_at_checked(32)?;
+        let rest = rest.strip_prefix(b"-")?;
+        let gap = rest.windows(2).position(|w| w == b"--")?;
+        let (count, size) = rest.split_at_checked(gap)?;
+        Some(Self {
+            md5: text::unhex16(md5)?,
+            count: text::parse_number(count)?,
+            size: text::parse_number(size.strip_prefix(b"--")?)?,
+        })
+    }
+
+    /// Appends the digest as text.
+    pub(crate) fn push(&self, out: &mut Vec<u8>) {
+        text::push_hex(out, &self.md5);
+        out.push(b'-');
+        text::push_number(out, self.count);
+        out.extend_from_slice(b"--");
+        text::push_number(out, self.size);
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}--{}", text::hex(&self.md5), self.count, self.size)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text).ok_or_else(|| {
+            Error::invalid(format!(
+                "{text:?} is not the checksum of a Zarr, which looks like {}",
+                Self::EMPTY
+            ))
+        })
+    }
+}
+
+/// What the `ETag` of an object tells of its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ETag {
+    /// The MD5 of the bytes, as objects that were put in one piece have it.
+    Md5([u8; 16]),
+    /// The MD5 of the MD5s of so many parts.
+    Parts([u8; 16], u16),
+}
+
+impl ETag {
+    /// What `text`, without quotes, says; `None` if it is neither of the two.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (md5, rest) = text.as_bytes().split_at_checked(32)?;
+        let md5 = text::unhex16(md5)?;
+        match rest.strip_prefix(b"-") {
+            None if rest.is_empty() => Some(Self::Md5(md5)),
+            None => None,
+            Some(parts) => Some(Self::Parts(md5, u16::try_from(text::parse_number(parts)?).ok()?)),
+        }
+    }
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Md5(md5) => f.write_str(&text::hex(md5)),
+            Self::Parts(md5, n) => write!(f, "{}-{n}", text::hex(md5)),
+        }
+    }
+}
+
+/// How an object's bytes become its digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Hashing {
+    /// Their MD5.
+    #[default]
+    Whole,
+    /// As an upload in parts of the archive's own sizes gives it.
+    Parts,
+}
+
+/// The size of a part in the archive's uploads: 64 MiB, more where that would give 10,000 parts.
+#[must_use]
+pub fn part_size(size: u64) -> u64 {
+    const PART: u64 = 64 << 20;
+    const MOST: u64 = 10_000;
+    if size.div_ceil(PART) >= MOST { size.div_ceil(MOST) } else { PART }
+}
+
+/// Bytes that come piece by piece, to the digest of an object.
+#[derive(Clone, Debug)]
+pub struct Hasher {
+    md5: Md5,
+    parts: Option<Parts>,
+    size: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Parts {
+    /// The MD5s of the parts that are whole.
+    done: Md5,
+    count: u16,
+    /// How long a part is, and how much the one at hand has yet to get.
+    length: u64,
+    left: u64,
+}
+
+impl Hasher {
+    /// For an object that will have `size` bytes; that number matters to uploads in parts only.
+    #[must_use]
+    pub fn new(hashing: Hashing, size: u64) -> Self {
+        let parts = (hashing == Hashing::Parts).then(|| {
+            let length = part_size(size);
+            Parts { done: Md5::new(), count: 0, length, left: length }
+        });
+        Self { md5: Md5::new(), parts, size: 0 }
+    }
+
+    /// For an object whose parts have `length` bytes each.
+    #[must_use]
+    pub fn with_part_size(length: u64) -> Self {
+        let length = length.max(1);
+        let parts = Some(Parts { done: Md5::new(), count: 0, length, left: length });
+        Self { md5: Md5::new(), parts, size: 0 }
+    }
+
+    /// Takes more bytes.
+    pub fn update(&mut self, mut bytes: &[u8]) {
+        self.size = self.size.saturating_add(num::u64_of(bytes.len()));
+        let Some(parts) = &mut self.parts else { return self.md5.update(bytes) };
+        while !bytes.is_empty() {
+            let take = usize::try_from(parts.left).unwrap_or(usize::MAX).min(bytes.len());
+            let (now, later) = bytes.split_at_checked(take).unwrap_or((bytes, &[]));
+            self.md5.update(now);
+            parts.left -= num::u64_of(take);
+            if parts.left == 0 {
+                parts.done.update(self.md5.finalize_reset());
+                parts.count = parts.count.saturating_add(1);
+                parts.left = parts.length;
+            }
+            bytes = later;
+        }
+    }
+
+    /// How many bytes came.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The digest of all that came.
+    #[must_use]
+    pub fn finish(mut self) -> ETag {
+        match self.parts {
+            None => ETag::Md5(self.md5.finalize().into()),
+            Some(mut parts) => {
+                if parts.left < parts.length {
+                    parts.done.update(self.md5.finalize_reset());
+                    parts.count = parts.count.saturating_add(1);
+                }
+                ETag::Parts(parts.done.finalize().into(), parts.count)
+            }
+        }
+    }
+}
+
+/// Digest and number of the bytes that `from` gives until its end. `buffer` is only scratch.
+pub(crate) fn hash_reader(
+    mut from: impl Read,
+    mut hasher: Hasher,
+    buffer: &mut [u8],
+) -> std::io::Result<(ETag, u64)> {
+    loop {
+        match from.read(buffer) {
+            Ok(0) => break,
+            Ok(n) => hasher.update(buffer.get(..n).unwrap_or_default()),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    let size = hasher.size();
+    Ok((hasher.finish(), size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn etag(bytes: &[u8]) -> String {
+        let mut hasher = Hasher::new(Hashing::Parts, num::u64_of(bytes.len()));
+        // In uneven pieces, so that parts end within them.
+        for piece in bytes.chunks(12_345_678) {
+            hasher.update(piece);
+        }
+        hasher.finish().to_string()
+    }
+
+    #[test]
+    fn digests_are_strict() {
+        let text = "6a2bafb14509195e1a1ee982cb046d23-5--31";
+        let digest: Digest = text.parse().unwrap();
+        assert_eq!((digest.count, digest.size), (5, 31));
+        assert_eq!(digest.to_string(), text);
+        assert_eq!(Digest::EMPTY.to_string(), "481a2f77ab786a0f45aafd5db0971caa-0--0");
+        assert_eq!(Digest::parse("481a2f77ab786a0f45aafd5db0971caa-0--0"), Some(Digest::EMPTY));
+        for bad in [
+            "",
+            "6a2bafb14509195e1a1ee982cb046d23",
+            "6a2bafb14509195e1a1ee982cb046d23-5-31",
+            "6a2bafb14509195e1a1ee982cb046d23-5--31 ",
+            "6a2bafb14509195e1a1ee982cb046d23-05--31",
+            "6a2bafb14509195e1a1ee982cb046d23-5---31",
+            "6A2bafb14509195e1a1ee982cb046d23-5--31",
+            "6a2bafb14509195e1a1ee982cb046d2-5--31",
+            "6a2bafb14509195e1a1ee982cb046d23-5--18446744073709551616",
+        ] {
+            assert!(bad.parse::<Digest>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn etags_are_told_apart() {
+        let md5 = "d41d8cd98f00b204e9800998ecf8427e";
+        assert!(matches!(ETag::parse(md5), Some(ETag::Md5(_))));
+        assert!(matches!(ETag::parse(&format!("{md5}-2")), Some(ETag::Parts(_, 2))));
+        for bad in ["", "x", "d41d8cd98f00b204e9800998ecf8427e-", "d41d8cd98f00b204e9800998ecf8427e-70000"] {
+            assert_eq!(ETag::parse(bad), None, "{bad}");
+        }
+        assert_eq!(ETag::parse(&format!("{md5}-02")), None, "would not be written back as it was");
+    }
+
+    #[test]
+    fn uploads_in_parts() {
+        assert_eq!(etag(b""), "d41d8cd98f00b204e9800998ecf8427e-0");
+        assert_eq!(etag(b"hello"), "62109206880d38a4010a98e11243924a-1");
+        assert_eq!(etag(&vec![0; (64 << 20) + 1]), "d4b4f6056a5f5a23cda477d1895a2bbd-2");
+        assert_eq!(part_size(671_021_531_137), 67_102_154);
+        assert_eq!(part_size(1 << 20), 64 << 20);
+    }
+}

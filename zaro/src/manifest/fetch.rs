@@ -1,0 +1,189 @@
+//! The objects of a version into a folder: each checked by size and digest, each whole or not there.
+//!
+//! Running it again does what is left: a file that has the right bytes already is not fetched.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::digest::{ETag, Hasher, Hashing};
+use super::local;
+use super::model::{Entry, Manifest};
+use super::place;
+use crate::blocking;
+use crate::error::{Error, Result};
+use crate::store::{ByteRange, Pin, SharedStore, join};
+
+/// Where the bytes of entries come from.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// Bytes of the state of `key` that `entry` describes; `None` if it does not exist.
+    async fn read(&self, key: &str, entry: &Entry, range: Option<ByteRange>) -> Result<Option<Bytes>>;
+}
+
+/// The objects of a store below a prefix.
+#[derive(Debug, Clone)]
+pub struct StoreSource {
+    store: SharedStore,
+    prefix: String,
+    pinned: bool,
+}
+
+impl StoreSource {
+    /// Whatever is there now, such as in a folder.
+    #[must_use]
+    pub fn present(store: SharedStore, prefix: impl Into<String>) -> Self {
+        Self { store, prefix: prefix.into(), pinned: false }
+    }
+
+    /// The versions that entries name.
+    #[must_use]
+    pub fn versioned(store: SharedStore, prefix: impl Into<String>) -> Self {
+        Self { store, prefix: prefix.into(), pinned: true }
+    }
+}
+
+#[async_trait]
+impl Source for StoreSource {
+    async fn read(&self, key: &str, entry: &Entry, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let key = join(&self.prefix, key);
+        if !self.pinned {
+            return self.store.get(&key, range).await;
+        }
+        let pin = Pin {
+            version: entry.version.clone(),
+            etag: entry.etag.clone(),
+            size: Some(entry.size),
+            unmodified_since: None,
+        };
+        self.store.get_pinned(&key, range, &pin).await
+    }
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    /// Files that were fetched.
+    pub files: AtomicU64,
+    /// Their bytes.
+    pub bytes: AtomicU64,
+    /// Files that were there already.
+    pub there: AtomicU64,
+    /// Files whose `ETag` told nothing of their bytes: only their size was checked.
+    pub unchecked: AtomicU64,
+    /// Set to stop early.
+    pub stop: AtomicBool,
+}
+
+/// Objects larger than this are fetched in pieces.
+const PIECE: u64 = 32 << 20;
+
+/// Fetches the entries of `m` that `wanted` picks into `folder`, `at_once` at a time. Blocks.
+pub fn fetch(
+    m: &Manifest,
+    source: &dyn Source,
+    folder: &Path,
+    wanted: &(dyn Fn(&str) -> bool + Sync),
+    at_once: usize,
+    done: &Fetched,
+) -> Result<()> {
+    if !m.fields().size {
+        return Err(Error::invalid("a manifest without sizes cannot be fetched by").with_field("fields"));
+    }
+    std::fs::create_dir_all(folder).map_err(|e| Error::from(e).within(folder.display()))?;
+    let walk = Mutex::new(m.walk());
+    let fault: Mutex<Option<Error>> = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.max(1) {
+            scope.spawn(|| {
+                while !done.stop.load(Ordering::Relaxed) {
+                    let next = walk.lock().ok().and_then(|mut walk| {
+                        loop {
+                            let (key, leaf) = walk.next()?;
+                            if wanted(key) {
+                                return Some((key.to_owned(), leaf.entry()));
+                            }
+                        }
+                    });
+                    let Some((key, entry)) = next else { return };
+                    if let Err(e) = one(source, folder, &key, &entry, done) {
+                        done.stop.store(true, Ordering::Relaxed);
+                        if let Ok(mut fault) = fault.lock() {
+                            fault.get_or_insert(e.with_key(key));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    match fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        Some(e) => Err(e),
+        None if done.stop.load(Ordering::Relaxed) => Err(Error::cancelled()),
+        None => Ok(()),
+    }
+}
+
+fn one(source: &dyn Source, folder: &Path, key: &str, entry: &Entry, done: &Fetched) -> Result<()> {
+    let path = folder.join(key);
+    let digest = entry.etag.as_deref().and_then(ETag::parse);
+    let hashing = match digest {
+        Some(ETag::Parts(..)) => Hashing::Parts,
+        _ => Hashing::Whole,
+    };
+    if is_there(&path, entry.size, digest, hashing)? {
+        done.there.fetch_add(1, Ordering::Relaxed);
+        return Ok(());
+    }
+    let mut hasher = Hasher::new(hashing, entry.size);
+    place::replace(&path, |out| {
+        let mut at = 0;
+        loop {
+            let length = PIECE.min(entry.size - at);
+            let range = (length < entry.size).then(|| ByteRange::span(at, length));
+            let piece = blocking::wait(source.read(key, entry, range))?;
+            let piece = piece.ok_or_else(|| Error::not_found("the object is not there any more"))?;
+            hasher.update(&piece);
+            out.write_all(&piece)?;
+            at += length;
+            if at >= entry.size {
+                break;
+            }
+        }
+        if hasher.size() != entry.size {
+            let message = format!("the object has {} bytes in place of {}", hasher.size(), entry.size);
+            return Err(Error::invalid(message));
+        }
+        check(hasher.clone(), digest)
+    })?;
+    if digest.is_none() {
+        done.unchecked.fetch_add(1, Ordering::Relaxed);
+    }
+    done.files.fetch_add(1, Ordering::Relaxed);
+    done.bytes.fetch_add(entry.size, Ordering::Relaxed);
+    Ok(())
+}
+
+fn check(hasher: Hasher, wanted: Option<ETag>) -> Result<()> {
+    let found = hasher.finish();
+    match wanted {
+        Some(wanted) if wanted != found => {
+            Err(Error::invalid(format!("the object has the digest {found} in place of {wanted}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the file has these bytes already.
+fn is_there(path: &Path, size: u64, digest: Option<ETag>, hashing: Hashing) -> Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_file() && meta.len() == size => match digest {
+            Some(digest) => Ok(local::hash_file(path, hashing)?.0 == digest),
+            None => Ok(false),
+        },
+        Ok(meta) if meta.is_dir() => Err(Error::invalid("a folder is in the place of the file")),
+        _ => Ok(false),
+    }
+}

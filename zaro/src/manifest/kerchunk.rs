@@ -1,0 +1,85 @@
+//! A version as a map of references, for readers that know Kerchunk's JSON and no manifests.
+
+use std::io::Write;
+
+use super::model::Manifest;
+use super::text;
+use crate::error::{Error, Result};
+
+/// The address of an entry's version: `{base}/{key}?versionId={version}`, what is not plain as percent signs.
+pub fn url(base: &str, key: &str, version: Option<&str>) -> String {
+    let mut out = base.trim_end_matches('/').to_owned();
+    out.push('/');
+    push_percent(&mut out, key, true);
+    if let Some(version) = version {
+        out.push_str("?versionId=");
+        push_percent(&mut out, version, false);
+    }
+    out
+}
+
+fn push_percent(out: &mut String, text: &str, slashes: bool) {
+    for b in text.bytes() {
+        if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~') || (slashes && b == b'/') {
+            out.push(char::from(b));
+        } else {
+            out.push('%');
+            out.push_str(&text::hex(&[b]).to_ascii_uppercase());
+        }
+    }
+}
+
+/// Writes the references as Kerchunk's JSON, version 1: every key stands for one whole object, in the version that the
+/// manifest names. `base` is the address of the Zarr.
+pub fn write(m: &Manifest, base: &str, mut out: impl Write) -> Result<()> {
+    if !m.fields().version {
+        return Err(Error::unsupported("the manifest names no versions of objects").with_field("fields"));
+    }
+    let mut buffer = b"{\"version\":1,\"refs\":{".to_vec();
+    let mut walk = m.walk();
+    let mut first = true;
+    while let Some((key, leaf)) = walk.next() {
+        buffer.extend_from_slice(if first { b"\n" } else { b",\n" });
+        first = false;
+        text::push_json(&mut buffer, key);
+        buffer.extend_from_slice(b":[");
+        // Servers without versions call the one there is `null`.
+        let version = leaf.version().filter(|v| v != "null");
+        text::push_json(&mut buffer, &url(base, key, version.as_deref()));
+        buffer.push(b']');
+        if buffer.len() > 1 << 16 {
+            out.write_all(&buffer)?;
+            buffer.clear();
+        }
+    }
+    buffer.extend_from_slice(b"\n}}\n");
+    out.write_all(&buffer)?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::json::Json;
+
+    #[test]
+    fn versioned_addresses() {
+        let m = crate::manifest::parse(
+            r#"{"fields":["versionId","size"],"entries":{"é b":{"0":["v+1",1]},"zarr.json":["null",2]}}"#
+                .as_bytes(),
+        )
+        .unwrap();
+        let mut out = Vec::new();
+        write(&m, "https://b.s3.amazonaws.com/zarr/id/", &mut out).unwrap();
+        let refs = Json::parse(&out).unwrap().value;
+        let of =
+            |key: &str| refs.get("refs").unwrap().get(key).unwrap().items().unwrap().first().unwrap().clone();
+        assert_eq!(
+            of("é b/0").as_str(),
+            Some("https://b.s3.amazonaws.com/zarr/id/%C3%A9%20b/0?versionId=v%2B1")
+        );
+        assert_eq!(of("zarr.json").as_str(), Some("https://b.s3.amazonaws.com/zarr/id/zarr.json"));
+        let m = crate::manifest::parse(r#"{"fields":["size"],"entries":{}}"#.as_bytes()).unwrap();
+        assert!(write(&m, "x", Vec::new()).is_err());
+    }
+}

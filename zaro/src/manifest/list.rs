@@ -1,0 +1,69 @@
+//! Which versions of a Zarr are there?
+
+use super::digest::Digest;
+use super::model::Statistics;
+use super::parse::parse_head;
+use super::place;
+use crate::error::{Error, Result};
+use crate::store::{ByteRange, SharedStore, join};
+
+/// A version of a Zarr: one manifest file.
+#[derive(Debug, Clone)]
+pub struct Version {
+    /// Its checksum, which is its name.
+    pub checksum: Digest,
+    /// The key of the manifest in its store.
+    pub key: String,
+    /// What the manifest states.
+    pub statistics: Statistics,
+}
+
+/// Statistics come first, and are short: this much of a manifest is enough.
+const HEAD: u64 = 8192;
+
+/// The versions of the Zarr `id` whose manifests are in `store`, newest first. The store may be the place of the
+/// folder `zarr-manifest`, that folder itself, the same folder of the proof of concept, or the folder of the one Zarr.
+/// Files whose names are no checksums are passed over.
+pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<Version>> {
+    let places = match id {
+        Some(id) => {
+            let whole = place::folder_of(id)?;
+            let short = whole.split_once('/').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+            vec![whole, short, id.to_owned()]
+        }
+        None => vec![String::new()],
+    };
+    for folder in places {
+        let found = store.list(&folder).await?;
+        let mut out = Vec::new();
+        for name in found.objects {
+            let Some(checksum) = place::checksum_in(&name) else { continue };
+            let key = join(&folder, &name);
+            let statistics = head(store, &key).await?;
+            out.push(Version { checksum, key, statistics });
+        }
+        if !out.is_empty() {
+            // What changed at the same moment is told apart by name.
+            out.sort_by(|a, b| {
+                let time = |v: &Version| v.statistics.last_modified;
+                time(b).cmp(&time(a)).then_with(|| a.checksum.cmp(&b.checksum))
+            });
+            return Ok(out);
+        }
+    }
+    let what = id.map_or_else(|| "here".to_owned(), |id| format!("of {id}"));
+    Err(Error::not_found(format!("there is no manifest {what}")).with_store(store))
+}
+
+async fn head(store: &SharedStore, key: &str) -> Result<Statistics> {
+    let place = |e: Error| e.with_key(key).with_store(store);
+    let gone = || place(Error::not_found("the manifest is gone"));
+    let size = store.size(key).await?.ok_or_else(gone)?;
+    let begin = store.get(key, Some(ByteRange::span(0, HEAD.min(size)))).await?.ok_or_else(gone)?;
+    if let Ok(head) = parse_head(begin.as_ref()) {
+        return Ok(head.statistics);
+    }
+    // Statistics after the entries, or none: all of it tells.
+    let all = store.get(key, None).await?.ok_or_else(gone)?;
+    Ok(parse_head(all.as_ref()).map_err(place)?.statistics)
+}

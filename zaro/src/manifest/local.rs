@@ -1,0 +1,286 @@
+//! A folder as the tree of a Zarr: every file with its size, digest and time, on all cores.
+//!
+//! Folders are read and files are hashed by the same threads: a folder becomes tasks, its folders one each and its files
+//! in batches, and whoever is idle takes the next. So a large folder is shared as well as many small ones, and hashing
+//! begins with the first file that is found.
+
+use std::cell::RefCell;
+use std::fs::{File, FileType};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::build::Builder;
+use super::cache::{Cache, Stamp};
+use super::digest::{ETag, Hasher, Hashing, hash_reader};
+use super::model::{EntryRef, Fields, Manifest};
+use super::time::Time;
+use crate::error::{Error, Result};
+use crate::store::local::is_temporary;
+
+/// Names of files and folders that are no part of a Zarr where the archive's own client makes the checksum.
+pub const EXCLUDED: [&str; 5] = [".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"];
+
+/// How many files a task hashes.
+const BATCH: usize = 16;
+
+/// How much is read at once: what fits into a core's own cache.
+const BUFFER: usize = 1 << 18;
+
+/// How the bytes of files become digests.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Digesting<'m> {
+    /// Not at all: sizes only.
+    None,
+    /// By MD5.
+    #[default]
+    Whole,
+    /// As uploads in parts.
+    Parts,
+    /// As the entry of a manifest has it; by MD5 where it has none.
+    As(&'m Manifest),
+}
+
+/// What counts as a file of the Zarr, and how it is hashed.
+#[derive(Debug, Clone, Default)]
+pub struct LocalOptions<'m> {
+    /// Also files and folders with the names in [`EXCLUDED`], and what an interrupted write of ours left.
+    pub all_files: bool,
+    /// How digests are made.
+    pub digesting: Digesting<'m>,
+    /// A file with digests of files that did not change since; it is made, and kept up to date.
+    pub cache: Option<PathBuf>,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalFile {
+    /// Its path below the folder.
+    pub key: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its digest, unless none was asked for.
+    pub digest: Option<ETag>,
+    /// When it was changed last, whole seconds.
+    pub modified: Time,
+}
+
+/// How far it is, for a progress bar.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Files that are done.
+    pub files: AtomicU64,
+    /// Bytes that are done.
+    pub bytes: AtomicU64,
+}
+
+/// All files below `root`, sorted by key. Links to folders are passed over; links to files count as the files.
+pub fn files(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<Vec<LocalFile>> {
+    let place = |e: std::io::Error| Error::from(e).with_store(root.display());
+    if !std::fs::metadata(root).map_err(place)?.is_dir() {
+        return Err(Error::usage("not a folder").with_store(root.display()));
+    }
+    let cache = match &options.cache {
+        Some(path) => Some(Cache::load(path, root)?),
+        None => None,
+    };
+    let job = Job {
+        root,
+        options,
+        cache: cache.as_ref(),
+        found: Mutex::default(),
+        stamps: Mutex::default(),
+        failed: AtomicBool::new(false),
+        fault: Mutex::default(),
+        seen,
+    };
+    rayon::scope(|scope| job.folder(scope, String::new()));
+    if let Some(e) = job.fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        return Err(e);
+    }
+    let mut found = job.found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let stamps = job.stamps.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(cache) = cache {
+        cache.save(stamps)?;
+    }
+    found.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    Ok(found)
+}
+
+/// A folder as a manifest: sizes, digests and times, but no versions.
+pub fn manifest(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<Manifest> {
+    let mut builder = Builder::new(Fields::LOCAL);
+    let mut etag = String::new();
+    for file in files(root, options, seen)? {
+        use std::fmt::Write as _;
+        etag.clear();
+        if let Some(digest) = file.digest {
+            // Writing to a string does not fail.
+            let _ = write!(etag, "{digest}");
+        }
+        let entry = EntryRef {
+            version: None,
+            modified: Some(file.modified),
+            size: file.size,
+            etag: file.digest.is_some().then_some(etag.as_str()),
+        };
+        builder.push(&file.key, &entry)?;
+    }
+    builder.finish()
+}
+
+struct Job<'a> {
+    root: &'a Path,
+    options: &'a LocalOptions<'a>,
+    cache: Option<&'a Cache>,
+    found: Mutex<Vec<LocalFile>>,
+    stamps: Mutex<Vec<(String, Stamp, ETag)>>,
+    failed: AtomicBool,
+    fault: Mutex<Option<Error>>,
+    seen: &'a Seen,
+}
+
+impl<'a> Job<'a> {
+    fn fail(&self, e: Error) {
+        self.failed.store(true, Ordering::Relaxed);
+        if let Ok(mut fault) = self.fault.lock() {
+            fault.get_or_insert(e);
+        }
+    }
+
+    /// Reads a folder and makes tasks of what is in it.
+    fn folder<'s>(&'s self, scope: &rayon::Scope<'s>, key: String) {
+        if let Err(e) = self.read_folder(scope, &key) {
+            self.fail(e.with_key(&key).with_store(self.root.display()));
+        }
+    }
+
+    fn read_folder<'s>(&'s self, scope: &rayon::Scope<'s>, key: &str) -> Result<()> {
+        let mut batch = Vec::new();
+        for entry in std::fs::read_dir(self.root.join(key))? {
+            if self.failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let entry = entry?;
+            let name = entry.file_name().into_string().map_err(|name| {
+                Error::invalid(format!("a file name that is not UTF-8 cannot be a key: {}", name.display()))
+            })?;
+            let excluded = EXCLUDED.contains(&name.as_str()) || is_temporary(&name);
+            if excluded && !self.options.all_files {
+                continue;
+            }
+            let below = crate::store::join(key, &name);
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                scope.spawn(move |scope| self.folder(scope, below));
+            } else if self.is_file(kind, &below)? {
+                batch.push(below);
+                if batch.len() == BATCH {
+                    let batch = std::mem::take(&mut batch);
+                    scope.spawn(move |_| self.batch(batch));
+                }
+            }
+        }
+        self.batch(batch);
+        Ok(())
+    }
+
+    /// Whether it is a file, or a link to one. A link to a folder is passed over; anything else is refused.
+    fn is_file(&self, kind: FileType, key: &str) -> Result<bool> {
+        let kind = if kind.is_symlink() {
+            let target = std::fs::metadata(self.root.join(key));
+            target.map_err(|e| Error::from(e).within("a link that leads nowhere").with_key(key))?.file_type()
+        } else {
+            kind
+        };
+        if kind.is_file() || kind.is_dir() {
+            return Ok(kind.is_file());
+        }
+        Err(Error::invalid("neither a file nor a folder").with_key(key))
+    }
+
+    fn batch(&self, keys: Vec<String>) {
+        thread_local! {
+            static BUFFER_OF_THREAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        let mut out = Vec::with_capacity(keys.len());
+        for key in keys {
+            if self.failed.load(Ordering::Relaxed) {
+                return;
+            }
+            let file = BUFFER_OF_THREAD.with_borrow_mut(|buffer| {
+                buffer.resize(BUFFER, 0);
+                self.file(key.clone(), buffer)
+            });
+            match file {
+                Ok(file) => out.push(file),
+                Err(e) => return self.fail(e.with_key(key).with_store(self.root.display())),
+            }
+        }
+        if let Ok(mut found) = self.found.lock() {
+            found.append(&mut out);
+        }
+    }
+
+    fn file(&self, key: String, buffer: &mut [u8]) -> Result<LocalFile> {
+        let path = self.root.join(&key);
+        let hashing = match self.options.digesting {
+            Digesting::None => None,
+            Digesting::Whole => Some(Hashing::Whole),
+            Digesting::Parts => Some(Hashing::Parts),
+            Digesting::As(manifest) => Some(match manifest.get(&key).and_then(|leaf| leaf.digest()) {
+                Some(ETag::Parts(..)) => Hashing::Parts,
+                _ => Hashing::Whole,
+            }),
+        };
+        let Some(hashing) = hashing else {
+            let meta = std::fs::metadata(&path)?;
+            self.count(meta.len());
+            let modified = Time::from_seconds(meta.mtime());
+            return Ok(LocalFile { key, size: meta.len(), digest: None, modified });
+        };
+        // A pipe that took the place of a file must not make us wait.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
+        let meta = file.metadata()?;
+        let stamp = Stamp::of(&meta, hashing);
+        let modified = Time::from_seconds(meta.mtime());
+        if let Some(digest) = self.cache.and_then(|c| c.get(&key, &stamp)) {
+            self.count(meta.len());
+            self.remember(&key, stamp, digest);
+            return Ok(LocalFile { key, size: meta.len(), digest: Some(digest), modified });
+        }
+        let (digest, size) = hash_reader(&file, Hasher::new(hashing, meta.len()), buffer)?;
+        if size != meta.len() {
+            return Err(Error::io("the file changed while it was read"));
+        }
+        self.count(size);
+        self.remember(&key, stamp, digest);
+        Ok(LocalFile { key, size, digest: Some(digest), modified })
+    }
+
+    fn count(&self, bytes: u64) {
+        self.seen.files.fetch_add(1, Ordering::Relaxed);
+        self.seen.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn remember(&self, key: &str, stamp: Stamp, digest: ETag) {
+        if self.cache.is_some()
+            && let Ok(mut stamps) = self.stamps.lock()
+        {
+            stamps.push((key.to_owned(), stamp, digest));
+        }
+    }
+}
+
+/// Digest and size of one file.
+pub fn hash_file(path: &Path, hashing: Hashing) -> Result<(ETag, u64)> {
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let length = usize::try_from(size).unwrap_or(BUFFER).clamp(1, BUFFER);
+    Ok(hash_reader(file, Hasher::new(hashing, size), &mut vec![0; length])?)
+}
+
+#[cfg(test)]
+#[path = "local_tests.rs"]
+mod tests;

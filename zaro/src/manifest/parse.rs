@@ -1,0 +1,409 @@
+//! A reader to a manifest, entry by entry.
+//!
+//! Everything the proof of concept ever wrote is read, and everything the specification allows: fields in any order or
+//! some of them, members in any order, a `schemaVersion` or none, empty directories. A fault names the entry.
+
+use std::io::Read;
+
+use super::build::Builder;
+use super::model::{EntryRef, Fields, Manifest, Statistics};
+use super::scan::Scanner;
+use super::time::Time;
+use crate::error::{Error, Result};
+use crate::meta::json::Json;
+
+/// No member besides `entries` is longer.
+const MAX_MEMBER: usize = 1 << 20;
+
+/// One field of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Version,
+    Modified,
+    Size,
+    ETag,
+    /// One we do not know, whose values are passed over.
+    Other,
+}
+
+/// The fields of all entries.
+#[derive(Debug, Clone)]
+struct Order {
+    fields: Vec<Field>,
+    /// Whether an entry is the value itself, as in the first files of the proof of concept.
+    bare: bool,
+}
+
+/// Reads a manifest.
+pub fn parse(from: impl Read) -> Result<Manifest> {
+    let mut scanner = Scanner::new(from);
+    scanner.begin()?;
+    let mut parser = Parser {
+        scanner,
+        builder: Builder::new(Fields::ALL),
+        name: Vec::new(),
+        version: Vec::new(),
+        etag: Vec::new(),
+        time: Vec::new(),
+    };
+    parser.document()?;
+    parser.builder.finish()
+}
+
+/// What a document says before and after its entries.
+#[derive(Debug, Clone)]
+pub struct Head {
+    /// The `schemaVersion`, if there is one.
+    pub schema_version: Option<u64>,
+    /// What it states of the Zarr.
+    pub statistics: Statistics,
+}
+
+/// Reads what a document states, and none of its entries if the statistics come before them, as they usually do.
+pub fn parse_head(from: impl Read) -> Result<Head> {
+    let mut scanner = Scanner::new(from);
+    scanner.begin()?;
+    scanner.expect(b'{')?;
+    let (mut name, mut schema_version, mut first) = (Vec::new(), None, true);
+    loop {
+        match scanner.token()? {
+            b',' if !first => scanner.expect(b'"')?,
+            b'"' if first => {}
+            b'}' => {
+                return Err(Error::invalid("not a manifest: it has no statistics").with_field("statistics"));
+            }
+            _ => return Err(scanner.fault("no member of an object")),
+        }
+        first = false;
+        scanner.string(&mut name)?;
+        scanner.expect(b':')?;
+        let mut kept = Vec::new();
+        match text(&name) {
+            "statistics" => {
+                scanner.raw(Some(&mut kept), MAX_MEMBER)?;
+                let statistics = read_statistics(&Json::parse(&kept)?.value)?;
+                return Ok(Head { schema_version, statistics });
+            }
+            "schemaVersion" => {
+                scanner.raw(Some(&mut kept), MAX_MEMBER)?;
+                schema_version = Json::parse(&kept)?.value.as_u64();
+            }
+            _ => scanner.skip()?,
+        }
+    }
+}
+
+struct Parser<'r> {
+    scanner: Scanner<'r>,
+    builder: Builder,
+    // Texts of the entry at hand, kept so that their memory is.
+    name: Vec<u8>,
+    version: Vec<u8>,
+    etag: Vec<u8>,
+    time: Vec<u8>,
+}
+
+/// Text that [`Scanner::string`] checked.
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+impl Parser<'_> {
+    fn document(&mut self) -> Result<()> {
+        let mut order: Option<Order> = None;
+        let mut stated = None;
+        let mut schema_version = None;
+        // Entries that come before it is known what their values mean; and whether they were seen at all.
+        let mut early: Option<Vec<u8>> = None;
+        let mut seen = false;
+        let mut schema_seen = false;
+        self.scanner.expect(b'{')?;
+        let mut first = true;
+        loop {
+            match self.scanner.token()? {
+                b'}' => break,
+                b',' if !first => self.scanner.expect(b'"')?,
+                b'"' if first => {}
+                _ => return Err(self.scanner.fault("no member of an object")),
+            }
+            first = false;
+            self.scanner.string(&mut self.name)?;
+            let name = text(&self.name).to_owned();
+            self.scanner.expect(b':')?;
+            let twice = match name.as_str() {
+                "fields" => order.replace(read_order(&self.member()?)?).is_some(),
+                "statistics" => stated.replace(read_statistics(&self.member()?)?).is_some(),
+                "schemaVersion" => {
+                    schema_version = self.member()?.as_u64();
+                    std::mem::replace(&mut schema_seen, true)
+                }
+                "entries" => {
+                    match &order {
+                        _ if seen => {}
+                        Some(order) => self.entries(&order.clone())?,
+                        None => self.scanner.raw(Some(early.insert(Vec::new())), usize::MAX)?,
+                    }
+                    std::mem::replace(&mut seen, true)
+                }
+                _ => {
+                    self.scanner.skip()?;
+                    false
+                }
+            };
+            if twice {
+                return Err(Error::invalid(format!("not a manifest: {name:?} comes twice")).with_field(name));
+            }
+        }
+        if self.scanner.peek_or_end()?.is_some() {
+            return Err(self.scanner.fault("more text after the document"));
+        }
+        let Some(order) = order else {
+            return Err(Error::invalid("not a manifest: it has no fields").with_field("fields"));
+        };
+        if !seen {
+            return Err(Error::invalid("not a manifest: it has no entries").with_field("entries"));
+        }
+        if let Some(early) = early {
+            let mut inner = Parser {
+                scanner: Scanner::new(early.as_slice()),
+                builder: std::mem::replace(&mut self.builder, Builder::new(Fields::ALL)),
+                name: Vec::new(),
+                version: Vec::new(),
+                etag: Vec::new(),
+                time: Vec::new(),
+            };
+            inner.entries(&order)?;
+            self.builder = inner.builder;
+        }
+        self.builder.set_fields(order.present());
+        self.builder.set_stated(stated.unwrap_or_default(), schema_version);
+        Ok(())
+    }
+
+    /// The next value, which is short.
+    fn member(&mut self) -> Result<Json> {
+        let mut kept = Vec::new();
+        self.scanner.raw(Some(&mut kept), MAX_MEMBER)?;
+        Ok(Json::parse(&kept)?.value)
+    }
+
+    fn entries(&mut self, order: &Order) -> Result<()> {
+        if self.scanner.peek()? != b'{' {
+            return Err(self.scanner.fault("entries that are no object"));
+        }
+        self.scanner.advance();
+        let (mut depth, mut first) = (1usize, true);
+        loop {
+            match self.scanner.token()? {
+                b'}' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                    self.builder.close()?;
+                    first = false;
+                    continue;
+                }
+                b',' if !first => self.scanner.expect(b'"')?,
+                b'"' if first => {}
+                _ => {
+                    let place = self.builder.path_of("");
+                    return Err(self
+                        .scanner
+                        .fault("neither an entry nor the end of a directory")
+                        .with_key(place));
+                }
+            }
+            self.scanner.string(&mut self.name)?;
+            self.scanner.expect(b':')?;
+            if self.scanner.peek()? == b'{' {
+                self.scanner.advance();
+                self.builder.open(text(&self.name))?;
+                depth += 1;
+                first = true;
+                continue;
+            }
+            self.entry(order).map_err(|e| e.with_key(self.builder.path_of(text(&self.name))))?;
+            first = false;
+        }
+    }
+
+    fn entry(&mut self, order: &Order) -> Result<()> {
+        let mut found = Found::default();
+        if order.bare {
+            for field in &order.fields {
+                self.value(*field, &mut found)?;
+            }
+        } else {
+            if self.scanner.peek()? != b'[' {
+                return Err(self.scanner.fault("an entry that is neither a list nor a directory"));
+            }
+            self.scanner.advance();
+            for (i, field) in order.fields.iter().enumerate() {
+                if i > 0 {
+                    self.scanner.expect(b',').map_err(|_| self.count_fault(order))?;
+                }
+                if self.scanner.peek()? == b']' {
+                    return Err(self.count_fault(order));
+                }
+                self.value(*field, &mut found)?;
+            }
+            self.scanner.expect(b']').map_err(|_| self.count_fault(order))?;
+        }
+        let entry = EntryRef {
+            version: found.version.then(|| text(&self.version)),
+            modified: found.modified,
+            size: found.size,
+            etag: found.etag.then(|| text(&self.etag)),
+        };
+        self.builder.leaf(text(&self.name), &entry)
+    }
+
+    fn count_fault(&self, order: &Order) -> Error {
+        self.scanner
+            .fault(format_args!("an entry that has not {} values, one for each field", order.fields.len()))
+    }
+
+    fn value(&mut self, field: Field, found: &mut Found) -> Result<()> {
+        let into = match field {
+            Field::Size => {
+                found.size = self.scanner.unsigned().map_err(|e| e.with_field("size"))?;
+                return Ok(());
+            }
+            Field::Other => return self.scanner.skip(),
+            Field::Version => &mut self.version,
+            Field::Modified => &mut self.time,
+            Field::ETag => &mut self.etag,
+        };
+        let there = match self.scanner.peek()? {
+            b'"' => {
+                self.scanner.advance();
+                self.scanner.string(into)?;
+                true
+            }
+            b'n' => {
+                into.clear();
+                self.scanner.raw(Some(into), 16)?;
+                if into.trim_ascii() != b"null" {
+                    return Err(self.scanner.fault("a value that is no text"));
+                }
+                false
+            }
+            _ => return Err(self.scanner.fault("a value that is no text").with_field(field.name())),
+        };
+        match field {
+            Field::Version => found.version = there,
+            Field::ETag => found.etag = there,
+            _ if there => {
+                found.modified = Some(Time::from_bytes(&self.time).map_or_else(
+                    || Time::parse(text(&self.time)).map_err(|e| e.with_field("lastModified")),
+                    Ok,
+                )?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// What of an entry was found; texts are with the parser.
+#[derive(Default)]
+struct Found {
+    version: bool,
+    etag: bool,
+    size: u64,
+    modified: Option<Time>,
+}
+
+impl Field {
+    fn of(name: &str) -> Self {
+        match name {
+            "versionId" => Self::Version,
+            "lastModified" => Self::Modified,
+            "size" => Self::Size,
+            "ETag" => Self::ETag,
+            _ => Self::Other,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Version => "versionId",
+            Self::Modified => "lastModified",
+            Self::Size => "size",
+            Self::ETag => "ETag",
+            Self::Other => "",
+        }
+    }
+}
+
+impl Order {
+    fn present(&self) -> Fields {
+        let has = |f| self.fields.contains(&f);
+        Fields {
+            version: has(Field::Version),
+            modified: has(Field::Modified),
+            size: has(Field::Size),
+            etag: has(Field::ETag),
+        }
+    }
+}
+
+fn read_order(value: &Json) -> Result<Order> {
+    let fault = |what: &str| Err(Error::invalid(format!("not a manifest: {what}")).with_field("fields"));
+    if let Some(name) = value.as_str() {
+        return Ok(Order { fields: vec![Field::of(name)], bare: true });
+    }
+    let Some(items) = value.items() else { return fault("fields that are neither a list nor a name") };
+    if items.is_empty() || items.len() > 1000 {
+        return fault("no fields, or too many");
+    }
+    let mut fields = Vec::new();
+    for item in items {
+        let Some(name) = item.as_str() else { return fault("a field whose name is no text") };
+        let field = Field::of(name);
+        if field != Field::Other && fields.contains(&field) {
+            return fault("a field that comes twice");
+        }
+        fields.push(field);
+    }
+    Ok(Order { fields, bare: false })
+}
+
+fn read_statistics(value: &Json) -> Result<Statistics> {
+    let Some(members) = value.members() else {
+        return Err(Error::invalid("not a manifest: statistics that are no object").with_field("statistics"));
+    };
+    let mut out = Statistics::default();
+    for (name, value) in members {
+        let fault = |wanted: &str| {
+            let field = format!("statistics.{name}");
+            Error::invalid(format!("not a manifest: {wanted} was expected")).with_field(field)
+        };
+        let number = || match value {
+            Json::Null => Ok(None),
+            v => v.as_u64().map(Some).ok_or_else(|| fault("an integer")),
+        };
+        let string = || match value {
+            Json::Null => Ok(None),
+            v => v.as_str().map(|s| Some(s.to_owned())).ok_or_else(|| fault("a text")),
+        };
+        match name.as_str() {
+            "entries" => out.entries = number()?,
+            "depth" => out.depth = number()?,
+            "totalSize" => out.total_size = number()?,
+            "lastModified" => {
+                let time = string()?.map(|t| Time::parse(&t)).transpose();
+                out.last_modified = time.map_err(|e| e.with_field("statistics.lastModified"))?;
+            }
+            "zarrChecksum" => out.checksum = string()?,
+            "zarrChecksumMismatch" => out.mismatch = Some(string()?),
+            _ => {}
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -1,0 +1,118 @@
+//! Where manifest files are, and how they get there: whole, or not at all.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use super::digest::Digest;
+use super::parse;
+use crate::error::{Error, Result};
+use crate::store::local::Temporary;
+
+/// The folder of all manifests.
+pub const FOLDER: &str = "zarr-manifest";
+
+/// Refuses what cannot be the id of a Zarr: at least six characters, letters, digits, `-`, `_` and `.` only, and none
+/// that would hide the folder. The archive's are UUIDs.
+pub fn check_zarr_id(id: &str) -> Result<()> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if id.len() < 6 || id.len() > 255 || id.starts_with('.') || id.contains("..") || !id.bytes().all(plain) {
+        return Err(Error::usage(format!("{id:?} is not the id of a Zarr, such as a UUID")));
+    }
+    Ok(())
+}
+
+/// The folder of a Zarr's manifests: `zarr-manifest/{dir1}/{dir2}/{id}`.
+pub fn folder_of(id: &str) -> Result<String> {
+    check_zarr_id(id)?;
+    let (first, second) = (id.get(..3).unwrap_or_default(), id.get(3..6).unwrap_or_default());
+    Ok(format!("{FOLDER}/{first}/{second}/{id}"))
+}
+
+/// The key of a manifest: `zarr-manifest/{dir1}/{dir2}/{id}/{checksum}.json`.
+pub fn key_of(id: &str, checksum: &Digest) -> Result<String> {
+    Ok(format!("{}/{checksum}.json", folder_of(id)?))
+}
+
+/// The checksum that a manifest's address states by its last part, if it is one: `…/{checksum}.json`.
+#[must_use]
+pub fn checksum_in(address: &str) -> Option<Digest> {
+    let address = address.split(['?', '#']).next().unwrap_or(address);
+    Digest::parse(address.rsplit('/').next()?.strip_suffix(".json")?)
+}
+
+/// What became of a manifest that was to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// It is there now, and was not before.
+    New,
+    /// There was one with this checksum already. The first one stays.
+    Kept,
+}
+
+/// Stores a manifest at `path`, with its folders, so that at any moment it is whole or not there, also after a power
+/// failure. One with the same checksum stays as it is; anything else in its place is an error, unless `replace`.
+pub fn store(
+    path: &Path,
+    checksum: &Digest,
+    replace_other: bool,
+    write: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<Stored> {
+    if path.symlink_metadata().is_ok() {
+        if holds(path, checksum) {
+            return Ok(Stored::Kept);
+        }
+        if !replace_other {
+            return Err(occupied(path));
+        }
+        replace(path, write)?;
+        return Ok(Stored::New);
+    }
+    let (folder, mut temporary) = written(path, write)?;
+    match temporary.publish(path) {
+        Ok(()) => {}
+        // Somebody else was faster.
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            return if holds(path, checksum) { Ok(Stored::Kept) } else { Err(occupied(path)) };
+        }
+        Err(e) => return Err(Error::from(e).within(path.display())),
+    }
+    drop(temporary);
+    folder.sync_all().map_err(|e| Error::from(e).within(path.display()))?;
+    Ok(Stored::New)
+}
+
+/// Writes the file at `path` whole or not at all, in place of what is there.
+pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let (folder, mut temporary) = written(path, write)?;
+    let fault = |e: std::io::Error| Error::from(e).within(path.display());
+    temporary.rename(path).map_err(fault)?;
+    folder.sync_all().map_err(fault)
+}
+
+/// A temporary file with all its content on the disk, in the folder of `path`.
+fn written(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<(File, Temporary)> {
+    let fault = |e: std::io::Error| Error::from(e).within(path.display());
+    let folder = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(folder).map_err(fault)?;
+    let (temporary, file) = Temporary::create(folder).map_err(fault)?;
+    let mut out = BufWriter::with_capacity(1 << 17, file);
+    write(&mut out)?;
+    let file = out.into_inner().map_err(|e| fault(e.into_error()))?;
+    file.sync_all().map_err(fault)?;
+    Ok((File::open(folder).map_err(fault)?, temporary))
+}
+
+/// Whether the file is a sound manifest with this checksum.
+fn holds(path: &Path, checksum: &Digest) -> bool {
+    let read = || parse(File::open(path)?)?.checksum();
+    read().is_ok_and(|found| found == *checksum)
+}
+
+fn occupied(path: &Path) -> Error {
+    let message = "something else is in the place of the manifest, and was left alone";
+    Error::conflict(message).with_store(path.display())
+}

@@ -1,0 +1,152 @@
+//! Does a manifest say the truth: of itself, and of a folder?
+
+use std::path::Path;
+
+use super::digest::{Digest, ETag};
+use super::local::{self, Digesting, LocalOptions, Seen};
+use super::model::{Manifest, Walk};
+use crate::error::Result;
+use crate::num;
+
+/// Something that is not as the manifest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's stable name.
+    pub rule: &'static str,
+    /// The entry it is about.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Finding {
+    /// Of the manifest as a whole.
+    pub fn new(rule: &'static str, message: impl Into<String>) -> Self {
+        Self { rule, key: None, message: message.into() }
+    }
+
+    /// Of one entry.
+    pub fn of(rule: &'static str, key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { rule, key: Some(key.into()), message: message.into() }
+    }
+}
+
+/// Holds the manifest against itself: its name, if it has one, the checksum it states, and the one its entries give must
+/// be the same, and so must what it states of its entries and what is counted. Gives the checksum of the entries.
+pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<Finding>)> {
+    let checksum = m.checksum()?;
+    let stated = m.stated();
+    let counted = m.counted();
+    let mut out = Vec::new();
+    if let Some(name) = name.filter(|n| **n != checksum) {
+        out.push(Finding::new("name", format!("it is called {name}, but its entries give {checksum}")));
+    }
+    match &stated.checksum {
+        Some(text) if *text == checksum.to_string() => {}
+        Some(text) => out.push(Finding::new(
+            "checksum",
+            format!("it states the checksum {text:?}, but its entries give {checksum}"),
+        )),
+        None => out.push(Finding::new("checksum", "it states no checksum")),
+    }
+    for (rule, word, said, true_) in [
+        ("entries", "entries", stated.entries, counted.entries),
+        ("depth", "levels of depth", stated.depth, counted.depth),
+        ("total-size", "bytes in all", stated.total_size, counted.total_size),
+    ] {
+        match said {
+            Some(said) if Some(said) == true_ => {}
+            Some(said) => {
+                let message = format!("it states {said} {word}, but there are {}", true_.unwrap_or(0));
+                out.push(Finding::new(rule, message));
+            }
+            None => out.push(Finding::new(rule, format!("it does not state how many {word} there are"))),
+        }
+    }
+    // A deletion is a change as well, so the time may be later than that of any entry.
+    match (stated.last_modified, counted.last_modified) {
+        (Some(said), Some(newest)) if said < newest => {
+            let message = format!("it states a last change at {said}, but an entry is of {newest}");
+            out.push(Finding::new("last-modified", message));
+        }
+        (None, Some(newest)) => {
+            let message = format!("it states no last change, but an entry is of {newest}");
+            out.push(Finding::new("last-modified", message));
+        }
+        _ => {}
+    }
+    Ok((checksum, out))
+}
+
+/// Holds the manifest against a folder: the same files, with the same sizes and, if `bytes`, the same bytes.
+pub fn folder(
+    m: &Manifest,
+    root: &Path,
+    bytes: bool,
+    options: &LocalOptions<'_>,
+    seen: &Seen,
+) -> Result<Vec<Finding>> {
+    let digesting = if bytes { Digesting::As(m) } else { Digesting::None };
+    let options = LocalOptions {
+        digesting,
+        all_files: options.all_files,
+        cache: options.cache.clone().filter(|_| bytes),
+    };
+    let files = local::files(root, &options, seen)?;
+    let mut out = Vec::new();
+    let mut files = files.iter().peekable();
+    let mut walk: Walk<'_> = m.walk();
+    let fields = m.fields();
+    while let Some((key, leaf)) = walk.next() {
+        // Both are sorted by key.
+        while let Some(extra) = files.next_if(|f| f.key.as_str() < key) {
+            out.push(extra_file(&extra.key, extra.size));
+        }
+        let Some(file) = files.next_if(|f| f.key == key) else {
+            out.push(Finding::of("missing", key, "the file is not there"));
+            continue;
+        };
+        if fields.size && file.size != leaf.size() {
+            let message = format!("the file has {} bytes in place of {}", file.size, leaf.size());
+            out.push(Finding::of("size", key, message));
+            continue;
+        }
+        let (Some(found), true) = (file.digest, fields.etag) else { continue };
+        match leaf.digest() {
+            Some(wanted) if wanted == found => {}
+            Some(wanted) => {
+                let hint = match wanted {
+                    ETag::Parts(..) => {
+                        "; the size of the parts of its upload may be another than the archive's own"
+                    }
+                    ETag::Md5(_) => "",
+                };
+                let message = format!("the bytes have the digest {found} in place of {wanted}{hint}");
+                out.push(Finding::of("bytes", key, message));
+            }
+            None => {
+                let message = "its ETag tells nothing of its bytes, which were not checked";
+                out.push(Finding::of("unchecked", key, message));
+            }
+        }
+    }
+    out.extend(files.map(|extra| extra_file(&extra.key, extra.size)));
+    Ok(out)
+}
+
+fn extra_file(key: &str, size: u64) -> Finding {
+    Finding::of("extra", key, format!("a file of {size} bytes that is not in the manifest"))
+}
+
+/// How many findings there are of each rule, in the order they came.
+#[must_use]
+pub fn tally(findings: &[Finding]) -> Vec<(&'static str, u64)> {
+    let mut out: Vec<(&'static str, u64)> = Vec::new();
+    for finding in findings {
+        match out.iter_mut().find(|(rule, _)| *rule == finding.rule) {
+            Some((_, n)) => *n = n.saturating_add(1),
+            None => out.push((finding.rule, num::u64_of(1))),
+        }
+    }
+    out
+}

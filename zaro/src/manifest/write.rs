@@ -1,0 +1,395 @@
+//! Manifests as documents.
+//!
+//! Two layouts: that of the proof of concept, one entry a line and one space a level, and one without white space.
+//! Both are ASCII. Statistics come before the entries, so a document whose entries are yet to come cannot be written
+//! from front to back: [`Stream`] takes keys as they come, holds their text on the disk, and writes it after the
+//! statistics.
+
+use std::io::Write;
+
+use super::build::check_name;
+use super::checksum::TreeHasher;
+use super::digest::Digest;
+use super::model::{EntryRef, Fields, Leaf, Manifest, Statistics};
+use super::spool::Spool;
+use super::text;
+use super::time::Time;
+use crate::error::{Error, Result};
+
+/// How a document looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// One entry a line, one space a level, as the proof of concept.
+    #[default]
+    Lines,
+    /// No white space at all.
+    Compact,
+}
+
+/// How a document is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteOptions {
+    /// How it looks.
+    pub layout: Layout,
+    /// A `schemaVersion` to state. The specification has none; the proof of concept states 2.
+    pub schema_version: Option<u64>,
+}
+
+impl Manifest {
+    /// What there is to state of the Zarr: counts, and the checksum.
+    pub fn statistics(&self) -> Result<Statistics> {
+        let checksum = Some(self.checksum()?.to_string());
+        // Deletions count, and only the document knew of those.
+        let last_modified = self.newest().max(self.stated.last_modified);
+        Ok(Statistics { checksum, last_modified, mismatch: self.stated.mismatch.clone(), ..self.counted() })
+    }
+
+    /// Writes the document, stating `statistics`.
+    pub fn write(&self, out: impl Write, statistics: &Statistics, options: &WriteOptions) -> Result<()> {
+        let mut out = out;
+        let mut buffer = Vec::with_capacity(BUFFER + 4096);
+        head(&mut buffer, &self.fields, statistics, options);
+        let mut tree = TreeText::new(options.layout);
+        let mut walk = self.walk();
+        while let Some((key, leaf)) = walk.next() {
+            tree.key(&mut buffer, key);
+            push_leaf(&mut buffer, &self.fields, &leaf);
+            if buffer.len() >= BUFFER {
+                out.write_all(&buffer)?;
+                buffer.clear();
+            }
+        }
+        tree.end(&mut buffer);
+        out.write_all(&buffer)?;
+        Ok(out.flush()?)
+    }
+
+    /// The document in memory.
+    pub fn to_vec(&self, statistics: &Statistics, options: &WriteOptions) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.write(&mut out, statistics, options)?;
+        Ok(out)
+    }
+}
+
+const BUFFER: usize = 1 << 16;
+
+fn push_leaf(out: &mut Vec<u8>, fields: &Fields, leaf: &Leaf<'_>) {
+    if !leaf.is_plain() {
+        return push_entry(out, fields, &leaf.entry().as_ref());
+    }
+    out.push(b'[');
+    if fields.version {
+        push_quoted(out, |out| leaf.push_version(out));
+    }
+    if fields.modified {
+        push_time(out, leaf.modified());
+        out.push(b',');
+    }
+    if fields.size {
+        text::push_number(out, leaf.size());
+        out.push(b',');
+    }
+    if fields.etag {
+        push_quoted(out, |out| leaf.push_etag(out));
+    }
+    close_list(out);
+}
+
+/// A text that needs no escapes, or `null`, and a comma.
+fn push_quoted(out: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>) -> bool) {
+    out.push(b'"');
+    if push(out) {
+        out.extend_from_slice(b"\",");
+    } else {
+        out.pop();
+        out.extend_from_slice(b"null,");
+    }
+}
+
+fn push_entry(out: &mut Vec<u8>, fields: &Fields, entry: &EntryRef<'_>) {
+    out.push(b'[');
+    if fields.version {
+        push_text(out, entry.version);
+        out.push(b',');
+    }
+    if fields.modified {
+        push_time(out, entry.modified);
+        out.push(b',');
+    }
+    if fields.size {
+        text::push_number(out, entry.size);
+        out.push(b',');
+    }
+    if fields.etag {
+        push_text(out, entry.etag);
+        out.push(b',');
+    }
+    close_list(out);
+}
+
+/// A list whose members each have a comma after them ends.
+fn close_list(out: &mut Vec<u8>) {
+    if out.last() == Some(&b',') {
+        out.pop();
+    }
+    out.push(b']');
+}
+
+fn push_text(out: &mut Vec<u8>, value: Option<&str>) {
+    match value {
+        Some(value) => text::push_json(out, value),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+fn push_time(out: &mut Vec<u8>, time: Option<Time>) {
+    match time {
+        Some(time) => {
+            out.push(b'"');
+            time.push(out);
+            out.push(b'"');
+        }
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Everything before the first entry.
+fn head(out: &mut Vec<u8>, fields: &Fields, s: &Statistics, options: &WriteOptions) {
+    let lines = options.layout == Layout::Lines;
+    let member = |out: &mut Vec<u8>, indent: usize, name: &str| {
+        if lines {
+            out.push(b'\n');
+            out.extend(std::iter::repeat_n(b' ', indent));
+        }
+        out.extend_from_slice(format!("\"{name}\":").as_bytes());
+        if lines {
+            out.push(b' ');
+        }
+    };
+    out.push(b'{');
+    if let Some(version) = options.schema_version {
+        member(out, 1, "schemaVersion");
+        text::push_number(out, version);
+        out.push(b',');
+    }
+    member(out, 1, "fields");
+    out.push(b'[');
+    for name in fields.names() {
+        text::push_json(out, name);
+        out.push(b',');
+    }
+    close_list(out);
+    out.push(b',');
+    member(out, 1, "statistics");
+    out.push(b'{');
+    for (name, value) in [("entries", s.entries), ("depth", s.depth), ("totalSize", s.total_size)] {
+        member(out, 2, name);
+        text::push_number(out, value.unwrap_or(0));
+        out.push(b',');
+    }
+    member(out, 2, "lastModified");
+    push_time(out, s.last_modified);
+    out.push(b',');
+    member(out, 2, "zarrChecksum");
+    push_text(out, s.checksum.as_deref());
+    if let Some(mismatch) = &s.mismatch {
+        out.push(b',');
+        member(out, 2, "zarrChecksumMismatch");
+        push_text(out, mismatch.as_deref());
+    }
+    if lines {
+        out.extend_from_slice(b"\n ");
+    }
+    out.extend_from_slice(b"},");
+    member(out, 1, "entries");
+    out.push(b'{');
+}
+
+/// Keys in order to nested objects.
+#[derive(Debug)]
+struct TreeText {
+    layout: Layout,
+    /// The open directory with a slash at its end, and the lengths of those around it.
+    path: String,
+    lengths: Vec<usize>,
+    /// Whether nothing is in the innermost object yet.
+    first: bool,
+}
+
+impl TreeText {
+    fn new(layout: Layout) -> Self {
+        Self { layout, path: String::new(), lengths: Vec::new(), first: true }
+    }
+
+    fn indent(&self, out: &mut Vec<u8>) {
+        if self.layout == Layout::Lines {
+            out.push(b'\n');
+            out.extend(std::iter::repeat_n(b' ', self.lengths.len() + 2));
+        }
+    }
+
+    fn name(&mut self, out: &mut Vec<u8>, name: &str) {
+        if !self.first {
+            out.push(b',');
+        }
+        self.indent(out);
+        text::push_json(out, name);
+        out.extend_from_slice(if self.layout == Layout::Lines { b": " } else { b":" });
+        self.first = false;
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        if let Some(length) = self.lengths.pop() {
+            self.path.truncate(length);
+            self.indent(out);
+            out.push(b'}');
+            self.first = false;
+        }
+    }
+
+    /// Closes and opens directories as the key wants it, and writes its name: its value is to follow.
+    fn key(&mut self, out: &mut Vec<u8>, key: &str) {
+        while !key.starts_with(&self.path) {
+            self.close(out);
+        }
+        let mut rest = key.get(self.path.len()..).unwrap_or_default();
+        while let Some((dir, below)) = rest.split_once('/') {
+            self.name(out, dir);
+            out.push(b'{');
+            self.lengths.push(self.path.len());
+            self.path.push_str(dir);
+            self.path.push('/');
+            self.first = true;
+            rest = below;
+        }
+        self.name(out, rest);
+    }
+
+    /// Closes everything, the document included.
+    fn end(&mut self, out: &mut Vec<u8>) {
+        while !self.lengths.is_empty() {
+            self.close(out);
+        }
+        let lines = self.layout == Layout::Lines;
+        if lines && !self.first {
+            out.extend_from_slice(b"\n ");
+        }
+        out.extend_from_slice(if lines { b"}\n}" } else { b"}}" });
+    }
+}
+
+/// Keys in order, to a document and its checksum, in memory that does not grow with their number.
+#[derive(Debug)]
+pub struct Stream<'a> {
+    fields: Fields,
+    options: WriteOptions,
+    tree: TreeText,
+    spool: Spool,
+    hasher: TreeHasher<'a>,
+    entries: u64,
+    depth: u64,
+    total_size: u64,
+    newest: Option<Time>,
+    /// Keys that the one at hand begins with: if a slash follows there, an entry and a directory have one name.
+    prefixes: Vec<String>,
+}
+
+/// A document whose entries all came.
+#[derive(Debug)]
+pub struct Finished {
+    /// What it states.
+    pub statistics: Statistics,
+    /// Its checksum, which is its name.
+    pub checksum: Digest,
+    fields: Fields,
+    options: WriteOptions,
+    spool: Spool,
+}
+
+impl<'a> Stream<'a> {
+    /// Of entries that have these fields, sizes and `ETag`s among them.
+    #[must_use]
+    pub fn new(fields: Fields, options: WriteOptions) -> Self {
+        Self::with_hasher(fields, options, TreeHasher::new())
+    }
+
+    /// The same with a hasher that tells of directories.
+    #[must_use]
+    pub fn with_hasher(fields: Fields, options: WriteOptions, hasher: TreeHasher<'a>) -> Self {
+        Self {
+            fields,
+            options,
+            tree: TreeText::new(options.layout),
+            spool: Spool::default(),
+            hasher,
+            entries: 0,
+            depth: 0,
+            total_size: 0,
+            newest: None,
+            prefixes: Vec::new(),
+        }
+    }
+
+    /// Takes the next entry. Keys come sorted by their bytes, as S3 lists them.
+    pub fn push(&mut self, key: &str, entry: &EntryRef<'_>) -> Result<()> {
+        let mut depth = 0u64;
+        for name in key.split('/') {
+            check_name(name).map_err(|e| e.with_key(key))?;
+            depth += 1;
+        }
+        while self.prefixes.last().is_some_and(|p| !key.starts_with(p)) {
+            self.prefixes.pop();
+        }
+        let inside = |p: &&String| key.as_bytes().get(p.len()) == Some(&b'/');
+        if let Some(clash) = self.prefixes.iter().find(inside) {
+            let message = format!(
+                "an entry and a directory have the same name, which no manifest can hold: {clash:?} and {key:?}"
+            );
+            return Err(Error::invalid(message).with_key(key));
+        }
+        self.hasher.push(key, entry.size, entry.etag.unwrap_or_default())?;
+        self.prefixes.push(key.to_owned());
+        self.tree.key(self.spool.buffer(), key);
+        push_entry(self.spool.buffer(), &self.fields, entry);
+        self.spool.settle()?;
+        self.entries = self.entries.saturating_add(1);
+        self.depth = self.depth.max(depth.saturating_sub(1));
+        self.total_size = self.total_size.checked_add(entry.size).ok_or_else(|| {
+            Error::invalid("the sizes of all entries do not fit into 64 bits").with_key(key)
+        })?;
+        self.newest = self.newest.max(entry.modified);
+        Ok(())
+    }
+
+    /// All keys came. `changed` is when the Zarr was changed last, if that is later than its newest entry: deletions
+    /// leave no entry.
+    pub fn finish(mut self, changed: Option<Time>) -> Result<Finished> {
+        self.tree.end(self.spool.buffer());
+        let checksum = self.hasher.finish()?;
+        let statistics = Statistics {
+            entries: Some(self.entries),
+            depth: Some(self.depth),
+            total_size: Some(self.total_size),
+            last_modified: self.newest.max(changed),
+            checksum: Some(checksum.to_string()),
+            mismatch: None,
+        };
+        Ok(Finished { statistics, checksum, fields: self.fields, options: self.options, spool: self.spool })
+    }
+}
+
+impl Finished {
+    /// Writes the document.
+    pub fn write(mut self, mut out: impl Write) -> Result<()> {
+        let mut buffer = Vec::new();
+        head(&mut buffer, &self.fields, &self.statistics, &self.options);
+        out.write_all(&buffer)?;
+        self.spool.drain(|piece| Ok(out.write_all(piece)?))?;
+        Ok(out.flush()?)
+    }
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

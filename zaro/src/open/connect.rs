@@ -1,0 +1,67 @@
+//! Stores at places.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::address::Place;
+use crate::error::{Error, Result};
+use crate::store::local::LocalStore;
+use crate::store::options::StoreOptions;
+use crate::store::wrap::log::LogStore;
+use crate::store::{SharedStore, Store};
+
+/// A folder, with every access noted if the options have a log.
+pub(super) fn folder(path: impl Into<PathBuf>, options: &StoreOptions) -> SharedStore {
+    let store = Arc::new(LocalStore::new(path).durable(options.durable));
+    match &options.log {
+        Some(log) => Arc::new(LogStore::new(store, Arc::clone(log))),
+        None => store,
+    }
+}
+
+/// The store at a remote place, with everything remote stores come with.
+#[cfg(feature = "cloud")]
+pub(super) fn connect(place: &Place, options: &StoreOptions) -> Result<SharedStore> {
+    use crate::store::http::HttpStore;
+    use crate::store::object::CloudStore;
+    let cloud = match place {
+        Place::Http(url) => {
+            let store = HttpStore::new(url.as_str(), options)?;
+            let host = store.host();
+            return Ok(wrapped(Arc::new(store), &host, options));
+        }
+        Place::S3 { bucket, path, aws: None } => CloudStore::s3(bucket, path, options)?,
+        Place::S3 { bucket, path, aws: Some(region) } => {
+            CloudStore::s3_at_aws(bucket, path, region.as_deref(), options)?
+        }
+        Place::Gcs { bucket, path } => CloudStore::gcs(bucket, path, options)?,
+        Place::Azure { account, container, path, sas } => {
+            CloudStore::azure(account.as_deref(), container, path, sas.as_deref(), options)?
+        }
+        Place::Local(_) | Place::Memory => return Err(Error::usage("not a remote address")),
+    };
+    let host = cloud.host().to_owned();
+    Ok(wrapped(Arc::new(cloud), &host, options))
+}
+
+#[cfg(not(feature = "cloud"))]
+pub(super) fn connect(_: &Place, _: &StoreOptions) -> Result<SharedStore> {
+    Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
+}
+
+/// A remote store as users get it: `cache(gather(coalesce(retry(limit(log(store))))))`.
+pub fn wrapped(store: Arc<dyn Store>, host: &str, options: &StoreOptions) -> SharedStore {
+    use crate::store::wrap::{cache, coalesce, gather, limit, retry};
+    let mut store = store;
+    if let Some(log) = &options.log {
+        store = Arc::new(LogStore::new(store, Arc::clone(log)));
+    }
+    store = Arc::new(limit::LimitStore::new(store, host, options.concurrency));
+    store = Arc::new(retry::RetryStore::new(store, options.retry.clone()));
+    store = Arc::new(coalesce::CoalesceStore::new(store));
+    store = Arc::new(gather::GatherStore::new(store));
+    if options.cache > 0 {
+        store = Arc::new(cache::CacheStore::new(store, options.cache));
+    }
+    store
+}

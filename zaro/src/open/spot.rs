@@ -1,0 +1,126 @@
+//! Where something was found: a path in a store, and where that store's root is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::address::Place;
+use super::connect::{connect, folder};
+use crate::error::{Error, Result};
+use crate::store::options::StoreOptions;
+use crate::store::wrap::prefix::PrefixStore;
+use crate::store::{SharedStore, join};
+
+/// An object or folder of a store.
+#[derive(Debug, Clone)]
+pub(super) struct Spot {
+    pub(super) store: SharedStore,
+    /// Its path in the store; `""` for the store's root.
+    pub(super) path: String,
+    /// Where the store's root is; `None` inside an archive.
+    pub(super) place: Option<Place>,
+    /// Whether what lies here came from somewhere else, and must not reach for local files.
+    pub(super) remote: bool,
+}
+
+impl Spot {
+    /// A place, reached with these options.
+    pub(super) fn at(place: Place, options: &StoreOptions) -> Result<Self> {
+        let (store, remote) = match &place {
+            Place::Local(path) => (folder(path, options), false),
+            place => (connect(place, options)?, true),
+        };
+        Ok(Self { store, path: String::new(), place: Some(place), remote })
+    }
+
+    /// The store that begins here.
+    pub(super) fn rooted(&self) -> Result<SharedStore> {
+        if self.path.is_empty() {
+            return Ok(Arc::clone(&self.store));
+        }
+        Ok(Arc::new(PrefixStore::new(Arc::clone(&self.store), &self.path)?))
+    }
+
+    /// The folder around this; `None` at the top of an archive or bucket.
+    pub(super) fn above(&self, options: &StoreOptions) -> Option<Self> {
+        if self.path.is_empty() {
+            let place = match self.place.as_ref()? {
+                // A relative path has a folder above it, too.
+                Place::Local(path) => Place::Local(std::path::absolute(path).ok()?.parent()?.to_owned()),
+                place => place.split()?.0,
+            };
+            return Self::at(place, options).ok();
+        }
+        let folder = self.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        Some(Self { path: folder.to_owned(), ..self.clone() })
+    }
+
+    /// What the relative path `path` leads to from here.
+    pub(super) fn below(&self, path: &str) -> Result<Below> {
+        let mut parts: Vec<&str> = self.path.split('/').filter(|p| !p.is_empty()).collect();
+        let mut up: Vec<&str> = Vec::new();
+        for part in path.split('/') {
+            match part {
+                "" | "." => {}
+                ".." if parts.pop().is_none() => up.push(part),
+                ".." => {}
+                part if up.is_empty() => parts.push(part),
+                part => up.push(part),
+            }
+        }
+        if up.is_empty() {
+            return Ok(Below::Here(parts.join("/")));
+        }
+        let beyond = || Error::invalid(format!("{path:?} leads out of the store that names it"));
+        let up = up.join("/");
+        match self.place.as_ref().ok_or_else(beyond)? {
+            Place::Local(root) => Ok(Below::Elsewhere(Place::Local(climbed(root, &up)?))),
+            Place::Http(url) => {
+                let folder = format!("{}/", url.as_str().trim_end_matches('/'));
+                let url = url::Url::parse(&folder).and_then(|u| u.join(&up)).map_err(|_| beyond())?;
+                Ok(Below::Elsewhere(Place::Http(url)))
+            }
+            place => {
+                let mut place = place.clone();
+                let (Place::S3 { path, .. } | Place::Gcs { path, .. } | Place::Azure { path, .. }) =
+                    &mut place
+                else {
+                    return Err(beyond());
+                };
+                let mut parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
+                for part in up.split('/') {
+                    match part {
+                        ".." => drop(parts.pop().ok_or_else(beyond)?),
+                        part => parts.push(part),
+                    }
+                }
+                *path = parts.join("/");
+                Ok(Below::Elsewhere(place))
+            }
+        }
+    }
+
+    /// This with a path below it.
+    pub(super) fn child(&self, path: &str) -> Self {
+        let path = if path.is_empty() { self.path.clone() } else { join(&self.path, path) };
+        Self { path, ..self.clone() }
+    }
+}
+
+/// Where a relative path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Below {
+    /// To a key of the same store.
+    Here(String),
+    /// Out of its root.
+    Elsewhere(Place),
+}
+
+/// `root` and a path that leaves it. Links on the way count as the system counts them.
+fn climbed(root: &std::path::Path, up: &str) -> Result<PathBuf> {
+    let path = root.join(up);
+    match (path.parent().map(std::fs::canonicalize), path.file_name()) {
+        (Some(Ok(folder)), Some(name)) => Ok(folder.join(name)),
+        (Some(Err(e)), _) => Err(Error::from(e).with_store(path.display())),
+        _ => Err(Error::invalid(format!("{up:?} names no file"))),
+    }
+}

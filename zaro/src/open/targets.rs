@@ -1,0 +1,323 @@
+//! Where references lead: addresses to stores.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use tokio::sync::OnceCell;
+
+use super::address::{Place, is_archive_name};
+use super::connect::{connect, folder};
+use super::spot::{Below, Spot};
+use crate::error::{Error, Result};
+use crate::reference::{Remote, Target, Targets};
+use crate::store::options::{Applied, StoreOptions};
+use crate::store::zip::ZipStore;
+use crate::store::{SharedStore, check_key};
+
+/// The most addresses whose stores are remembered, and the most stores.
+const REMEMBERED: usize = 4096;
+
+/// What fsspec puts before an address to say how it is to be cached.
+const CACHES: [&str; 3] = ["simplecache", "filecache", "blockcache"];
+
+/// The targets of a reference store.
+///
+/// Each address is reached by its own scheme and bucket or server, with the options for it; addresses that can share a
+/// store do. What is relative is relative to the reference store itself, or to the root that the options name. A
+/// reference store from elsewhere never reaches local files, unless that was allowed.
+#[derive(Debug)]
+pub(super) struct AnyTargets {
+    options: StoreOptions,
+    /// Where relative addresses begin: the folder that the references lie in, or the one the caller named.
+    base: Spot,
+    /// Whether the caller named it.
+    named: bool,
+    /// Whether the references come from elsewhere, and local files are closed to them.
+    guarded: bool,
+    /// Which of the places for relative addresses held the last object that was looked for.
+    last: std::sync::atomic::AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    found: HashMap<(Arc<str>, Option<Arc<str>>), Target>,
+    stores: HashMap<(String, Applied), SharedStore>,
+    archives: HashMap<String, Arc<OnceCell<SharedStore>>>,
+}
+
+impl AnyTargets {
+    /// The targets of references that lie in `base`, or of those from elsewhere (`guarded`) if `base` was `named`.
+    pub(super) fn new(base: Spot, named: bool, guarded: bool, options: &StoreOptions) -> Self {
+        Self {
+            guarded: guarded && !options.allow_local,
+            options: options.clone(),
+            base,
+            named,
+            last: std::sync::atomic::AtomicUsize::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an address, as far as it says, leads to a file on this machine.
+    pub(super) fn is_local(&self, url: &str) -> bool {
+        let url = if url.is_empty() { self.options.target.as_deref().unwrap_or_default() } else { url };
+        match Place::of_object(url) {
+            Ok(Some(Place::Local(_))) => true,
+            Ok(None) => self.base.store.direct().is_some() && !url.contains("::"),
+            _ => false,
+        }
+    }
+
+    async fn resolve(&self, url: &str, near: Option<&str>, trusted: bool) -> Result<Target> {
+        if let Some((first, rest)) = url.split_once("::") {
+            let (scheme, inner) = first.split_once("://").unwrap_or((first, ""));
+            match scheme.to_ascii_lowercase().as_str() {
+                "zip" => return self.in_archive(rest, inner, trusted).await,
+                s if CACHES.contains(&s) => return Box::pin(self.resolve(rest, near, trusted)).await,
+                "tar" => {
+                    return Err(Error::unsupported(
+                        "archives of kind tar cannot be opened; those of ZIP can",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        match Place::of_object(url)? {
+            Some(place) => self.at(place, url, trusted).await,
+            None => self.relative(url, near, trusted).await,
+        }
+    }
+
+    /// The entry `inner` of the archive at `outer`.
+    async fn in_archive(&self, outer: &str, inner: &str, trusted: bool) -> Result<Target> {
+        let inner = inner.trim_start_matches('/');
+        check_key(inner).map_err(|_| Error::invalid(format!("{inner:?} is not the name of an entry")))?;
+        let archive = Box::pin(self.resolve(outer, None, trusted)).await?;
+        let cell = Arc::clone(self.state().archives.entry(outer.to_owned()).or_default());
+        let open = || async {
+            let zip = ZipStore::open(archive.store, &archive.key).await?;
+            let zip =
+                zip.ok_or_else(|| Error::not_found("the archive that is referred to does not exist"))?;
+            Ok::<SharedStore, Error>(Arc::new(zip))
+        };
+        let store = Arc::clone(cell.get_or_try_init(open).await?);
+        Ok(Target { store, key: inner.to_owned() })
+    }
+
+    /// What a path that begins nowhere leads to.
+    async fn relative(&self, path: &str, near: Option<&str>, trusted: bool) -> Result<Target> {
+        let mut bases = vec![self.base.clone()];
+        if let (Some(near), false) = (near, self.named) {
+            // References in a folder: relative to it, to what it lies in, or to the folder of the array.
+            bases.extend(self.base.above(&self.options));
+            bases.push(self.base.child(near));
+        }
+        if bases.len() == 1 {
+            return self.from(&self.base, path, trusted).await;
+        }
+        let last = self.last.load(std::sync::atomic::Ordering::Relaxed);
+        let order = std::iter::once(last).chain((0..bases.len()).filter(|i| *i != last));
+        let mut first = None;
+        for i in order {
+            let Some(base) = bases.get(i) else { continue };
+            let Ok(target) = self.from(base, path, trusted).await else { continue };
+            if target.store.size(&target.key).await?.is_some() {
+                self.last.store(i, std::sync::atomic::Ordering::Relaxed);
+                return Ok(target);
+            }
+            first.get_or_insert(target);
+        }
+        match first {
+            Some(target) => Ok(target),
+            None => self.from(&self.base, path, trusted).await,
+        }
+    }
+
+    /// What `path` leads to from `base`.
+    async fn from(&self, base: &Spot, path: &str, trusted: bool) -> Result<Target> {
+        // What is written as a part of a web address is read as one.
+        if let Some(Place::Http(url)) = &base.place
+            && path.contains(['%', '?', '#'])
+        {
+            let whole = format!("{}/{}/", url.as_str().trim_end_matches('/'), base.path);
+            let joined = url::Url::parse(&whole).and_then(|u| u.join(&format!("./{path}")));
+            let joined = joined.map_err(|e| Error::invalid(format!("{path:?} is not an address: {e}")))?;
+            let text = joined.as_str().to_owned();
+            return self.at(Place::Http(joined), &text, trusted).await;
+        }
+        match base.below(path)? {
+            Below::Here(key) => {
+                check_key(&key)
+                    .map_err(|_| Error::invalid(format!("{path:?} is not a path of an object")))?;
+                Ok(Target { store: Arc::clone(&base.store), key })
+            }
+            Below::Elsewhere(place) => {
+                if self.named && self.guarded && !trusted {
+                    return Err(Error::not_permitted("the reference leads out of the root that was named"));
+                }
+                // Out of one local folder into another is no further than the folder itself.
+                let text = text_of(&place);
+                self.at(place, &text, trusted).await
+            }
+        }
+    }
+
+    /// The object at a place, which was written as `url`.
+    async fn at(&self, place: Place, url: &str, trusted: bool) -> Result<Target> {
+        let named = |(root, key): (Place, String), base: String| (root, key, base);
+        let (root, key, name) = match place {
+            Place::Local(path) => {
+                if self.guarded && !trusted {
+                    return Err(Error::not_permitted(
+                        "a reference store from elsewhere names a local file; --allow-local lets it",
+                    ));
+                }
+                return self.local(&path).await;
+            }
+            Place::S3 { bucket, path, aws } => {
+                let name = format!("s3 {bucket}");
+                named((Place::S3 { bucket, path: String::new(), aws }, path), name)
+            }
+            Place::Gcs { bucket, path } => {
+                let name = format!("gs {bucket}");
+                named((Place::Gcs { bucket, path: String::new() }, path), name)
+            }
+            Place::Azure { account, container, path, sas } => {
+                let name = format!("az {account:?} {container}");
+                named((Place::Azure { account, container, path: String::new(), sas }, path), name)
+            }
+            Place::Http(address) => return self.http(&address, url),
+            Place::Memory => return Err(Error::unsupported("memory holds nothing that can be referred to")),
+        };
+        let store = self.shared(name, url, |options| connect(&root, options))?;
+        Ok(Target { store, key })
+    }
+
+    /// The store called `name`, made if there is none for the options that hold for `url`.
+    fn shared(
+        &self,
+        name: String,
+        url: &str,
+        make: impl FnOnce(&StoreOptions) -> Result<SharedStore>,
+    ) -> Result<SharedStore> {
+        let place = (name, self.options.applied(url));
+        if let Some(store) = self.state().stores.get(&place) {
+            return Ok(Arc::clone(store));
+        }
+        let store = make(&self.options.for_uri(url)?)?;
+        let mut state = self.state();
+        if state.stores.len() >= REMEMBERED {
+            state.stores.clear();
+        }
+        Ok(Arc::clone(state.stores.entry(place).or_insert(store)))
+    }
+
+    async fn local(&self, path: &Path) -> Result<Target> {
+        let unnamed = || Error::unsupported(format!("{} is not a path that can be a key", path.display()));
+        let clean = match path.components().any(|c| c == std::path::Component::ParentDir) {
+            true => std::fs::canonicalize(path).map_err(|e| Error::from(e).with_store(path.display()))?,
+            false => std::path::absolute(path).map_err(|e| Error::from(e).with_store(path.display()))?,
+        };
+        // One store for all files, so that who asks for several sees which are the same.
+        let key = clean.to_str().map(|p| p.trim_start_matches('/').to_owned()).ok_or_else(unnamed)?;
+        check_key(&key).map_err(|_| unnamed())?;
+        let store = self.shared("file".to_owned(), "", |options| Ok(folder("/", options)))?;
+        // `folder/archive.zip/entry`
+        let named = |p: &&Path| p.file_name().and_then(|n| n.to_str()).is_some_and(is_archive_name);
+        if let Some(archive) = clean.ancestors().skip(1).find(named).filter(|a| a.is_file())
+            && let (Some(outer), Ok(Some(inner))) =
+                (archive.to_str(), clean.strip_prefix(archive).map(Path::to_str))
+        {
+            return Box::pin(self.in_archive(outer, inner, true)).await;
+        }
+        Ok(Target { store, key })
+    }
+
+    #[cfg(feature = "cloud")]
+    fn http(&self, address: &url::Url, url: &str) -> Result<Target> {
+        use crate::store::http::HttpStore;
+        use crate::store::percent_decode;
+        let mut root = address.clone();
+        root.set_path("");
+        let key = percent_decode(address.path().trim_start_matches('/')).unwrap_or_default();
+        // Written again from its parts, the address must be what it was: then all of a server is one store.
+        let mut again = root.clone();
+        if let Ok(mut path) = again.path_segments_mut() {
+            path.clear();
+            path.extend(key.split('/'));
+        }
+        if again == *address && check_key(&key).is_ok() {
+            // With a query, which may be another for each object, there may be many: those hold no bytes.
+            let cache = if root.query().is_some() { 0 } else { u64::MAX };
+            let store = self.shared(root.to_string(), url, |options| {
+                let mut options = options.clone();
+                options.cache = options.cache.min(cache);
+                connect(&Place::Http(root.clone()), &options)
+            })?;
+            return Ok(Target { store, key });
+        }
+        let store = self.shared(address.to_string(), url, |options| {
+            // There may be many such stores, and each would hold bytes of its own.
+            let mut options = options.clone();
+            options.cache = 0;
+            let store = HttpStore::object(address.as_str(), "object", &options)?;
+            let host = store.host();
+            Ok(super::wrapped(Arc::new(store), &host, &options))
+        })?;
+        Ok(Target { store, key: "object".to_owned() })
+    }
+
+    #[cfg(not(feature = "cloud"))]
+    fn http(&self, _: &url::Url, _: &str) -> Result<Target> {
+        Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
+    }
+}
+
+/// The address of a place, as options for prefixes see it.
+fn text_of(place: &Place) -> String {
+    match place {
+        Place::Local(path) => path.display().to_string(),
+        Place::Memory => "memory:".to_owned(),
+        Place::S3 { bucket, path, .. } => format!("s3://{bucket}/{path}"),
+        Place::Gcs { bucket, path } => format!("gs://{bucket}/{path}"),
+        Place::Azure { container, path, .. } => format!("az://{container}/{path}"),
+        Place::Http(url) => url.to_string(),
+    }
+}
+
+#[async_trait]
+impl Targets for AnyTargets {
+    async fn target(&self, remote: &Remote) -> Result<Target> {
+        let place = (Arc::clone(&remote.url), remote.near.clone());
+        if let Some(target) = self.state().found.get(&place) {
+            return Ok(target.clone());
+        }
+        let target = match (remote.url.is_empty(), &self.options.target) {
+            (false, _) => self.resolve(&remote.url, remote.near.as_deref(), false).await?,
+            // What the caller names, the caller may reach.
+            (true, Some(target)) => match Place::of_object(target) {
+                Ok(None) if !target.contains("::") => self.local(Path::new(target)).await?,
+                _ => self.resolve(target, None, true).await?,
+            },
+            (true, None) => {
+                return Err(Error::usage("the reference names no object; --target says which is meant"));
+            }
+        };
+        let mut state = self.state();
+        if state.found.len() >= REMEMBERED {
+            state.found.clear();
+        }
+        state.found.insert(place, target.clone());
+        Ok(target)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! References to files at hand: the thread that decodes a chunk reads it.
+
+use bytes::Bytes;
+use futures::FutureExt;
+
+use super::{Location, ReferenceStore, Remote};
+use crate::error::{Error, Result};
+use crate::num::u64_of;
+use crate::store::{Direct, DirectObject};
+
+impl Direct for ReferenceStore {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
+        // The map is in memory and the targets are files: neither has anything to wait for.
+        let waits = || Error::io("a reference to what is not at hand").with_key(key).with_store(self);
+        let found = self.map().locate(key).now_or_never().ok_or_else(waits)?;
+        let remote = match found.map_err(|e| e.with_key(key).with_store(self))? {
+            None => return Ok(None),
+            Some(Location::Inline(bytes)) => return Ok(Some(Box::new(Inline(bytes)))),
+            Some(Location::Remote(remote)) => remote,
+        };
+        let named = |e: Error| e.within(remote.to_string()).with_key(key).with_store(self);
+        let target = self.targets().target(&remote).now_or_never().ok_or_else(waits)?.map_err(named)?;
+        let direct = target.store.direct().ok_or_else(waits)?;
+        let missing = || Error::not_found("the object that is referred to does not exist");
+        let object = direct.open(&target.key).and_then(|o| o.ok_or_else(missing)).map_err(named)?;
+        let (offset, length) = match remote.span {
+            None => (0, object.size()),
+            Some(span) => (span.offset, span.length),
+        };
+        if offset.checked_add(length).is_none_or(|end| end > object.size()) {
+            return Err(named(Error::invalid(format!(
+                "short read: bytes {offset}+{length} lie outside the object, which has {} bytes",
+                object.size()
+            ))));
+        }
+        Ok(Some(Box::new(Part { object, offset, length, remote })))
+    }
+}
+
+/// Bytes in memory.
+struct Inline(Bytes);
+
+impl DirectObject for Inline {
+    fn size(&self) -> u64 {
+        u64_of(self.0.len())
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let start = usize::try_from(offset).ok();
+        let part = start.and_then(|s| self.0.get(s..s.checked_add(buf.len())?));
+        let part = part.ok_or_else(|| Error::invalid("the bytes end before what was asked for"))?;
+        buf.copy_from_slice(part);
+        Ok(())
+    }
+
+    fn as_bytes(&self) -> Option<&[u8]> {
+        Some(&self.0)
+    }
+}
+
+/// A part of an object, as if it were one.
+struct Part {
+    object: Box<dyn DirectObject>,
+    offset: u64,
+    length: u64,
+    remote: Remote,
+}
+
+impl DirectObject for Part {
+    fn size(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(u64_of(buf.len())).filter(|end| *end <= self.length);
+        let inside = end.and_then(|_| self.offset.checked_add(offset));
+        let read = match inside {
+            Some(at) => self.object.read_at(at, buf),
+            None => Err(Error::invalid("the reference ends before what was asked for")),
+        };
+        read.map_err(|e| e.within(self.remote.to_string()))
+    }
+
+    fn as_bytes(&self) -> Option<&[u8]> {
+        let (start, length) = (usize::try_from(self.offset).ok()?, usize::try_from(self.length).ok()?);
+        self.object.as_bytes()?.get(start..start.checked_add(length)?)
+    }
+}

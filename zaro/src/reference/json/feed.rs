@@ -1,0 +1,178 @@
+//! The bytes of a document, plain, gzip or zstd, on their way to the table.
+
+use std::io::Write as _;
+
+use super::document::{Builder, Parsed};
+use crate::error::{Error, Result};
+use crate::num::usize_of;
+use crate::store::{ByteRange, SharedStore};
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+/// How much is read at once, from files and from elsewhere.
+const BLOCK: u64 = 1 << 20;
+const REMOTE_BLOCK: u64 = 8 << 20;
+
+/// Blocks on their way at once, from elsewhere.
+const AT_ONCE: usize = 4;
+
+/// How much is given to a decoder at once: its answer may be a thousand times as long.
+const PIECE: usize = 16 << 10;
+
+/// The longest single member of a document.
+const MAX_MEMBER: usize = 1 << 30;
+
+/// A document on its way.
+pub(super) struct Feed {
+    coding: Option<Coding>,
+    /// What has come and is not understood yet.
+    pending: Vec<u8>,
+    /// How much there must be before it is tried again.
+    enough: usize,
+    builder: Builder,
+}
+
+enum Coding {
+    Plain,
+    Gzip(Box<flate2::write::MultiGzDecoder<Vec<u8>>>),
+    Zstd { context: Box<zstd_safe::DCtx<'static>>, out: Vec<u8>, hint: usize },
+}
+
+impl Coding {
+    /// By the first bytes, of which there are at least four if there are so many.
+    fn of(start: &[u8]) -> Self {
+        match start {
+            [0x1f, 0x8b, ..] => Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(Vec::new()))),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd {
+                context: Box::new(zstd_safe::DCtx::create()),
+                out: vec![0; zstd_safe::DCtx::out_size()],
+                hint: 0,
+            },
+            _ => Self::Plain,
+        }
+    }
+}
+
+fn damaged(what: &str, e: impl std::fmt::Display) -> Error {
+    Error::invalid(format!("the document is damaged {what}: {e}"))
+}
+
+impl Feed {
+    pub(super) fn new() -> Self {
+        Self { coding: None, pending: Vec::new(), enough: 0, builder: Builder::new() }
+    }
+
+    /// Takes the next bytes of the document.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if self.coding.is_none() {
+            self.coding = Some(Coding::of(bytes));
+        }
+        match self.coding.take() {
+            Some(Coding::Gzip(mut decoder)) => {
+                for piece in bytes.chunks(PIECE) {
+                    decoder.write_all(piece).map_err(|e| damaged("(gzip)", e))?;
+                    let out = std::mem::take(decoder.get_mut());
+                    self.text(&out)?;
+                }
+                self.coding = Some(Coding::Gzip(decoder));
+            }
+            Some(Coding::Zstd { mut context, mut out, .. }) => {
+                let mut input = zstd_safe::InBuffer::around(bytes);
+                let hint = loop {
+                    let mut output = zstd_safe::OutBuffer::around(out.as_mut_slice());
+                    let fault = |code| damaged("(zstd)", zstd_safe::get_error_name(code));
+                    let hint = context.decompress_stream(&mut output, &mut input).map_err(fault)?;
+                    let written = output.pos();
+                    let full = written == out.len();
+                    self.text(out.get(..written).unwrap_or_default())?;
+                    if input.pos() >= bytes.len() && !full {
+                        break hint;
+                    }
+                };
+                self.coding = Some(Coding::Zstd { context, out, hint });
+            }
+            coding => {
+                self.coding = coding;
+                self.text(bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next part of the text.
+    fn text(&mut self, text: &[u8]) -> Result<()> {
+        // What is complete is taken from where it lies; the rest is kept for later.
+        self.pending.extend_from_slice(text);
+        if self.pending.len() < self.enough {
+            return Ok(());
+        }
+        let taken = self.builder.advance(&self.pending, false)?;
+        self.pending.drain(..taken);
+        // A long member is tried again only when there is twice as much of it.
+        self.enough = if taken == 0 { self.pending.len().saturating_mul(2) } else { 0 };
+        if self.pending.len() > MAX_MEMBER {
+            return Err(Error::unsupported("one reference takes more than 1 GiB of the document"));
+        }
+        Ok(())
+    }
+
+    /// The document, when all of it has come.
+    pub(super) fn finish(mut self, templates: &[(String, String)]) -> Result<Parsed> {
+        match self.coding.take() {
+            Some(Coding::Gzip(mut decoder)) => {
+                decoder.try_finish().map_err(|e| damaged("(gzip)", e))?;
+                let out = std::mem::take(decoder.get_mut());
+                self.text(&out)?;
+            }
+            Some(Coding::Zstd { hint, .. }) if hint != 0 => {
+                return Err(damaged("(zstd)", "it ends too early"));
+            }
+            _ => {}
+        }
+        self.builder.advance(&self.pending, true)?;
+        drop(self.pending);
+        self.builder.finish(templates)
+    }
+}
+
+/// The document behind `key`; `None` if there is no such key.
+pub(super) async fn read(
+    store: &SharedStore,
+    key: &str,
+    templates: &[(String, String)],
+) -> Result<Option<Parsed>> {
+    let mut feed = Feed::new();
+    if let Some(direct) = store.direct() {
+        let Some(object) = direct.open(key)? else { return Ok(None) };
+        if let Some(bytes) = object.as_bytes() {
+            feed.push(bytes)?;
+            return feed.finish(templates).map(Some);
+        }
+        let size = object.size();
+        let mut block = vec![0; usize_of(size.min(BLOCK))?];
+        let mut at = 0u64;
+        while at < size {
+            let length = size.saturating_sub(at).min(BLOCK);
+            let part = block.get_mut(..usize_of(length)?).unwrap_or_default();
+            object.read_at(at, part)?;
+            feed.push(part)?;
+            at = at.saturating_add(length);
+        }
+        return feed.finish(templates).map(Some);
+    }
+    let Some(size) = store.size(key).await? else { return Ok(None) };
+    let whole = size <= REMOTE_BLOCK;
+    let blocks = (0..size.div_ceil(REMOTE_BLOCK).max(1)).map(|i| {
+        let offset = i.saturating_mul(REMOTE_BLOCK);
+        let range = ByteRange::span(offset, size.saturating_sub(offset).min(REMOTE_BLOCK));
+        async move { store.get(key, (!whole).then_some(range)).await }
+    });
+    let mut blocks = stream::iter(blocks).buffered(AT_ONCE);
+    while let Some(block) = blocks.try_next().await? {
+        let Some(block) = block else { return Ok(None) };
+        feed.push(&block)?;
+    }
+    feed.finish(templates).map(Some)
+}

@@ -1,0 +1,358 @@
+//! References, a million of them in a few dozen megabytes.
+//!
+//! Keys are kept as folder and name: folders once, names one after another. Where the bytes are is three numbers. At
+//! the end the names of each folder are put in order, numbers in them by value: the order in which writers usually
+//! write them, so that there is little to do.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+
+use super::intern::{Interner, too_many};
+use crate::error::Result;
+use crate::num::u64_of;
+
+/// What stands in the place of an address for bytes that are here.
+const INLINE: u32 = u32::MAX;
+/// What stands there for a reference that makes no sense.
+const BAD: u32 = u32::MAX - 1;
+/// The length that stands for a whole object.
+const WHOLE: u64 = u64::MAX;
+
+/// Why a reference makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    Null,
+    Number,
+    Boolean,
+    EmptyList,
+    Items,
+    Address,
+    Offset,
+    Length,
+    End,
+    Base64,
+    Text,
+}
+
+const FAULTS: [(Fault, &str); 11] = [
+    (Fault::Null, "the reference is null"),
+    (Fault::Number, "the reference is a number"),
+    (Fault::Boolean, "the reference is a boolean"),
+    (Fault::EmptyList, "the reference is an empty list"),
+    (Fault::Items, "the reference must be [url] or [url, offset, length]"),
+    (Fault::Address, "the address in the reference is neither text nor null"),
+    (Fault::Offset, "the offset of the reference is not a whole number from 0 on"),
+    (Fault::Length, "the length of the reference is not a whole number from 0 on"),
+    (Fault::End, "the range of the reference ends beyond every object"),
+    (Fault::Base64, "the reference begins with base64:, and the rest is no base64"),
+    (Fault::Text, "the text of the reference is not Unicode"),
+];
+
+/// What a key stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// `offset .. offset + length` of what is kept here.
+    Inline { offset: u64, length: u64 },
+    /// An object, by the number of its address.
+    Whole { url: u32 },
+    /// A part of one.
+    Span { url: u32, offset: u64, length: u64 },
+    /// Nothing that makes sense.
+    Bad(Fault),
+}
+
+/// The references of a document.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// Folders with their closing slash; `""` is the root.
+    folders: Interner,
+    /// The folder of each entry; empty once the table is done.
+    folder: Vec<u32>,
+    names: Vec<u8>,
+    name_ends: Vec<u32>,
+    url: Vec<u32>,
+    offset: Vec<u64>,
+    length: Vec<u64>,
+    inline: Vec<u8>,
+    kept: Bytes,
+    /// Entries folder by folder, in the order of their names; empty if that is the order they came in.
+    order: Vec<u32>,
+    /// Where each folder begins in that order.
+    starts: Vec<u32>,
+    /// Numbers of folders in the order of their paths.
+    by_path: Vec<u32>,
+}
+
+fn usize_from(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+impl Table {
+    pub(super) fn len(&self) -> usize {
+        self.url.len()
+    }
+
+    /// Adds an entry; of several with one key the last counts.
+    #[inline]
+    pub(super) fn add(&mut self, key: &[u8], entry: Entry) -> Result<()> {
+        let cut = key.iter().rposition(|b| *b == b'/').map_or(0, |at| at.saturating_add(1));
+        let (folder, name) = key.split_at_checked(cut).unwrap_or((key, &[]));
+        let folder = self.folders.add(folder)?;
+        let end = u32::try_from(self.names.len().saturating_add(name.len())).map_err(|_| too_many())?;
+        self.folder.push(folder);
+        self.names.extend_from_slice(name);
+        self.name_ends.push(end);
+        let (url, offset, length) = match entry {
+            Entry::Inline { offset, length } => (INLINE, offset, length),
+            Entry::Whole { url } => (url, 0, WHOLE),
+            Entry::Span { url, offset, length } => (url, offset, length),
+            Entry::Bad(fault) => (BAD, u64_of(FAULTS.iter().position(|f| f.0 == fault).unwrap_or(0)), 0),
+        };
+        self.url.push(url);
+        self.offset.push(offset);
+        self.length.push(length);
+        Ok(())
+    }
+
+    /// Keeps bytes, and says where. `write` puts them at the end of what it gets.
+    pub(super) fn keep(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Option<Fault>) -> Entry {
+        let start = self.inline.len();
+        if let Some(fault) = write(&mut self.inline) {
+            self.inline.truncate(start);
+            return Entry::Bad(fault);
+        }
+        Entry::Inline { offset: u64_of(start), length: u64_of(self.inline.len().saturating_sub(start)) }
+    }
+
+    #[inline]
+    fn name(&self, entry: u32) -> &[u8] {
+        let i = usize_from(entry);
+        let start = i.checked_sub(1).and_then(|i| self.name_ends.get(i)).copied().unwrap_or(0);
+        let end = self.name_ends.get(i).copied().unwrap_or(start);
+        self.names.get(usize_from(start)..usize_from(end)).unwrap_or_default()
+    }
+
+    fn entry(&self, entry: u32) -> Option<Entry> {
+        let i = usize_from(entry);
+        let (url, offset, length) = (*self.url.get(i)?, *self.offset.get(i)?, *self.length.get(i)?);
+        Some(match (url, length) {
+            (INLINE, length) => Entry::Inline { offset, length },
+            (BAD, _) => {
+                let fault = usize::try_from(offset).ok().and_then(|i| FAULTS.get(i));
+                Entry::Bad(fault.map_or(Fault::Null, |f| f.0))
+            }
+            (url, WHOLE) => Entry::Whole { url },
+            (url, length) => Entry::Span { url, offset, length },
+        })
+    }
+
+    /// Gives addresses other numbers: those of the first `written` entries by the first list, others by the second.
+    pub(super) fn renumber(&mut self, written: usize, first: &[u32], others: &[u32]) {
+        for (i, url) in self.url.iter_mut().enumerate().filter(|(_, u)| **u < BAD) {
+            let numbers = if i < written { first } else { others };
+            *url = numbers.get(usize_from(*url)).copied().unwrap_or(*url);
+        }
+    }
+
+    /// Puts everything in order. Entries for which `gone` holds are left out.
+    pub(super) fn finish(&mut self, gone: impl Fn(usize) -> bool) -> Result<()> {
+        let count = u32::try_from(self.len()).map_err(|_| too_many())?;
+        let mut starts = vec![0u32; self.folders.len().saturating_add(1)];
+        let mut last = 0;
+        let (mut sorted, mut all) = (true, true);
+        for (i, folder) in self.folder.iter().enumerate() {
+            if gone(i) {
+                all = false;
+                continue;
+            }
+            sorted &= *folder >= last;
+            last = *folder;
+            if let Some(n) = starts.get_mut(usize_from(*folder).saturating_add(1)) {
+                *n = n.saturating_add(1);
+            }
+        }
+        let mut sum = 0u32;
+        for n in &mut starts {
+            sum = sum.saturating_add(*n);
+            *n = sum;
+        }
+        let mut order: Vec<u32> = Vec::new();
+        let in_order = sorted && all && (1..count).all(|i| self.follows(i));
+        if !in_order {
+            let mut next = starts.clone();
+            order = vec![0; usize_from(sum)];
+            for (i, (folder, entry)) in self.folder.iter().zip(0u32..).enumerate() {
+                if gone(i) {
+                    continue;
+                }
+                if let Some(place) = next.get_mut(usize_from(*folder)) {
+                    if let Some(slot) = order.get_mut(usize_from(*place)) {
+                        *slot = entry;
+                    }
+                    *place = place.saturating_add(1);
+                }
+            }
+            self.sort(&mut order, &mut starts);
+        }
+        self.order = order;
+        self.starts = starts;
+        self.folder = Vec::new();
+        self.by_path = (0..u32::try_from(self.folders.len()).unwrap_or(0)).collect();
+        let folders = &self.folders;
+        self.by_path.sort_unstable_by(|a, b| folders.get(*a).cmp(folders.get(*b)));
+        self.kept = Bytes::from(std::mem::take(&mut self.inline));
+        self.folders.shrink();
+        for numbers in [&mut self.name_ends, &mut self.url] {
+            numbers.shrink_to_fit();
+        }
+        for numbers in [&mut self.offset, &mut self.length] {
+            numbers.shrink_to_fit();
+        }
+        self.names.shrink_to_fit();
+        Ok(())
+    }
+
+    /// Whether entry `i` comes after the one before it, in a later folder or by its name.
+    fn follows(&self, i: u32) -> bool {
+        let at = usize_from(i);
+        let before = at.checked_sub(1).and_then(|b| self.folder.get(b));
+        before != self.folder.get(at)
+            || natural(self.name(i.saturating_sub(1)), self.name(i)) == Ordering::Less
+    }
+
+    /// Puts the entries of each folder in order, the last of several with one name staying.
+    fn sort(&self, order: &mut Vec<u32>, starts: &mut [u32]) {
+        let (mut from, mut kept) = (0usize, 0usize);
+        for start in starts.iter_mut().skip(1) {
+            let end = usize_from(*start);
+            let Some(part) = order.get_mut(from..end) else { break };
+            let by_name = |a: &u32, b: &u32| natural(self.name(*a), self.name(*b));
+            if !part.is_sorted_by(|a, b| by_name(a, b) == Ordering::Less) {
+                part.sort_by(by_name);
+            }
+            for i in from..end {
+                let Some(entry) = order.get(i).copied() else { break };
+                let next = order.get(i.saturating_add(1)).filter(|_| i.saturating_add(1) < end).copied();
+                if next.is_some_and(|next| self.name(next) == self.name(entry)) {
+                    continue;
+                }
+                if let Some(slot) = order.get_mut(kept) {
+                    *slot = entry;
+                }
+                kept = kept.saturating_add(1);
+            }
+            from = end;
+            *start = u32::try_from(kept).unwrap_or(u32::MAX);
+        }
+        order.truncate(kept);
+    }
+
+    /// The places of a folder's entries in the order.
+    fn places(&self, folder: u32) -> std::ops::Range<u32> {
+        let at = |i: usize| self.starts.get(i).copied().unwrap_or(0);
+        let i = usize_from(folder);
+        at(i)..at(i.saturating_add(1))
+    }
+
+    fn at(&self, place: u32) -> u32 {
+        if self.order.is_empty() {
+            place
+        } else {
+            self.order.get(usize_from(place)).copied().unwrap_or(u32::MAX)
+        }
+    }
+
+    /// What `key` stands for.
+    pub(super) fn find(&self, key: &[u8]) -> Option<Entry> {
+        let cut = key.iter().rposition(|b| *b == b'/').map_or(0, |at| at.saturating_add(1));
+        let (folder, name) = key.split_at_checked(cut)?;
+        self.find_in(folder, name)
+    }
+
+    /// What `name` in `folder`, which has its closing slash, stands for.
+    pub(super) fn find_in(&self, folder: &[u8], name: &[u8]) -> Option<Entry> {
+        let places = self.places(self.folders.find(folder)?);
+        let (mut low, mut high) = (places.start, places.end);
+        while low < high {
+            let middle = low.midpoint(high);
+            let entry = self.at(middle);
+            match natural(self.name(entry), name) {
+                Ordering::Equal => return self.entry(entry),
+                Ordering::Less => low = middle.saturating_add(1),
+                Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
+    /// The names in a folder.
+    pub(super) fn names_in(&self, folder: &[u8]) -> impl Iterator<Item = &[u8]> {
+        let places = self.folders.find(folder).map_or(0..0, |f| self.places(f));
+        places.map(|place| self.name(self.at(place)))
+    }
+
+    /// The names of folders directly below one, each once.
+    pub(super) fn folders_in(&self, folder: &[u8]) -> Vec<&[u8]> {
+        let mut out: Vec<&[u8]> = Vec::new();
+        let mut at = self.by_path.partition_point(|f| self.folders.get(*f) <= folder);
+        while let Some(path) = self.by_path.get(at).map(|f| self.folders.get(*f)) {
+            let Some(rest) = path.strip_prefix(folder) else { break };
+            let Some(end) = rest.iter().position(|b| *b == b'/') else { break };
+            let below = path.get(..folder.len().saturating_add(end).saturating_add(1)).unwrap_or_default();
+            out.extend(rest.get(..end));
+            // All that lies below this one is passed over.
+            let later = self.by_path.get(at..).unwrap_or_default();
+            at = at.saturating_add(later.partition_point(|f| self.folders.get(*f).starts_with(below)).max(1));
+        }
+        out
+    }
+
+    /// Everything below `folder`, as folder, name and what it stands for.
+    pub(super) fn below(&self, folder: Vec<u8>) -> impl Iterator<Item = (&[u8], &[u8], Entry)> {
+        let start = self.by_path.partition_point(|f| self.folders.get(*f) < folder.as_slice());
+        let inside = self.by_path.get(start..).unwrap_or_default().iter().copied();
+        inside.take_while(move |f| self.folders.get(*f).starts_with(&folder)).flat_map(move |f| {
+            self.places(f).filter_map(move |place| {
+                let entry = self.at(place);
+                Some((self.folders.get(f), self.name(entry), self.entry(entry)?))
+            })
+        })
+    }
+
+    /// The bytes of an inline entry.
+    pub(super) fn inline(&self, offset: u64, length: u64) -> Bytes {
+        let (Ok(start), Ok(length)) = (usize::try_from(offset), usize::try_from(length)) else {
+            return Bytes::new();
+        };
+        match start.checked_add(length) {
+            Some(end) if end <= self.kept.len() => self.kept.slice(start..end),
+            _ => Bytes::new(),
+        }
+    }
+}
+
+/// What is said of a fault.
+pub(super) fn said(fault: Fault) -> &'static str {
+    FAULTS.iter().find(|f| f.0 == fault).map_or("the reference makes no sense", |f| f.1)
+}
+
+/// The order of names: numbers of fewer digits first, so that `2.0` comes before `10.0`.
+#[inline]
+fn natural(a: &[u8], b: &[u8]) -> Ordering {
+    let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let before = a.get(..common).unwrap_or_default();
+    let digits = before.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let run = |text: &[u8]| {
+        let rest = text.get(common..).unwrap_or_default();
+        digits.saturating_add(rest.iter().take_while(|b| b.is_ascii_digit()).count())
+    };
+    let (left, right) = (run(a), run(b));
+    if left > 0 && right > 0 && left != right {
+        return left.cmp(&right);
+    }
+    a.get(common).cmp(&b.get(common))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,362 @@
+//! The templates of a document: `{{u}}`, `{{ f(c='text') }}`, `{{ 64 + i*80 }}`.
+//!
+//! A language that can only compute: whole numbers, texts, names, calls of templates by keyword. It has no way to
+//! reach anything, and what it may take is bounded.
+
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
+
+/// How deep templates and brackets may nest.
+const MAX_DEPTH: u32 = 24;
+
+/// The longest text a template may become.
+const MAX_TEXT: usize = 64 << 10;
+
+/// What an expression comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    Int(i128),
+    Text(String),
+}
+
+/// Text with expressions in it.
+#[derive(Debug, Clone)]
+pub(super) struct Template(Vec<Part>);
+
+#[derive(Debug, Clone)]
+enum Part {
+    Text(String),
+    Value(Expr),
+}
+
+#[derive(Debug, Clone)]
+enum Expr {
+    Int(i128),
+    Text(String),
+    Name(String),
+    Call(String, Vec<(String, Expr)>),
+    Minus(Box<Expr>),
+    Sum(Box<Expr>, Op, Box<Expr>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Op {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Floor,
+    Rest,
+}
+
+/// The templates of a document, by name.
+#[derive(Debug, Default)]
+pub(super) struct Templates(HashMap<String, Template>);
+
+/// Names that hold where an expression stands, before those of the templates.
+pub(super) type Scope<'a> = &'a [(String, Value)];
+
+impl Templates {
+    /// Adds a template, in place of one of the same name.
+    pub(super) fn add(&mut self, name: &str, text: &str) -> Result<()> {
+        let template = Template::parse(text).map_err(|e| e.within(format!("template {name:?}")))?;
+        self.0.insert(name.to_owned(), template);
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The text that `template` becomes.
+    pub(super) fn render(&self, template: &Template, scope: Scope<'_>) -> Result<String> {
+        self.text(template, scope, MAX_DEPTH)
+    }
+
+    fn text(&self, template: &Template, scope: Scope<'_>, depth: u32) -> Result<String> {
+        let mut out = String::new();
+        for part in &template.0 {
+            match part {
+                Part::Text(text) => out.push_str(text),
+                Part::Value(expr) => match self.value(expr, scope, depth)? {
+                    Value::Int(n) => out.push_str(&n.to_string()),
+                    Value::Text(text) => out.push_str(&text),
+                },
+            }
+            if out.len() > MAX_TEXT {
+                return Err(Error::invalid("a template becomes a text that is too long"));
+            }
+        }
+        Ok(out)
+    }
+
+    fn value(&self, expr: &Expr, scope: Scope<'_>, depth: u32) -> Result<Value> {
+        let Some(deeper) = depth.checked_sub(1) else {
+            return Err(Error::invalid("templates lead to each other too deeply"));
+        };
+        match expr {
+            Expr::Int(n) => Ok(Value::Int(*n)),
+            Expr::Text(text) => Ok(Value::Text(text.clone())),
+            Expr::Name(name) => match scope.iter().rev().find(|(n, _)| n == name) {
+                Some((_, value)) => Ok(value.clone()),
+                None => self.text(self.named(name)?, scope, deeper).map(Value::Text),
+            },
+            Expr::Call(name, arguments) => {
+                let mut inner = scope.to_vec();
+                for (name, argument) in arguments {
+                    inner.push((name.clone(), self.value(argument, scope, deeper)?));
+                }
+                self.text(self.named(name)?, &inner, deeper).map(Value::Text)
+            }
+            Expr::Minus(inner) => match self.value(inner, scope, deeper)? {
+                Value::Int(n) => n.checked_neg().map(Value::Int).ok_or_else(overflow),
+                Value::Text(_) => Err(Error::invalid("a text cannot be negative")),
+            },
+            Expr::Sum(left, op, right) => {
+                let left = self.value(left, scope, deeper)?;
+                compute(left, *op, self.value(right, scope, deeper)?)
+            }
+        }
+    }
+
+    fn named(&self, name: &str) -> Result<&Template> {
+        self.0.get(name).ok_or_else(|| Error::invalid(format!("there is no template {name:?}")))
+    }
+}
+
+fn overflow() -> Error {
+    Error::invalid("a number in a template grows beyond all offsets")
+}
+
+fn compute(left: Value, op: Op, right: Value) -> Result<Value> {
+    let (a, b) = match (left, op, right) {
+        (Value::Int(a), _, Value::Int(b)) => (a, b),
+        (Value::Text(mut a), Op::Add, Value::Text(b)) => {
+            a.push_str(&b);
+            if a.len() > MAX_TEXT {
+                return Err(Error::invalid("a template becomes a text that is too long"));
+            }
+            return Ok(Value::Text(a));
+        }
+        _ => return Err(Error::invalid("a text and a number cannot be computed with")),
+    };
+    if b == 0 && matches!(op, Op::Div | Op::Floor | Op::Rest) {
+        return Err(Error::invalid("a template divides by zero"));
+    }
+    // Division rounds down and the rest has the sign of the divisor, as in Python.
+    let floor = || {
+        let quotient = a.checked_div(b)?;
+        let exact = a.checked_rem(b)? == 0;
+        if exact || (a < 0) == (b < 0) { Some(quotient) } else { quotient.checked_sub(1) }
+    };
+    let out = match op {
+        Op::Add => a.checked_add(b),
+        Op::Sub => a.checked_sub(b),
+        Op::Mul => a.checked_mul(b),
+        Op::Floor => floor(),
+        Op::Rest => floor().and_then(|q| a.checked_sub(q.checked_mul(b)?)),
+        Op::Div if a.checked_rem(b) == Some(0) => a.checked_div(b),
+        Op::Div => return Err(Error::invalid(format!("{a} / {b} is no whole number; // rounds down"))),
+    };
+    out.map(Value::Int).ok_or_else(overflow)
+}
+
+impl Template {
+    /// Takes a text apart.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("{{") {
+            if at > 0 {
+                parts.push(Part::Text(rest.get(..at).unwrap_or_default().to_owned()));
+            }
+            let mut p = Parser { rest: rest.get(at.saturating_add(2)..).unwrap_or_default() };
+            let expr = p.sum(MAX_DEPTH).map_err(|e| e.within(format!("{text:?}")))?;
+            let Some(after) = p.rest.trim_start().strip_prefix("}}") else {
+                return Err(Error::invalid(format!("{text:?} is no template that is understood")));
+            };
+            parts.push(Part::Value(expr));
+            rest = after;
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest.to_owned()));
+        }
+        Ok(Self(parts))
+    }
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+}
+
+impl Parser<'_> {
+    /// Takes `token` if it comes next.
+    fn take(&mut self, token: &str) -> bool {
+        let rest = self.rest.trim_start();
+        // `}}` ends the expression, `//` is no `/`.
+        match rest.strip_prefix(token) {
+            Some(after) if !(token == "/" && after.starts_with('/')) => {
+                self.rest = after;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn sum(&mut self, depth: u32) -> Result<Expr> {
+        self.chain(&[("+", Op::Add), ("-", Op::Sub)], depth, Self::product)
+    }
+
+    fn product(&mut self, depth: u32) -> Result<Expr> {
+        let ops = [("*", Op::Mul), ("//", Op::Floor), ("/", Op::Div), ("%", Op::Rest)];
+        self.chain(&ops, depth, Self::unit)
+    }
+
+    fn chain(
+        &mut self,
+        ops: &[(&str, Op)],
+        depth: u32,
+        part: fn(&mut Self, u32) -> Result<Expr>,
+    ) -> Result<Expr> {
+        let Some(deeper) = depth.checked_sub(1) else {
+            return Err(Error::invalid("brackets nest too deeply"));
+        };
+        let mut left = part(self, deeper)?;
+        let mut length = 0u32;
+        while let Some((_, op)) = ops.iter().find(|(token, _)| self.take(token)) {
+            length = length.saturating_add(1);
+            if length > MAX_DEPTH {
+                return Err(Error::invalid("too many terms"));
+            }
+            left = Expr::Sum(Box::new(left), *op, Box::new(part(self, deeper)?));
+        }
+        Ok(left)
+    }
+
+    fn unit(&mut self, depth: u32) -> Result<Expr> {
+        let Some(deeper) = depth.checked_sub(1) else {
+            return Err(Error::invalid("brackets nest too deeply"));
+        };
+        if self.take("-") {
+            return Ok(Expr::Minus(Box::new(self.unit(deeper)?)));
+        }
+        if self.take("(") {
+            let inner = self.sum(deeper)?;
+            return if self.take(")") { Ok(inner) } else { Err(Error::invalid("a bracket is not closed")) };
+        }
+        for quote in ["'", "\""] {
+            if self.take(quote) {
+                let Some((text, after)) = self.rest.split_once(quote).filter(|(t, _)| !t.contains('\\'))
+                else {
+                    return Err(Error::invalid("a text is not closed, or has a backslash in it"));
+                };
+                self.rest = after;
+                return Ok(Expr::Text(text.to_owned()));
+            }
+        }
+        let word = self.word();
+        match word.chars().next() {
+            Some(c) if c.is_ascii_digit() => word.parse().map(Expr::Int).map_err(|_| overflow()),
+            Some(_) if self.take("(") => Ok(Expr::Call(word, self.arguments(deeper)?)),
+            Some(_) => Ok(Expr::Name(word)),
+            None => Err(Error::invalid("a number, a text or a name should be here")),
+        }
+    }
+
+    fn word(&mut self) -> String {
+        let rest = self.rest.trim_start();
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        let (word, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        let word = word.to_owned();
+        self.rest = after;
+        word
+    }
+
+    /// `name=value, …)`
+    fn arguments(&mut self, depth: u32) -> Result<Vec<(String, Expr)>> {
+        let mut out = Vec::new();
+        while !self.take(")") {
+            if !out.is_empty() && !self.take(",") {
+                return Err(Error::invalid("arguments are parted by commas"));
+            }
+            let name = self.word();
+            if name.is_empty() || !self.take("=") {
+                return Err(Error::invalid("arguments are given by name: f(name='value')"));
+            }
+            out.push((name, self.sum(depth)?));
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(templates: &[(&str, &str)], text: &str) -> Result<String> {
+        let mut all = Templates::default();
+        for (name, text) in templates {
+            all.add(name, text)?;
+        }
+        let scope = [("i".to_owned(), Value::Int(7)), ("j".to_owned(), Value::Int(-2))];
+        all.render(&Template::parse(text)?, &scope)
+    }
+
+    #[test]
+    fn names_calls_and_sums() {
+        let t = [("u", "s3://b/x.nc"), ("f", "s3://{{b}}/{{n}}.nc"), ("g", "{{ f(b='q', n=c) }}?{{u}}")];
+        for (text, wanted) in [
+            ("plain {x} }} text", "plain {x} }} text"),
+            ("{{u}}", "s3://b/x.nc"),
+            ("a{{ u }}b{{u}}", "as3://b/x.ncbs3://b/x.nc"),
+            ("{{f(b='k', n=3)}}", "s3://k/3.nc"),
+            ("{{ f( n = i*2 , b = \"k\" ) }}", "s3://k/14.nc"),
+            ("{{ g(c='z') }}", "s3://q/z.nc?s3://b/x.nc"),
+            ("{{ 64 + i*80 }}", "624"),
+            ("{{ (1 + 2) * -3 }}", "-9"),
+            ("{{ i // 2 }} {{ j // 3 }} {{ j % 3 }} {{ i % 3 }} {{ 8/2 }}", "3 -1 1 1 4"),
+            ("{{ 'a' + 'b' }}{{ '}}' }}", "ab}}"),
+            ("{{ 10 - 3 - 2 }}", "5"),
+        ] {
+            assert_eq!(rendered(&t, text).unwrap(), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_computed_is_refused() {
+        let t = [("a", "{{b}}"), ("b", "{{a}}"), ("big", "{{ 99999999999999999999 }}")];
+        let deep = format!("{{{{ {}1{} }}}}", "(".repeat(200), ")".repeat(200));
+        let long = format!("{{{{ 1{} }}}}", "+1".repeat(10_000));
+        for text in [
+            "{{ nothing }}",
+            "{{ a }}",
+            "{{",
+            "{{}}",
+            "{{ 1 / 0 }}",
+            "{{ 7 / 2 }}",
+            "{{ 1 % 0 }}",
+            "{{ u.__class__ }}",
+            "{{ a|upper }}",
+            "{{ a['b'] }}",
+            "{{ f('positional') }}",
+            "{{ 'a' * 3 }}",
+            "{{ big * 99999999999999999999 * 99999999999999999999 }}",
+            "{{ 170141183460469231731687303715884105727 + 1 }}",
+            &deep,
+            &long,
+        ] {
+            assert!(rendered(&t, text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_cannot_grow_without_end() {
+        let mut t = vec![("t0".to_owned(), "x".repeat(1000))];
+        for i in 1..20 {
+            t.push((format!("t{i}"), format!("{{{{t{0}}}}}{{{{t{0}}}}}", i - 1)));
+        }
+        let t: Vec<(&str, &str)> = t.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert!(rendered(&t, "{{t19}}").unwrap_err().message().contains("too long"));
+    }
+}

@@ -1,0 +1,364 @@
+//! `.zmetadata` of a Parquet reference store: the documents of all nodes, and where the rows of each array's chunks lie.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::meta::json::{self, Json};
+use crate::meta::{ChunkKeys, Grid};
+use crate::num::product;
+
+/// Rows of a partition beyond this are absurd: no machine writes them.
+const MAX_RECORD_SIZE: u64 = 1 << 32;
+
+/// What `.zmetadata` says.
+#[derive(Debug)]
+pub(super) struct Metadata {
+    /// Rows a partition.
+    pub(super) record_size: u64,
+    /// The text of each document, by key.
+    pub(super) documents: BTreeMap<String, Bytes>,
+    /// The arrays, by path, each with the number it has in this list; or why its chunks cannot be found.
+    pub(super) layouts: Vec<Arc<Layout>>,
+    by_path: BTreeMap<String, Result<usize, String>>,
+    /// Whether documents of V3 are among them.
+    v3: bool,
+}
+
+/// Where the chunks of an array are among the rows.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) path: Arc<str>,
+    /// Chunks along each dimension.
+    counts: Vec<u64>,
+    /// All chunks.
+    pub(super) total: u64,
+    keys: ChunkKeys,
+}
+
+/// What a key that is no document's stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The number of the array.
+    pub(super) array: usize,
+    /// The number of the chunk, in C order.
+    pub(super) chunk: u64,
+}
+
+/// Checks a number of rows a partition.
+pub(super) fn check_record_size(n: u64) -> Result<u64> {
+    if n == 0 || n > MAX_RECORD_SIZE {
+        return Err(
+            Error::invalid(format!("must be 1 to {MAX_RECORD_SIZE}, not {n}")).with_field("record_size")
+        );
+    }
+    Ok(n)
+}
+
+impl Metadata {
+    /// Reads `.zmetadata`.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
+        let Json::Object(members) = Json::parse(bytes)?.value else {
+            return Err(Error::invalid("must hold an object"));
+        };
+        let (mut metadata, mut record_size) = (None, None);
+        for (name, value) in members {
+            match name.as_str() {
+                "metadata" => metadata = Some(value),
+                "record_size" => record_size = Some(value),
+                _ => {}
+            }
+        }
+        let Some(record_size) = record_size else {
+            return Err(Error::invalid("\"record_size\" is missing: these are no references")
+                .with_field("record_size"));
+        };
+        let Some(rows) = whole_number(&record_size) else {
+            let wrong = format!("must be a whole number of rows, not {record_size}");
+            return Err(Error::invalid(wrong).with_field("record_size"));
+        };
+        let Some(Json::Object(documents)) = metadata else {
+            return Err(Error::invalid("\"metadata\" must be an object").with_field("metadata"));
+        };
+        let parsed = documents.into_iter().map(|(key, value)| match value {
+            // Documents as text, as other consolidated metadata have them.
+            Json::String(text) => (key, Json::parse(text.as_bytes()).map_or(Json::String(text), |d| d.value)),
+            value => (key, value),
+        });
+        Ok(Self::new(parsed, check_record_size(rows)?))
+    }
+
+    /// From documents by their keys.
+    pub(super) fn new(documents: impl IntoIterator<Item = (String, Json)>, record_size: u64) -> Self {
+        let mut out = Self {
+            record_size,
+            documents: BTreeMap::new(),
+            layouts: Vec::new(),
+            by_path: BTreeMap::new(),
+            v3: false,
+        };
+        for (key, document) in documents {
+            let (path, name) = key.rsplit_once('/').unwrap_or(("", &key));
+            let layout = match name {
+                ".zarray" => Some(v2(path, &document)),
+                "zarr.json" => {
+                    out.v3 = true;
+                    let is_array = document.get("node_type").and_then(Json::as_str) == Some("array");
+                    is_array.then(|| v3(path, &document))
+                }
+                _ => None,
+            };
+            if let Some(layout) = layout {
+                let number = layout.map_err(|e| e.to_string()).map(|layout| {
+                    out.layouts.push(Arc::new(layout));
+                    out.layouts.len() - 1
+                });
+                out.by_path.insert(path.to_owned(), number);
+            }
+            let mut text = String::new();
+            write(&document, &mut text);
+            out.documents.insert(key, text.into());
+        }
+        out
+    }
+
+    /// The chunk that `key` stands for; `None` if there is no such chunk.
+    pub(super) fn place(&self, key: &str) -> Result<Option<Place>> {
+        let Some((number, below)) = self.array_of(key) else { return Ok(None) };
+        match number {
+            Ok(array) => {
+                let layout = self.layouts.get(*array);
+                Ok(layout.and_then(|l| l.number(below)).map(|chunk| Place { array: *array, chunk }))
+            }
+            Err(_) if below.starts_with(['.', 'z']) => Ok(None),
+            Err(why) => Err(Error::invalid(why.clone())),
+        }
+    }
+
+    /// The array nearest above `key`, and what follows its path.
+    fn array_of<'a>(&self, key: &'a str) -> Option<(&Result<usize, String>, &'a str)> {
+        let ends = key.rmatch_indices('/').map(|(at, _)| at);
+        for at in ends {
+            let (path, below) = (key.get(..at)?, key.get(at + 1..)?);
+            if let Some(number) = self.by_path.get(path) {
+                return Some((number, below));
+            }
+        }
+        self.by_path.get("").map(|number| (number, key))
+    }
+
+    /// The arrays that have keys below `prefix/`, and which of their chunks those are.
+    pub(super) fn below(&self, prefix: &str) -> Vec<(usize, Range<u64>)> {
+        let some = |(n, layout): (usize, &Arc<Layout>)| layout.below(prefix).map(|range| (n, range));
+        let mut found: Vec<_> = self.layouts.iter().enumerate().filter_map(some).collect();
+        found.sort_by(|a, b| {
+            self.layouts.get(a.0).map(|l| &l.path).cmp(&self.layouts.get(b.0).map(|l| &l.path))
+        });
+        found
+    }
+
+    /// The documents below `prefix/`, with what follows it.
+    pub(super) fn documents_below<'a>(
+        &'a self,
+        prefix: &str,
+    ) -> impl Iterator<Item = (&'a str, &'a str, &'a Bytes)> + use<'a> {
+        let start = crate::store::join(prefix, "");
+        self.documents
+            .iter()
+            .filter_map(move |(key, text)| Some((key.as_str(), key.strip_prefix(&start)?, text)))
+    }
+
+    /// The consolidated metadata that a reader of V2 looks for.
+    pub(super) fn consolidated(&self) -> Option<Bytes> {
+        (!self.v3).then(|| self.zmetadata(None).into())
+    }
+
+    /// `.zmetadata`, with the number of rows if it is given: without it, it is consolidated metadata and no more.
+    pub(super) fn zmetadata(&self, record_size: Option<u64>) -> String {
+        let mut out = String::from("{\"metadata\":{");
+        for (n, (key, text)) in self.documents.iter().enumerate() {
+            if n > 0 {
+                out.push(',');
+            }
+            json::write_string(key, &mut out);
+            out.push(':');
+            out.push_str(std::str::from_utf8(text).unwrap_or("null"));
+        }
+        out.push('}');
+        match record_size {
+            Some(n) => out.push_str(&format!(",\"record_size\":{n}")),
+            None => out.push_str(",\"zarr_consolidated_format\":1"),
+        }
+        out.push('}');
+        out
+    }
+}
+
+impl Layout {
+    fn new(path: &str, shape: &[u64], grid: &Grid, keys: ChunkKeys) -> Result<Self> {
+        let counts = grid.counts(shape);
+        let total = product(&counts)?;
+        Ok(Self { path: path.into(), counts, total, keys })
+    }
+
+    /// The number of the chunk whose key below the array is `below`.
+    pub(super) fn number(&self, below: &str) -> Option<u64> {
+        let rank = self.counts.len();
+        if rank == 0 {
+            // VirtualiZarr writes the empty key.
+            return matches!(below, "0" | "" | "c").then_some(0);
+        }
+        let index =
+            self.keys.index(below, rank).or_else(|| self.keys.other_separator().index(below, rank))?;
+        let mut number = 0u64;
+        for (i, count) in index.iter().zip(&self.counts) {
+            if i >= count {
+                return None;
+            }
+            // Below the product of the counts, which fits.
+            number = number.checked_mul(*count)?.checked_add(*i)?;
+        }
+        Some(number)
+    }
+
+    /// The key of chunk `number`.
+    pub(super) fn key(&self, mut number: u64) -> String {
+        let mut index = vec![0; self.counts.len()];
+        for (i, count) in index.iter_mut().zip(&self.counts).rev() {
+            *i = number.checked_rem(*count).unwrap_or(0);
+            number = number.checked_div(*count).unwrap_or(0);
+        }
+        self.keys.key(&self.path, &index)
+    }
+
+    /// The chunks whose keys lie below `prefix/`.
+    fn below(&self, prefix: &str) -> Option<Range<u64>> {
+        let all = Some(0..self.total);
+        if prefix.is_empty() || *self.path == *prefix {
+            return all;
+        }
+        if self.path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/')) {
+            return all;
+        }
+        let below = if self.path.is_empty() {
+            prefix
+        } else {
+            prefix.strip_prefix(&*self.path)?.strip_prefix('/')?
+        };
+        let below = match (self.keys.prefixed, below) {
+            (true, "c") => return all.filter(|_| !self.counts.is_empty() && self.keys.separator == '/'),
+            (true, below) => below.strip_prefix("c/")?,
+            (false, below) => below,
+        };
+        if self.keys.separator != '/' {
+            return None;
+        }
+        // The first numbers of an index are a run of chunks.
+        let mut run = 0..self.total;
+        let mut counts = self.counts.iter();
+        for part in below.split('/') {
+            let number: u64 = part.parse().ok()?;
+            let count = *counts.next()?;
+            if number >= count || number.to_string() != part {
+                return None;
+            }
+            let each = (run.end - run.start).checked_div(count)?;
+            run.start += number * each;
+            run.end = run.start + each;
+        }
+        // A key itself is not below itself.
+        counts.next().map(|_| run)
+    }
+}
+
+/// The layout of an array from its `.zarray`. What else is wrong with the document is for others to say.
+fn v2(path: &str, document: &Json) -> Result<Layout> {
+    let shape = extents(document.get("shape"), "shape")?;
+    let chunks = extents(document.get("chunks"), "chunks")?;
+    if shape.len() != chunks.len() {
+        return Err(Error::invalid("\"shape\" and \"chunks\" have different lengths"));
+    }
+    let separator = match document.get("dimension_separator").and_then(Json::as_str) {
+        Some("/") => '/',
+        _ => '.',
+    };
+    let keys = ChunkKeys { prefixed: false, separator };
+    Layout::new(path, &shape, &Grid::regular(&some_length(&chunks, &shape))?, keys)
+}
+
+/// The layout of an array from its `zarr.json`.
+fn v3(path: &str, document: &Json) -> Result<Layout> {
+    let shape = extents(document.get("shape"), "shape")?;
+    let grid = document.get("chunk_grid").ok_or_else(|| Error::invalid("\"chunk_grid\" is missing"))?;
+    let configuration = grid.get("configuration").unwrap_or(&Json::Null);
+    let grid = match grid.get("name").and_then(Json::as_str) {
+        Some("rectilinear") => Grid::rectilinear(configuration, &shape)?,
+        _ => {
+            let chunks = extents(configuration.get("chunk_shape"), "chunk_shape")?;
+            if shape.len() != chunks.len() {
+                return Err(Error::invalid("\"shape\" and \"chunk_shape\" have different lengths"));
+            }
+            Grid::regular(&some_length(&chunks, &shape))?
+        }
+    };
+    let encoding = document.get("chunk_key_encoding");
+    let name = encoding.and_then(|e| e.as_str().or_else(|| e.get("name")?.as_str())).unwrap_or("default");
+    let prefixed = name != "v2";
+    let given = encoding.and_then(|e| e.get("configuration")?.get("separator")?.as_str());
+    let separator = match given {
+        Some(".") => '.',
+        Some("/") => '/',
+        _ if prefixed => '/',
+        _ => '.',
+    };
+    Layout::new(path, &shape, &grid, ChunkKeys { prefixed, separator })
+}
+
+/// Chunks of length 0 are written for dimensions without elements.
+fn some_length(chunks: &[u64], shape: &[u64]) -> Vec<u64> {
+    chunks.iter().zip(shape).map(|(c, n)| if *n == 0 { (*c).max(1) } else { *c }).collect()
+}
+
+fn extents(value: Option<&Json>, name: &str) -> Result<Vec<u64>> {
+    let numbers = value.and_then(Json::items).and_then(|items| items.iter().map(Json::as_u64).collect());
+    numbers.ok_or_else(|| Error::invalid(format!("{name:?} must be a list of non-negative integers")))
+}
+
+/// A non-negative integer, also one that is written as `100000.0`.
+fn whole_number(value: &Json) -> Option<u64> {
+    let text = value.number_text()?;
+    text.parse().ok().or_else(|| text.strip_suffix(".0")?.parse().ok())
+}
+
+/// Appends the compact text of `value`. `NaN` stays bare, as it was: an attribute that is a number stays one.
+pub(super) fn write(value: &Json, out: &mut String) {
+    match value {
+        Json::Number(text) => out.push_str(text),
+        Json::Array(items) => {
+            out.push('[');
+            for (n, item) in items.iter().enumerate() {
+                if n > 0 {
+                    out.push(',');
+                }
+                write(item, out);
+            }
+            out.push(']');
+        }
+        Json::Object(members) => {
+            out.push('{');
+            for (n, (name, member)) in members.iter().enumerate() {
+                if n > 0 {
+                    out.push(',');
+                }
+                json::write_string(name, out);
+                out.push(':');
+                write(member, out);
+            }
+            out.push('}');
+        }
+        plain => out.push_str(&plain.to_string()),
+    }
+}

@@ -1,0 +1,431 @@
+//! References written as a folder of Parquet files.
+//!
+//! The files are what the plainest of readers take: one row group, pages of the first version, four columns of the
+//! types that fsspec's and GDAL's readers ask for, none of them typed by its being empty, zstd. `offset` and `size` are
+//! never null, since readers through pandas would make floats of them. The same references give the same bytes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use ::parquet::basic::{Compression, ZstdLevel};
+use ::parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use ::parquet::schema::parser::parse_message_type;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures::stream::TryStreamExt;
+
+use super::layout::{Metadata, Place};
+use super::rows::TEXT;
+use super::{ParquetMap, ZMETADATA, partition_key};
+use crate::error::{Error, Result};
+use crate::meta::Json;
+use crate::num::{u64_of, usize_of};
+use crate::reference::{Location, ReferenceStore, Remote};
+use crate::store::{Condition, SharedStore, join};
+
+/// Rows a partition, unless said otherwise: what kerchunk, VirtualiZarr and GDAL write.
+pub const RECORD_SIZE: u64 = 100_000;
+
+/// Memory for partitions that are not yet whole.
+const MEMORY: usize = 128 << 20;
+
+/// Rows handed over at a time.
+const BATCH: u64 = 1 << 14;
+
+const SCHEMA: &str = "message schema { optional binary path (STRING); required int64 offset; required int64 size; \
+                      optional binary raw; }";
+
+/// What was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written {
+    /// References of chunks.
+    pub references: u64,
+    /// Files of references.
+    pub partitions: u64,
+    /// Keys that a Parquet store has no place for: neither documents of nodes nor chunks of an array's grid. No reader
+    /// of the array asks for them.
+    pub left_out: u64,
+    /// The first few of them.
+    pub examples: Vec<String>,
+}
+
+/// Writes references, in any order; those of one partition one after another cost least.
+///
+/// A partition is written when it is whole, or when memory for those that are not runs out; should more of it come
+/// after that, it is read back. `.zmetadata` comes last: without it a folder is no store.
+#[derive(Debug)]
+pub struct Writer {
+    target: SharedStore,
+    metadata: Arc<Metadata>,
+    open: BTreeMap<(usize, u64), Filling>,
+    /// Partitions that were written, with the number of their references.
+    closed: BTreeMap<(usize, u64), u64>,
+    memory: usize,
+    held: usize,
+    clock: u64,
+    report: Written,
+}
+
+/// A partition that is not yet written.
+#[derive(Debug, Default)]
+struct Filling {
+    rows: Vec<Row>,
+    urls: Vec<ByteArray>,
+    known: HashMap<Arc<str>, usize>,
+    raws: Vec<ByteArray>,
+    /// What it takes in memory, about.
+    bytes: usize,
+    used: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    row: u64,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Url { url: usize, offset: i64, size: i64 },
+    Raw(usize),
+}
+
+impl Writer {
+    /// Into the folder that `target` is rooted at, which should be empty. `documents` are those of all nodes by key
+    /// (`v/.zarray`), `record_size` the rows a partition.
+    pub fn new(
+        target: SharedStore,
+        record_size: u64,
+        documents: impl IntoIterator<Item = (String, Json)>,
+    ) -> Result<Self> {
+        // GDAL keeps the number in 32 bits.
+        if record_size == 0 || i32::try_from(record_size).is_err() {
+            return Err(Error::usage(format!("a partition has 1 to {} rows, not {record_size}", i32::MAX)));
+        }
+        let metadata = Arc::new(Metadata::new(documents, record_size));
+        Ok(Self {
+            target,
+            metadata,
+            open: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            memory: MEMORY,
+            held: 0,
+            clock: 0,
+            report: Written::default(),
+        })
+    }
+
+    /// The same with other room for partitions that are not yet whole.
+    #[must_use]
+    pub fn with_memory(self, bytes: usize) -> Self {
+        Self { memory: bytes, ..self }
+    }
+
+    /// Takes the reference of `key`; of one that comes twice the last counts. Documents, given before, are passed over.
+    pub async fn put(&mut self, key: &str, location: &Location) -> Result<()> {
+        if key == ZMETADATA || self.metadata.documents.contains_key(key) {
+            return Ok(());
+        }
+        let Some(Place { array, chunk }) = self.metadata.place(key).map_err(|e| e.with_key(key))? else {
+            self.report.left_out += 1;
+            if self.report.examples.len() < 5 {
+                self.report.examples.push(key.to_owned());
+            }
+            return Ok(());
+        };
+        let (partition, row) = (chunk / self.metadata.record_size, chunk % self.metadata.record_size);
+        let at = (array, partition);
+        if !self.open.contains_key(&at) && self.closed.contains_key(&at) {
+            self.reopen(at).await?;
+        }
+        self.clock += 1;
+        let filling = self.open.entry(at).or_default();
+        filling.used = self.clock;
+        let before = filling.bytes;
+        filling.add(row, location).map_err(|e| e.with_key(key))?;
+        self.held = self.held.saturating_add(filling.bytes.saturating_sub(before));
+        if u64_of(filling.rows.len()) >= self.rows(at) {
+            self.close(at).await?;
+        }
+        while self.held > self.memory {
+            let oldest = self.open.iter().min_by_key(|(_, f)| f.used).map(|(at, _)| *at);
+            let Some(oldest) = oldest else { break };
+            self.close(oldest).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left, and `.zmetadata`. An archive still has to be [finished](crate::store::Store::finish).
+    pub async fn finish(mut self) -> Result<Written> {
+        while let Some(at) = self.open.keys().next().copied() {
+            self.close(at).await?;
+        }
+        let text = self.metadata.zmetadata(Some(self.metadata.record_size));
+        let put = self.target.put(ZMETADATA, text.into(), Condition::Always).await?;
+        refused(put.is_done(), ZMETADATA, &self.target)?;
+        self.report.references = self.closed.values().sum();
+        self.report.partitions = u64_of(self.closed.len());
+        Ok(self.report)
+    }
+
+    /// How many rows a partition has: no more than the array has chunks.
+    fn rows(&self, (array, partition): (usize, u64)) -> u64 {
+        let size = self.metadata.record_size;
+        let total = self.metadata.layouts.get(array).map_or(0, |l| l.total);
+        size.min(total.saturating_sub(partition.saturating_mul(size)))
+    }
+
+    fn key(&self, (array, partition): (usize, u64)) -> Result<String> {
+        let layout =
+            self.metadata.layouts.get(array).ok_or_else(|| Error::invalid("there is no such array"))?;
+        Ok(partition_key(&layout.path, partition))
+    }
+
+    async fn close(&mut self, at: (usize, u64)) -> Result<()> {
+        let Some(filling) = self.open.remove(&at) else { return Ok(()) };
+        self.held = self.held.saturating_sub(filling.bytes);
+        let key = self.key(at)?;
+        let fault =
+            |e: ParquetError| Error::invalid("the references cannot be written as Parquet").with_source(e);
+        let (bytes, count) = filling.encode(self.rows(at)).map_err(|e| fault(e).with_key(&key))?;
+        let put = self.target.put(&key, bytes, Condition::Always).await?;
+        refused(put.is_done(), &key, &self.target)?;
+        self.closed.insert(at, count);
+        Ok(())
+    }
+
+    /// Takes a partition back that was written before it was whole.
+    async fn reopen(&mut self, at: (usize, u64)) -> Result<()> {
+        let (array, partition) = at;
+        let map = ParquetMap::new(self.target.clone(), self.metadata.clone());
+        let first = partition.saturating_mul(self.metadata.record_size);
+        let mut filling = Filling::default();
+        let mut found = map.chunks(array, first..first.saturating_add(self.rows(at)));
+        while let Some((key, location)) = found.try_next().await? {
+            let Some(place) = self.metadata.place(&key)? else { continue };
+            filling.add(place.chunk % self.metadata.record_size, &location)?;
+        }
+        self.held = self.held.saturating_add(filling.bytes);
+        self.open.insert(at, filling);
+        Ok(())
+    }
+}
+
+fn refused(done: bool, key: &str, target: &SharedStore) -> Result<()> {
+    if done {
+        Ok(())
+    } else {
+        Err(Error::conflict("the store refused the object").with_key(key).with_store(target))
+    }
+}
+
+impl Filling {
+    fn add(&mut self, row: u64, location: &Location) -> Result<()> {
+        let what = match location {
+            Location::Inline(bytes) => self.raw(bytes),
+            Location::Remote(remote) => self.url(remote)?,
+        };
+        self.rows.push(Row { row, what });
+        self.bytes = self.bytes.saturating_add(size_of::<Row>());
+        Ok(())
+    }
+
+    fn raw(&mut self, bytes: &Bytes) -> What {
+        // What begins like the text of bytes would be taken for it.
+        let raw = if bytes.starts_with(TEXT) {
+            let mut text = TEXT.to_vec();
+            text.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+            ByteArray::from(text)
+        } else {
+            ByteArray::from(bytes.to_vec())
+        };
+        self.bytes = self.bytes.saturating_add(raw.len()).saturating_add(size_of::<ByteArray>() + 32);
+        self.raws.push(raw);
+        What::Raw(self.raws.len() - 1)
+    }
+
+    fn url(&mut self, remote: &Remote) -> Result<What> {
+        if remote.url.is_empty() {
+            return Err(Error::unsupported(
+                "a Parquet reference must name its file; this one leaves it to the reader",
+            ));
+        }
+        if remote.pin.as_ref().is_some_and(|pin| pin.version.is_some()) {
+            return Err(Error::unsupported("a Parquet reference cannot name a version of an object")
+                .within(remote.to_string()));
+        }
+        let (offset, size) = match remote.span {
+            None => (0, 0),
+            // All of the file is what these numbers would mean.
+            Some(span) if span.offset == 0 && span.length == 0 => return Ok(self.raw(&Bytes::new())),
+            Some(span) => match (i64::try_from(span.offset), i64::try_from(span.length)) {
+                (Ok(offset), Ok(size)) => (offset, size),
+                _ => {
+                    return Err(
+                        Error::invalid("the range does not fit into 63 bits").within(remote.to_string())
+                    );
+                }
+            },
+        };
+        let url = match self.known.get(&*remote.url) {
+            Some(url) => *url,
+            None => {
+                let cost = remote.url.len().saturating_mul(2).saturating_add(128);
+                self.bytes = self.bytes.saturating_add(cost);
+                self.urls.push(ByteArray::from(remote.url.as_bytes().to_vec()));
+                self.known.insert(remote.url.clone(), self.urls.len() - 1);
+                self.urls.len() - 1
+            }
+        };
+        Ok(What::Url { url, offset, size })
+    }
+
+    /// The file, with `total` rows, and how many references it holds.
+    fn encode(mut self, total: u64) -> Result<(Bytes, u64), ParquetError> {
+        // Of those with one row the last counts: the sort keeps their order.
+        self.rows.sort_by_key(|r| r.row);
+        self.rows.reverse();
+        self.rows.dedup_by_key(|r| r.row);
+        self.rows.reverse();
+        // A dictionary is worth it where addresses repeat, and none is given up half-way.
+        let text: usize = self.urls.iter().map(|u| u.len().saturating_add(4)).sum();
+        let dictionary = self.urls.len().saturating_mul(2) <= self.rows.len() && text < 1 << 19;
+        let properties = WriterProperties::builder()
+            .set_writer_version(WriterVersion::PARQUET_1_0)
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_created_by("zaro".to_owned())
+            .set_statistics_enabled(EnabledStatistics::None)
+            .set_offset_index_disabled(true)
+            .set_dictionary_enabled(false)
+            .set_column_dictionary_enabled("path".into(), dictionary)
+            .build();
+        let schema = Arc::new(parse_message_type(SCHEMA)?);
+        let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
+        let mut group = file.next_row_group()?;
+        let path = |what: What| match what {
+            What::Url { url, .. } => self.urls.get(url).cloned(),
+            What::Raw(_) => None,
+        };
+        let raw = |what: What| match what {
+            What::Raw(raw) => self.raws.get(raw).cloned(),
+            What::Url { .. } => None,
+        };
+        let number = |what: What, second: bool| match what {
+            What::Url { size, .. } if second => size,
+            What::Url { offset, .. } => offset,
+            What::Raw(_) => 0,
+        };
+        texts(&mut group, &self.rows, total, path)?;
+        numbers(&mut group, &self.rows, total, |what| number(what, false))?;
+        numbers(&mut group, &self.rows, total, |what| number(what, true))?;
+        texts(&mut group, &self.rows, total, raw)?;
+        group.close()?;
+        Ok((file.into_inner()?.into(), u64_of(self.rows.len())))
+    }
+}
+
+/// Shows `see` all rows in batches: the number of the first, how many, and those that are there.
+fn batches(
+    rows: &[Row],
+    total: u64,
+    mut see: impl FnMut(u64, usize, &[Row]) -> Result<(), ParquetError>,
+) -> Result<(), ParquetError> {
+    let mut left = rows;
+    let mut first = 0;
+    while first < total {
+        let count = BATCH.min(total - first);
+        let here = left.partition_point(|r| r.row < first + count);
+        let (now, later) = left.split_at(here);
+        see(first, usize_of(count).map_err(|e| ParquetError::General(e.to_string()))?, now)?;
+        left = later;
+        first += count;
+    }
+    Ok(())
+}
+
+type Group<'a> = SerializedRowGroupWriter<'a, Vec<u8>>;
+
+fn texts(
+    group: &mut Group<'_>,
+    rows: &[Row],
+    total: u64,
+    value: impl Fn(What) -> Option<ByteArray>,
+) -> Result<(), ParquetError> {
+    let Some(mut column) = group.next_column()? else { return Ok(()) };
+    let (mut levels, mut values) = (Vec::new(), Vec::new());
+    batches(rows, total, |first, count, rows| {
+        levels.clear();
+        levels.resize(count, 0i16);
+        values.clear();
+        for row in rows {
+            let slot = usize::try_from(row.row - first).ok().and_then(|n| levels.get_mut(n));
+            if let (Some(slot), Some(value)) = (slot, value(row.what)) {
+                *slot = 1;
+                values.push(value);
+            }
+        }
+        column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None).map(|_| ())
+    })?;
+    column.close()
+}
+
+fn numbers(
+    group: &mut Group<'_>,
+    rows: &[Row],
+    total: u64,
+    value: impl Fn(What) -> i64,
+) -> Result<(), ParquetError> {
+    let Some(mut column) = group.next_column()? else { return Ok(()) };
+    let mut values = Vec::new();
+    batches(rows, total, |first, count, rows| {
+        values.clear();
+        values.resize(count, 0i64);
+        for row in rows {
+            if let Some(slot) = usize::try_from(row.row - first).ok().and_then(|n| values.get_mut(n)) {
+                *slot = value(row.what);
+            }
+        }
+        column.typed::<Int64Type>().write_batch(&values, None, None).map(|_| ())
+    })?;
+    column.close()
+}
+
+/// Writes all of `source` into the folder that `target` is rooted at, which should be empty.
+///
+/// Documents that lie elsewhere are fetched; chunks stay where they are.
+pub async fn write(source: &ReferenceStore, target: &SharedStore, record_size: u64) -> Result<Written> {
+    let mut writer = Writer::new(target.clone(), record_size, documents(source).await?)?;
+    let mut entries = source.map().entries("");
+    while let Some((key, location)) = entries.try_next().await? {
+        writer.put(&key, &location).await?;
+    }
+    writer.finish().await
+}
+
+/// The documents of all nodes.
+async fn documents(source: &ReferenceStore) -> Result<Vec<(String, Json)>> {
+    use crate::store::Store as _;
+
+    let mut out = Vec::new();
+    let mut open = vec![String::new()];
+    while let Some(path) = open.pop() {
+        let mut is_array = false;
+        for name in ["zarr.json", ".zgroup", ".zarray", ".zattrs"] {
+            let key = join(&path, name);
+            let Some(text) = source.get(&key, None).await? else { continue };
+            let document = Json::parse(&text).map_err(|e| e.with_key(&key).with_store(source))?.value;
+            let kind = document.get("node_type").and_then(Json::as_str);
+            is_array |= name == ".zarray" || kind == Some("array");
+            out.push((key, document));
+        }
+        if !is_array {
+            let below = source.map().list(&path).await?.prefixes;
+            open.extend(below.iter().map(|name| join(&path, name)));
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,480 @@
+//! Neighbouring ranges of one object, asked for by many callers who do not know of each other.
+//!
+//! The chunks of an archive file, or of a ZIP, are ranges of one object, and each is asked for by itself. [`GatherStore`]
+//! makes one request of those that come together. Nobody waits for long: the first caller lets the tasks that are
+//! ready have their turn, which takes microseconds, and only while a request to the same object is under way are later
+//! ones held, for at most [`HOLD`].
+//!
+//! No caller depends on another. A request is driven by all who wait for it, so that any of them may be dropped; who
+//! waited too long for the first caller sends everything off itself.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, join_all};
+use futures::stream::BoxStream;
+use tokio::sync::oneshot;
+
+use super::coalesce::plan;
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::fault::copy_of;
+use crate::store::memory::slice;
+use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag};
+
+/// The largest hole, in bytes, that is read along rather than left out. Less than where one caller asks for several
+/// ranges: these are of callers who may have nothing to do with each other.
+pub const MAX_GAP: u64 = 64_000;
+
+/// The largest block, in bytes, made by joining.
+pub const MAX_BLOCK: u64 = 8 << 20;
+
+/// What waits together at most, in bytes.
+const MAX_GROUP: u64 = 4 * MAX_BLOCK;
+
+/// A range that is longer is not held: a round trip costs less than its bytes do.
+pub const MAX_RANGE: u64 = 1 << 20;
+
+/// The bytes in holes, of all requests under way, that are read along. Beyond that only what touches is joined.
+pub const MAX_WASTE: u64 = 32 << 20;
+
+/// How long a range is held while another request to the same object is under way.
+pub const HOLD: Duration = Duration::from_millis(2);
+
+/// How often the first caller lets the tasks that are ready have their turn, as long as others come. Turns are counted and
+/// not timed, so that a busy machine makes no more requests than an idle one.
+const MAX_TURNS: u32 = 256;
+
+/// How often they get another turn after nobody came during the last one.
+const QUIET_TURNS: u32 = 2;
+
+/// How long a caller waits for the first one to do something.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Joins spans of one object that several callers of [`Store::get`] or [`Store::get_pinned`] ask for at the same time:
+/// those at most [`MAX_GAP`] apart, into blocks of at most [`MAX_BLOCK`].
+///
+/// A block that reaches beyond the end of its object is taken apart, so that only those fail whose bytes are not
+/// there. Everything else that befalls a block befalls all in it. Other ranges and whole objects are asked for as they
+/// are.
+#[derive(Debug, Clone)]
+pub struct GatherStore {
+    inner: SharedStore,
+    desks: Arc<Desks>,
+}
+
+/// An object, in the state that is meant.
+type Place = (String, Option<Pin>);
+
+#[derive(Debug, Default)]
+struct Desks {
+    open: Mutex<HashMap<Place, Desk>>,
+    wasted: AtomicU64,
+}
+
+/// What is going on at one object. There is none when nothing is.
+#[derive(Debug, Default)]
+struct Desk {
+    /// Those who wait to be sent off.
+    waiting: Vec<Seat>,
+    /// The sum of their lengths.
+    bytes: u64,
+    /// Which group they are: counted up whenever one is sent off.
+    group: u64,
+    /// How many turns first callers had.
+    turns: u64,
+    /// Requests under way.
+    flights: usize,
+}
+
+/// A caller who waits.
+#[derive(Debug)]
+struct Seat {
+    range: ByteRange,
+    tell: oneshot::Sender<Flight>,
+}
+
+/// A request under way, driven by all who wait for it; gone when they are.
+type Flight = Shared<BoxFuture<'static, Arc<Vec<Part>>>>;
+
+/// What came of one span.
+struct Part {
+    start: u64,
+    end: u64,
+    got: Result<Option<Bytes>>,
+}
+
+/// Counts a flight, and its waste, for as long as it lives.
+struct Counted {
+    store: GatherStore,
+    place: Arc<Place>,
+    waste: u64,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let desks = &self.store.desks;
+        desks.wasted.fetch_sub(self.waste, Ordering::Relaxed);
+        if desks.landed(&self.place) {
+            // Those who were held for it need not be held any longer.
+            self.store.send_off(&self.place, None);
+        }
+    }
+}
+
+impl Desks {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Place, Desk>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a flight off; `true` if it was the last and somebody waits. A desk with nothing on it is taken away.
+    fn landed(&self, place: &Place) -> bool {
+        let mut open = self.lock();
+        let Some(desk) = open.get_mut(place) else { return false };
+        desk.flights = desk.flights.saturating_sub(1);
+        let (idle, waited_for) = (desk.flights == 0, !desk.waiting.is_empty());
+        if idle && !waited_for {
+            open.remove(place);
+        }
+        idle && waited_for
+    }
+
+    /// Counts a turn of the first caller. How many wait in its group; `None` if it was sent off.
+    fn turn(&self, place: &Place, group: u64) -> Option<usize> {
+        let mut open = self.lock();
+        let desk = open.get_mut(place).filter(|d| d.group == group)?;
+        desk.turns = desk.turns.wrapping_add(1);
+        Some(desk.waiting.len())
+    }
+
+    /// How many turns the first caller of this group had; `None` if it was sent off.
+    fn turns(&self, place: &Place, group: u64) -> Option<u64> {
+        self.lock().get(place).filter(|d| d.group == group).map(|d| d.turns)
+    }
+}
+
+/// Sends a group off when it is dropped, for whatever reason.
+struct Lead<'a> {
+    store: &'a GatherStore,
+    place: &'a Place,
+    group: u64,
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        self.store.send_off(self.place, Some(self.group));
+    }
+}
+
+impl Lead<'_> {
+    /// Returns when it is time to send the group off.
+    async fn hold(&self, busy: bool) {
+        if busy {
+            tokio::time::sleep(HOLD).await;
+            return;
+        }
+        let (mut seen, mut quiet) = (1, 0u32);
+        for _ in 0..MAX_TURNS {
+            tokio::task::yield_now().await;
+            let Some(now) = self.store.desks.turn(self.place, self.group) else { return };
+            quiet = if now == seen { quiet.saturating_add(1) } else { 0 };
+            if quiet >= QUIET_TURNS {
+                return;
+            }
+            seen = now;
+        }
+    }
+}
+
+impl GatherStore {
+    /// Gathers what is asked of `inner`.
+    #[must_use]
+    pub fn new(inner: SharedStore) -> Self {
+        Self { inner, desks: Arc::default() }
+    }
+
+    /// How many bytes of holes are being read along now.
+    #[must_use]
+    pub fn wasted(&self) -> u64 {
+        self.desks.wasted.load(Ordering::Relaxed)
+    }
+
+    /// Waits with the others: with which group, whether as the first, and whether requests are under way.
+    fn take_seat(&self, place: &Place, seat: Seat, length: u64) -> (u64, bool, bool) {
+        let mut open = self.desks.lock();
+        let full = |d: &Desk| d.bytes.saturating_add(length) > MAX_GROUP;
+        if let Some(group) = open.get(place).filter(|d| full(d)).map(|d| d.group) {
+            drop(open);
+            self.send_off(place, Some(group));
+            open = self.desks.lock();
+        }
+        let desk = open.entry(place.clone()).or_default();
+        desk.waiting.push(seat);
+        desk.bytes = desk.bytes.saturating_add(length);
+        (desk.group, desk.waiting.len() == 1, desk.flights > 0)
+    }
+
+    /// Bytes `offset .. offset + length`, in one request with whatever else is wanted near them.
+    async fn gathered(&self, place: &Place, offset: u64, length: u64) -> Result<Option<Bytes>> {
+        let range = ByteRange::span(offset, length);
+        let (tell, told) = oneshot::channel();
+        let (group, first, busy) = self.take_seat(place, Seat { range, tell }, length);
+        let flight = if first {
+            let lead = Lead { store: self, place, group };
+            lead.hold(busy).await;
+            drop(lead);
+            told.await
+        } else {
+            self.follow(place, group, told).await
+        };
+        let parts = flight.map_err(|_| Error::io("a range was left without an answer"))?.await;
+        let end = offset.saturating_add(length);
+        let mut covering: Vec<&Part> = parts.iter().filter(|p| p.start <= offset && end <= p.end).collect();
+        covering.sort_by_key(|p| p.got.is_err());
+        let Some(part) = covering.first() else {
+            return Err(Error::io("a range was left without an answer"));
+        };
+        let bytes = match &part.got {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(None),
+            Err(e) => return Err(copy_of(e)),
+        };
+        let own = slice(bytes, Some(ByteRange::span(offset.saturating_sub(part.start), length)))?;
+        // A small piece must not keep all of the block.
+        let small = own.len() < bytes.len() / 2;
+        Ok(Some(if small { Bytes::copy_from_slice(&own) } else { own }))
+    }
+
+    /// Waits to be sent off with the group by its first caller; or, if that does nothing, sends the group off.
+    ///
+    /// The first caller may have stopped running, while it waits for us perhaps.
+    async fn follow(
+        &self,
+        place: &Place,
+        group: u64,
+        mut told: oneshot::Receiver<Flight>,
+    ) -> Result<Flight, oneshot::error::RecvError> {
+        let mut turns = self.desks.turns(place, group);
+        loop {
+            if let Ok(flight) = tokio::time::timeout(PATIENCE, &mut told).await {
+                return flight;
+            }
+            let now = self.desks.turns(place, group);
+            if now == turns {
+                self.send_off(place, Some(group));
+                return told.await;
+            }
+            turns = now;
+        }
+    }
+
+    /// Makes requests of all who wait for `place`, or of this group of them if it still waits.
+    fn send_off(&self, place: &Place, group: Option<u64>) {
+        let mut seats = {
+            let mut open = self.desks.lock();
+            let Some(desk) = open.get_mut(place) else { return };
+            if group.is_some_and(|g| g != desk.group) {
+                return;
+            }
+            desk.group = desk.group.wrapping_add(1);
+            desk.bytes = 0;
+            // The desk stays until all flights are counted.
+            desk.flights = desk.flights.saturating_add(1);
+            std::mem::take(&mut desk.waiting)
+        };
+        // Nobody waits any more for these.
+        seats.retain(|seat| !seat.tell.is_closed());
+        let mut ranges: Vec<ByteRange> = seats.iter().map(|seat| seat.range).collect();
+        ranges.sort_unstable_by_key(|r| bounds(*r));
+        ranges.dedup();
+        let mut blocks = joined(&ranges, MAX_GAP);
+        let waste: u64 = blocks.iter().map(|b| b.waste).sum();
+        if self.wasted().saturating_add(waste) > MAX_WASTE {
+            blocks = joined(&ranges, 0);
+        }
+        let place = Arc::new(place.clone());
+        let mut flights: Vec<((u64, u64), Flight)> = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            let bounds = around(&block.ranges);
+            self.desks.wasted.fetch_add(block.waste, Ordering::Relaxed);
+            if let Some(desk) = self.desks.lock().get_mut(&*place) {
+                desk.flights = desk.flights.saturating_add(1);
+            }
+            let counted = Counted { store: self.clone(), place: Arc::clone(&place), waste: block.waste };
+            let flight = async move {
+                let parts = fetch(&counted.store.inner, &counted.place, block.ranges).await;
+                drop(counted);
+                Arc::new(parts)
+            };
+            flights.push((bounds, flight.boxed().shared()));
+        }
+        for seat in seats {
+            let (start, end) = bounds(seat.range);
+            // Blocks are in order and disjoint.
+            let at = flights.partition_point(|(b, _)| b.0 <= start).saturating_sub(1);
+            if let Some((_, flight)) = flights.get(at).filter(|(b, _)| b.0 <= start && end <= b.1) {
+                // Fails if the caller left meanwhile.
+                let _ = seat.tell.send(flight.clone());
+            }
+        }
+        self.desks.landed(&place);
+    }
+
+    /// Whether a range is held, and as what.
+    fn held(&self, range: Option<ByteRange>) -> Option<(u64, u64)> {
+        match range {
+            Some(ByteRange::Span { offset, length })
+                if (1..=MAX_RANGE).contains(&length)
+                    && offset.checked_add(length).is_some()
+                    && self.inner.is_remote()
+                    && tokio::runtime::Handle::try_current().is_ok() =>
+            {
+                Some((offset, length))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Ranges that one request answers, in order.
+struct Joined {
+    ranges: Vec<ByteRange>,
+    /// How many bytes nobody asked for.
+    waste: u64,
+}
+
+/// The first byte of a span, and the first after it.
+fn bounds(range: ByteRange) -> (u64, u64) {
+    match range {
+        ByteRange::Span { offset, length } => (offset, offset.saturating_add(length)),
+        ByteRange::Suffix(_) | ByteRange::From(_) => (0, 0),
+    }
+}
+
+/// The first byte of some spans, and the first after all of them.
+fn around(ranges: &[ByteRange]) -> (u64, u64) {
+    ranges.iter().map(|r| bounds(*r)).fold((u64::MAX, 0), |(s, e), (a, b)| (s.min(a), e.max(b)))
+}
+
+/// The requests that answer `ranges`, which are in order.
+fn joined(ranges: &[ByteRange], gap: u64) -> Vec<Joined> {
+    let blocks = plan(ranges, gap, MAX_BLOCK);
+    let made = blocks.into_iter().map(|block| {
+        let ranges: Vec<ByteRange> = block.members.iter().filter_map(|i| ranges.get(*i)).copied().collect();
+        let (mut waste, mut reached) = (0u64, None::<u64>);
+        for (start, end) in ranges.iter().map(|r| bounds(*r)) {
+            waste = waste.saturating_add(reached.map_or(0, |r| start.saturating_sub(r)));
+            reached = Some(reached.map_or(end, |r| r.max(end)));
+        }
+        Joined { ranges, waste }
+    });
+    made.collect()
+}
+
+/// Asks for all of `ranges` at once, and, if they do not all lie in the object, for each half of them.
+fn fetch(inner: &SharedStore, place: &Arc<Place>, ranges: Vec<ByteRange>) -> BoxFuture<'static, Vec<Part>> {
+    let (inner, place) = (Arc::clone(inner), Arc::clone(place));
+    async move {
+        let (start, end) = around(&ranges);
+        let range = Some(ByteRange::span(start, end.saturating_sub(start)));
+        let got = match &place.1 {
+            None => inner.get(&place.0, range).await,
+            Some(pin) => inner.get_pinned(&place.0, range, pin).await,
+        };
+        match got {
+            Err(e) if e.kind() == ErrorKind::Invalid && ranges.len() > 1 => {
+                let (head, tail) = ranges.split_at(ranges.len() / 2);
+                let halves = [head, tail].map(|half| fetch(&inner, &place, half.to_vec()));
+                join_all(halves).await.into_iter().flatten().collect()
+            }
+            got => vec![Part { start, end, got }],
+        }
+    }
+    .boxed()
+}
+
+impl fmt::Display for GatherStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Store for GatherStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        match self.held(range) {
+            None => self.inner.get(key, range).await,
+            Some((offset, length)) => {
+                let got = self.gathered(&(key.to_owned(), None), offset, length).await;
+                got.map_err(|e| e.with_key(key).with_store(self))
+            }
+        }
+    }
+
+    /// One caller's ranges are joined below.
+    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
+        self.inner.get_ranges(key, ranges).await
+    }
+
+    /// Joined with those of the same state.
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        match self.held(range) {
+            None => self.inner.get_pinned(key, range, pin).await,
+            Some((offset, length)) => {
+                let pin = Some(pin.clone()).filter(|p| !p.is_empty());
+                let got = self.gathered(&(key.to_owned(), pin), offset, length).await;
+                got.map_err(|e| e.with_key(key).with_store(self))
+            }
+        }
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        self.inner.size(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        self.inner.list(prefix).await
+    }
+
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        self.inner.keys(prefix)
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        self.inner.put(key, value, when).await
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        self.inner.get_tagged(key).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        self.inner.delete(key).await
+    }
+
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        self.inner.delete_prefix(prefix).await
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.inner.finish().await
+    }
+
+    fn direct(&self) -> Option<&dyn Direct> {
+        self.inner.direct()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+}
