@@ -19,6 +19,10 @@ impl Direct for ReferenceStore {
             Some(Location::Remote(remote)) => remote,
         };
         let named = |e: Error| e.within(remote.to_string()).moved_to(key, self);
+        if remote.pin.as_ref().is_some_and(|pin| !pin.is_empty()) {
+            // Whether it holds is the business of `get_pinned`.
+            return Err(named(Error::unsupported("the state of a file at hand is not looked at here")));
+        }
         let target = self.targets().target(&remote).now_or_never().ok_or_else(waits)?.map_err(named)?;
         let direct = target.store.direct().ok_or_else(waits)?;
         let missing = || Error::not_found("the object that is referred to does not exist");

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use futures::stream::{BoxStream, StreamExt};
 
 use super::{Location, Remote, SharedMap, Span, Targets};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 use crate::store::{ByteRange, Direct, KeyEntry, Listing, Store};
+
+/// How many sizes of whole objects are asked for at once.
+const SIZES_AT_ONCE: usize = 32;
 
 /// A Zarr whose bytes lie where a [`Map`](super::Map) says.
 #[derive(Debug, Clone)]
@@ -45,6 +48,23 @@ impl ReferenceStore {
     #[must_use]
     pub fn targets(&self) -> &Arc<dyn Targets> {
         &self.targets
+    }
+
+    /// How many bytes a key has that stands for `location`.
+    async fn size_of(&self, key: &str, location: &Location) -> Result<u64> {
+        let remote = match location {
+            Location::Inline(bytes) => return Ok(u64_of(bytes.len())),
+            Location::Remote(remote) => remote,
+        };
+        if let Some(size) = self.map.known_size(remote) {
+            return Ok(size);
+        }
+        let asked = async {
+            let target = self.targets.target(remote).await?;
+            let size = target.store.size(&target.key).await?;
+            size.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
+        };
+        asked.await.map_err(|e: Error| e.within(remote.to_string()).moved_to(key, self))
     }
 
     async fn fetch(&self, remote: &Remote, range: Option<ByteRange>) -> Result<Bytes> {
@@ -103,19 +123,7 @@ impl Store for ReferenceStore {
         let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
         match found {
             None => Ok(None),
-            Some(Location::Inline(bytes)) => Ok(Some(u64_of(bytes.len()))),
-            Some(Location::Remote(remote)) => {
-                if let Some(size) = self.map.known_size(&remote) {
-                    return Ok(Some(size));
-                }
-                let asked = async {
-                    let target = self.targets.target(&remote).await?;
-                    let size = target.store.size(&target.key).await?;
-                    size.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
-                };
-                let named = |e: Error| e.within(remote.to_string()).moved_to(key, self);
-                asked.await.map(Some).map_err(named)
-            }
+            Some(location) => self.size_of(key, &location).await.map(Some),
         }
     }
 
@@ -124,11 +132,12 @@ impl Store for ReferenceStore {
     }
 
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let sized = self.map.entries(prefix).and_then(move |(key, _)| async move {
-            let size = self.size(&key).await?;
-            Ok(size.map(|size| KeyEntry { key, size }))
+        let sized = self.map.entries(prefix).map(move |found| async move {
+            let (key, location) = found.map_err(|e| e.with_store(self))?;
+            let size = self.size_of(&key, &location).await?;
+            Ok(KeyEntry { key, size })
         });
-        sized.try_filter_map(|entry| async { Ok(entry) }).boxed()
+        sized.buffered(SIZES_AT_ONCE).boxed()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {
