@@ -54,6 +54,9 @@ def lay_out(handle, grid, shape, scanning=None):
             settings = {"Ni": nx, "Nj": ny, "latitudeOfFirstGridPointInDegrees": 18.1, "longitudeOfFirstGridPointInDegrees": 198.4,
                         "LaDInDegrees": 20, "DiInMetres": 2500, "DjInMetres": 2500,
                         "latitudeOfLastGridPointInDegrees": 23.1, "longitudeOfLastGridPointInDegrees": 206.1}
+        elif grid == "lambert_azimuthal_equal_area":
+            settings = {"Nx": nx, "Ny": ny, "latitudeOfFirstGridPointInDegrees": 24.5, "longitudeOfFirstGridPointInDegrees": 350.2,
+                        "standardParallelInDegrees": 52, "centralLongitudeInDegrees": 10, "DxInMetres": 5000, "DyInMetres": 5000}
         settings["scanningMode"] = 0x40
     if scanning is not None:
         settings["scanningMode"] = scanning
@@ -61,10 +64,15 @@ def lay_out(handle, grid, shape, scanning=None):
         ec.codes_set(handle, key, value)
 
 
-def message(values, packing="grid_simple", bits=16, decimal=None, missing=None, grid="regular_ll", scanning=None, more=None):
+EARTHS = {"sphere": {"shapeOfTheEarth": 6}, "oblate": {"shapeOfTheEarth": 4}}
+
+
+def message(values, packing="grid_simple", bits=16, decimal=None, missing=None, grid="regular_ll", scanning=None, more=None, earth="sphere"):
     """A message, as bytes."""
     handle = ec.codes_grib_new_from_samples("regular_ll_sfc_grib2")
     lay_out(handle, grid, values.shape, scanning)
+    for key, value in EARTHS[earth].items():
+        ec.codes_set(handle, key, value)
     # A bitmap changes the number of values, so it comes before them.
     flat = values.ravel().astype(float)
     if missing is not None:
@@ -235,8 +243,10 @@ def fixtures():
     yield "edition_1_constant", first_edition(message(np.full(shape, 271.5)))
     first, second = sections(message(smooth)), sections(message(flat))
     yield "two_fields", joined(first + [s for s in second if s[4] >= 4])
-    for grid in ("regular_ll", "rotated_ll", "lambert", "polar_stereographic", "mercator"):
+    for grid in ("regular_ll", "rotated_ll", "lambert", "polar_stereographic", "mercator", "lambert_azimuthal_equal_area"):
         yield f"grid_{grid}", message(field(rng, (7, 9), "smooth"), grid=grid)
+    for grid in ("lambert", "mercator", "lambert_azimuthal_equal_area"):
+        yield f"grid_{grid}_oblate", message(field(rng, (7, 9), "smooth"), grid=grid, earth="oblate")
 
 
 def main():

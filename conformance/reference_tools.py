@@ -3,8 +3,7 @@
     reference_tools.py [--zaro PATH]
 
 Makes references with the odd cases of Kerchunk's JSON, converts them to Parquet and back with `zaro ref convert`, and
-compares what fsspec's reader says of each with what it says of the first. Needs fsspec, pandas and fastparquet, which
-are not among scripts/requirements.txt: pip install fsspec pandas fastparquet.
+compares what fsspec's reader says of each with what it says of the first.
 """
 
 import argparse
@@ -14,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import common
 import fsspec
 from fsspec.implementations.reference import LazyReferenceMapper
 
@@ -63,8 +63,8 @@ def content(path, keys):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--zaro", default=str(Path(__file__).parent.parent / "target" / "debug" / "zaro"))
-    zaro = parser.parse_args().zaro
+    parser.add_argument("--zaro", help="the binary to test (default: $ZARO, else target/release/zaro)")
+    zaro = common.find_zaro(parser.parse_args().zaro)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         first, keys = source(folder)

@@ -14,7 +14,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-targets=(json meta_v3 meta_v2 shard_index codec read_array zip references icechunk)
+targets=(json meta_v3 meta_v2 shard_index codec read_array zip references icechunk parquet_refs)
 seconds=60
 if [[ ${1:-} =~ ^[0-9]+$ ]]; then seconds=$1; shift; fi
 (($#)) && targets=("$@")

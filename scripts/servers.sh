@@ -145,7 +145,7 @@ CONF
         -dir="$run/weed" -master.port=$((p + 5)) -volume.port=$((p + 6)) -filer.port=$((p + 7)) \
         -master.volumeSizeLimitMB=256 -volume.max=1000 -volume.minFreeSpace=1GiB -filer \
         -s3 -s3.port=$((p + 4)) -s3.port.grpc=$((p + 10004)) -s3.config="$run/weed/s3.json" \
-        -s3.autoCreateBucket=false >"$run/weed.log" 2>&1 &
+        -s3.autoCreateBucket=false -s3.port.iceberg=0 -s3.port.lance=0 >"$run/weed.log" 2>&1 &
     local weed_pid=$!
     echo $weed_pid >>"$run/pids"
 

@@ -2,7 +2,8 @@
 //!
 //! Two stores: `ocean.zarr` (V3: a packed climate field in shards, coordinates, texts, times; consolidated) and
 //! `cells.zarr` (V2: a picture in blosc). They are made as any program would make them: arrays are
-//! created, slabs written, metadata consolidated.
+//! created, slabs written, metadata consolidated. Beside them `field.dat`, as an instrument might leave it, with
+//! `field.json`, references that make a Zarr of it; and a manifest of the ocean.
 
 use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,13 @@ impl Demo {
         let cells = dir.join("cells.zarr");
         make_ocean(&ocean).await?;
         make_cells(&cells).await?;
+        let field = dir.join("field.json");
+        make_references(&dir.join("field.dat"), &field)?;
+        // An earlier demo's is of files that are gone.
+        let manifest = dir.join("ocean.manifest.json");
+        if manifest.exists() {
+            std::fs::remove_file(&manifest)?;
+        }
         let text = |p: &Path| p.to_string_lossy().into_owned();
         let picture = |name: &str| text(&dir.join(name));
         let line = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<String>>();
@@ -62,6 +70,10 @@ impl Demo {
             line(&["info", &text(&cells)]),
             line(&["read", &text(&cells), "--colormap", "magma", "-o", &picture("cells.png")]),
             line(&["validate", &text(&ocean), "--strict"]),
+            line(&["ref", "stat", &text(&field)]),
+            line(&["read", &text(&field), "sst", "--select", "6,80:84,200:205"]),
+            line(&["manifest", "create", &text(&ocean), "-o", &text(&manifest)]),
+            line(&["manifest", "verify", &text(&manifest), "--folder", &text(&ocean), "--bytes"]),
         ])
     }
 
@@ -115,6 +127,34 @@ async fn make_ocean(root: &Path) -> Result<()> {
     let slab = Slab::variable(&DataType::String, &stations.shape, Order::C, texts)?;
     put_slab(&store, "stations", &stations, slab).await?;
     hierarchy::consolidate(&store, "").await.map(drop)
+}
+
+/// The field as a plain file of big-endian numbers after a head of its own, and references that make a Zarr of it.
+fn make_references(file: &Path, references: &Path) -> Result<()> {
+    let head = b"A file that knows nothing of Zarr.\n";
+    let mut bytes = head.to_vec();
+    bytes.extend(temperatures().chunks_exact(2).flat_map(|pair| pair.iter().rev().copied()));
+    std::fs::write(file, bytes)?;
+    let month = LATS.saturating_mul(LONS).saturating_mul(2);
+    let first = u64::try_from(head.len()).unwrap_or_default();
+    let chunks: Vec<String> = (0..MONTHS)
+        .map(|m| {
+            let offset = first.saturating_add(m.saturating_mul(month));
+            format!("\"sst/{m}.0.0\": [\"{{{{f}}}}\", {offset}, {month}]")
+        })
+        .collect();
+    let text = format!(
+        r#"{{"version": 1, "templates": {{"f": "field.dat"}}, "refs": {{
+".zgroup": {{"zarr_format": 2}},
+"sst/.zarray": {{"zarr_format": 2, "shape": [{MONTHS}, {LATS}, {LONS}], "chunks": [1, {LATS}, {LONS}],
+  "dtype": ">i2", "compressor": null, "filters": null, "fill_value": -32768, "order": "C"}},
+"sst/.zattrs": {{"_ARRAY_DIMENSIONS": ["month", "lat", "lon"]}},
+{}
+}}}}
+"#,
+        chunks.join(",\n")
+    );
+    Ok(std::fs::write(references, text)?)
 }
 
 /// An array of one dimension and one chunk.

@@ -16,9 +16,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use zaro::meta::Json;
+use zaro::open::open_store;
 use zaro::reference::icechunk::{self, Repository, Version};
 use zaro::reference::{Location, Map, ReferenceStore, Remote, Span, Target, Targets};
 use zaro::store::memory::MemoryStore;
+use zaro::store::options::StoreOptions;
 use zaro::store::zip::ZipStore;
 use zaro::store::{ByteRange, Listing, Pin, SharedStore, Store};
 use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
@@ -365,6 +367,37 @@ async fn what_is_named_and_not_there_is_an_error() {
         let map = icechunk::open(memory(&mixed), &Version::default()).await.unwrap();
         let all: Result<Vec<_>> = map.entries("").try_collect().await;
         assert_eq!(all.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}
+
+#[tokio::test]
+async fn repositories_are_opened_by_their_address() {
+    for format in [1, 2] {
+        let folder = tempfile::tempdir().unwrap();
+        for (key, bytes) in files(format).await {
+            let path = folder.path().join(key);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        let at = folder.path().to_str().unwrap().to_owned();
+        let zip = format!("{}/tests/data/icechunk/v{format}.zip", env!("CARGO_MANIFEST_DIR"));
+        let first = |x: f64| Some(Bytes::from([x.to_le_bytes(), 2.5f64.to_le_bytes()].concat()));
+        for address in [at.clone(), format!("icechunk://{at}"), format!("icechunk+file://{at}"), zip] {
+            let mut options = StoreOptions::default();
+            let inline = |store: SharedStore| async move { store.get("inline/c/0", None).await.unwrap() };
+            assert_eq!(inline(open_store(&address, &options).await.unwrap()).await, first(9.5), "{address}");
+            options.branch = Some("höhe %x".into());
+            let store = open_store(&address, &options).await.unwrap();
+            assert!(store.get("native/c/1/1", None).await.unwrap().unwrap().len() > 100);
+            assert_eq!(inline(store).await, first(1.5));
+            options.branch = None;
+            options.tag = Some("v1.0".into());
+            assert_eq!(inline(open_store(&address, &options).await.unwrap()).await, first(1.5));
+            options.tag = Some("none".into());
+            let e = open_store(&address, &options).await.unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::NotFound, "{e}");
+            assert!(e.to_string().contains("\"v1.0\""), "{e}");
+        }
     }
 }
 

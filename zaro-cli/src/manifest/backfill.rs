@@ -37,9 +37,9 @@ pub(crate) struct Backfill {
     /// List what is there now, not versions: for a bucket that keeps none
     #[arg(long)]
     plain: bool,
-    /// Put manifests with the tag embargoed=true
-    #[arg(long)]
-    embargoed: bool,
+    /// Put all manifests with the tag embargoed=true [default: those of Zarrs whose first object has it]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    embargoed: Option<bool>,
     /// List each Zarr at most so often, until nothing changes between two listings
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     listings: u32,

@@ -33,9 +33,9 @@ pub(crate) struct BucketCreate {
     /// The columns of the CSV file, such as 'Bucket, Key, VersionId, …' [default: as manifest.json says]
     #[arg(long, value_name = "COLUMNS", help_heading = "Buckets", requires = "inventory")]
     pub(crate) inventory_columns: Option<String>,
-    /// Put the manifest into the bucket with the tag embargoed=true
-    #[arg(long, help_heading = "Buckets")]
-    pub(crate) embargoed: bool,
+    /// Put the manifest into the bucket with the tag embargoed=true [default: if the Zarr's first object has it]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Buckets")]
+    pub(crate) embargoed: Option<bool>,
     /// List at most so often, until nothing changes between two listings; 1 takes the first as it is
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Buckets")]
     pub(crate) listings: u32,
@@ -93,7 +93,11 @@ pub(crate) async fn create(
     let (checksum, statistics) = (document.checksum, document.statistics.clone());
     let (place, outcome) = match to {
         Destination::Bucket => {
-            let stored = zarr.store(document, options.embargoed).await?;
+            let embargoed = match options.embargoed {
+                Some(said) => said,
+                None => zarr.is_embargoed().await?,
+            };
+            let stored = zarr.store(document, embargoed).await?;
             (format!("{}/{}", zarr.bucket(), stored.key()), stored.as_str())
         }
         Destination::File(path) if path == Path::new("-") => {

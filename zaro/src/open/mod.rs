@@ -20,8 +20,10 @@ use self::address::{Address, Kind, Place};
 use self::archive::{archive_in, is_archive, open_zip};
 #[cfg(feature = "cloud")]
 pub use self::bucket::{is_bucket, open_bucket};
+#[cfg(feature = "cloud")]
+use self::connect::connect;
+use self::connect::folder;
 pub use self::connect::wrapped;
-use self::connect::{connect, folder};
 use self::spot::Spot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};

@@ -8,6 +8,7 @@ use super::targets::AnyTargets;
 use super::{Found, find};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Json;
+use crate::reference::icechunk::{Repository, Version};
 use crate::reference::{ReferenceStore, SharedMap, json};
 use crate::store::local::LocalStore;
 use crate::store::options::StoreOptions;
@@ -204,10 +205,51 @@ impl Opening<'_> {
 
     /// An Icechunk repository in the folder `spot`, whose own chunks have relative addresses (`chunks/ID`).
     async fn icechunk(&self, spot: &Spot) -> Result<ReferenceStore> {
-        let map = icechunk_map(&spot.rooted()?, self.options).await?;
+        let repository = Repository::open(spot.rooted()?, &self.version()).await?;
+        let options = self.with_containers(&repository).await?;
         // Its own chunks are its own, whatever root is named.
-        let targets = AnyTargets::new(spot.clone(), false, spot.remote, self.options);
-        Ok(ReferenceStore::new(self.name, map, Arc::new(targets)))
+        let targets = AnyTargets::new(spot.clone(), false, spot.remote, &options);
+        Ok(ReferenceStore::new(self.name, Arc::new(repository), Arc::new(targets)))
+    }
+
+    /// The branch, tag or snapshot that the options name.
+    fn version(&self) -> Version {
+        match (&self.options.snapshot, &self.options.tag, &self.options.branch) {
+            (Some(id), ..) => Version::Snapshot(id.clone()),
+            (None, Some(name), _) => Version::Tag(name.clone()),
+            (None, None, Some(name)) => Version::Branch(name.clone()),
+            (None, None, None) => Version::default(),
+        }
+    }
+
+    /// The options, with what a repository says of the places of its virtual chunks where the caller says nothing.
+    ///
+    /// A repository may be anybody's: it may name a server only for requests that are not signed, and what costs money
+    /// is the caller's to say.
+    async fn with_containers(&self, repository: &Repository) -> Result<StoreOptions> {
+        let mut options = self.options.clone();
+        // Settings that cannot be had may hold nothing that is needed; if they do, the chunk in question says so.
+        for container in repository.containers().await.unwrap_or_default() {
+            let prefix = &container.url_prefix;
+            // A prefix with more in it could pass for an option of its own.
+            let plain = prefix.strip_prefix("s3://").is_some_and(|p| !p.contains([':', '=']));
+            let said = self.options.for_uri(prefix)?;
+            let value =
+                |name: &str| container.options.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+            let open = value("anonymous") == Some("true") && said.profile.is_none();
+            let settings = [
+                ("region", value("region").filter(|_| said.region.is_none())),
+                ("anonymous", Some("true").filter(|_| open)),
+                ("endpoint", value("endpoint_url").filter(|_| open && said.endpoint.is_none())),
+            ];
+            for (name, value) in settings {
+                if let Some(value) = value.filter(|_| plain) {
+                    // What makes no sense is as good as unsaid.
+                    let _ = options.add_override(&format!("{prefix}:{name}={value}"));
+                }
+            }
+        }
+        Ok(options)
     }
 
     /// One version of a Zarr, by its manifest.
@@ -252,10 +294,4 @@ impl Opening<'_> {
 /// Relative addresses are those of `Remote::near`: from the folder, from what it lies in, from the array's folder.
 async fn parquet_map(store: &SharedStore) -> Result<SharedMap> {
     crate::reference::parquet::open(Arc::clone(store)).await
-}
-
-/// The map of an Icechunk repository: `store` begins at its root; `options` name branch, tag or snapshot.
-async fn icechunk_map(store: &SharedStore, options: &StoreOptions) -> Result<SharedMap> {
-    let _ = options;
-    Err(Error::unsupported("Icechunk repositories cannot be opened yet").with_store(store))
 }

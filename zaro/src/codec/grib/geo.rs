@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 3.0 | latitudes and longitudes at equal steps |
 //! | 3.1 | the same around another pole |
-//! | 3.10, 3.20, 3.30 | points at equal steps on a map: Mercator, polar stereographic, Lambert conformal |
+//! | 3.10, 3.20, 3.30, 3.140 | points at equal steps on a map: Mercator, polar stereographic, Lambert conformal, Lambert equal-area |
 //!
 //! The order of every sum is that of eccodes, so that the answers agree to the last bit where the machine's functions
 //! of angles do. That includes what is peculiar to it: steps are added up one by one and the last point is set right;
@@ -72,10 +72,10 @@ pub(super) fn places(field: &Field<'_>, axis: Axis, n: usize) -> Result<Vec<f64>
     if grid.scanning & 0x10 != 0 {
         return Err(Error::unsupported("the places of points in rows of changing direction"));
     }
-    let (latitudes, longitudes) = (grid.latitudes()?, grid.longitudes()?);
     if n != all {
-        return Ok(if axis == Axis::Latitude { latitudes } else { longitudes });
+        return if axis == Axis::Latitude { grid.latitudes() } else { grid.longitudes() };
     }
+    let (latitudes, longitudes) = (grid.latitudes()?, grid.longitudes()?);
     let pole = if grid.template == 1 { Some(grid.pole()?) } else { None };
     let place = |latitude: f64, longitude: f64| {
         let (latitude, longitude) =
@@ -107,7 +107,7 @@ struct Grid<'a> {
 impl<'a> Grid<'a> {
     fn parse(field: &Field<'a>) -> Result<Self> {
         let template = field.grid_template()?;
-        if !matches!(template, 0 | 1 | 10 | 20 | 30) {
+        if !matches!(template, 0 | 1 | 10 | 20 | 30 | 140) {
             return Err(unknown(template));
         }
         let grid = Self { section: field.grid, template, scanning: scanning(field)?, counts: [0; 2] };
@@ -181,6 +181,21 @@ impl<'a> Grid<'a> {
 
     fn map(&self) -> Result<Map> {
         let earth = Earth::parse(self.section).ok_or_else(short)??;
+        if self.template == 140 {
+            // eccodes has its own idea of a degree here, and it shows in the last bits.
+            let unit = 0f64.acos() / 90.0;
+            let standard = self.angle(46)? * unit;
+            return Ok(Map {
+                kind: project::Kind::EqualArea,
+                earth,
+                latitude: self.angle(38)? * unit,
+                longitude: self.angle(42)? * unit,
+                standard,
+                meridian: self.angle(50)? * unit,
+                parallels: [standard; 2],
+                steps: [self.length(55)?, self.length(59)?],
+            });
+        }
         let (latitude, longitude) = (self.angle(38)? * RADIANS, self.angle(42)? * RADIANS);
         let standard = self.angle(47)? * RADIANS;
         let (steps, meridian) = if self.template == 10 {

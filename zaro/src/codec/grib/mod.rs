@@ -114,6 +114,11 @@ impl Grib {
     }
 }
 
+/// The most bytes that a message of so many decoded ones is read with.
+fn whole(decoded: usize) -> Size {
+    Size::AtMost(decoded.saturating_mul(16).saturating_add(1 << 30))
+}
+
 /// The values of a field of `n` points.
 fn values(field: &message::Field<'_>, n: usize, missing: f64) -> Result<Vec<f64>> {
     if field.points != n {
@@ -148,8 +153,8 @@ impl BytesToBytes for Grib {
 
     /// Beside the values a message holds a description of its own, a bitmap, and perhaps more fields; and if only the
     /// places of the points are wanted, much that is not.
-    fn encoded_size(&self, _: Size) -> Result<Size> {
-        Ok(Size::AtMost(usize::MAX))
+    fn encoded_size(&self, decoded: Size) -> Result<Size> {
+        Ok(whole(decoded.limit()))
     }
 
     fn expansion(&self) -> usize {
@@ -183,7 +188,7 @@ impl ArrayToBytes for Grib {
 
     fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
         number::plain(&decoded.data_type)?;
-        Ok(Size::AtMost(usize::MAX))
+        Ok(whole(decoded.byte_size()?))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {

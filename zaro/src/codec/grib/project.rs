@@ -67,6 +67,7 @@ pub(super) enum Kind {
     Mercator,
     Stereographic,
     Lambert,
+    EqualArea,
 }
 
 /// A map, and the points on it. Angles are in radians, lengths in metres.
@@ -122,6 +123,18 @@ pub(super) fn places(map: &Map, [columns, rows]: [usize; 2], axis: Axis) -> Resu
                 for i in 0..columns {
                     out.push(pick(map.place(index(i) * dx, index(j) * dy)?));
                 }
+            }
+        }
+        (Kind::EqualArea, earth) => {
+            let map = EqualArea::new(map, earth)?;
+            let mut y = map.start.1;
+            for _ in 0..rows {
+                let mut x = map.start.0;
+                for _ in 0..columns {
+                    out.push(pick(map.place(x, y)?));
+                    x += dx / map.unit;
+                }
+                y += dy / map.unit;
             }
         }
         (Kind::Mercator, _) => {
@@ -343,4 +356,126 @@ impl Mercator {
         let longitude = folded(self.meridian + x / self.radius);
         Ok((latitude * DEGREES, positive(longitude * DEGREES)))
     }
+}
+
+/// A plane around any point, true to areas; of an oblate earth by way of the latitude of a sphere of equal area.
+struct EqualArea {
+    /// What a length on the map is divided by.
+    unit: f64,
+    radius: f64,
+    meridian: f64,
+    standard: f64,
+    start: (f64, f64),
+    sine: f64,
+    cosine: f64,
+    oblate: Option<Authalic>,
+}
+
+/// How latitudes of an oblate earth differ from those of the sphere [3-18].
+struct Authalic {
+    series: [f64; 3],
+    /// The radius of the sphere, of an earth of radius 1 [3-13].
+    rq: f64,
+    /// The correction of scale at the centre [24-20].
+    d: f64,
+}
+
+/// `q` of a latitude [3-12].
+fn small_q(sine: f64, eccentricity: f64, square: f64) -> f64 {
+    if eccentricity < 1e-7 {
+        return sine + sine;
+    }
+    let con = eccentricity * sine;
+    square * (sine / (1.0 - con * con) - (0.5 / eccentricity) * ((1.0 - con) / (1.0 + con)).ln())
+}
+
+impl EqualArea {
+    fn new(map: &Map, earth: Earth) -> Result<Self> {
+        let nowhere = || Error::invalid("the first point is not on the Lambert equal-area map");
+        let angle = map.longitude - map.meridian;
+        let (standard, meridian) = (map.standard, map.meridian);
+        match earth {
+            Earth::Sphere(radius) => {
+                let (sine, cosine) = (standard.sin(), standard.cos());
+                let (s, c) = (map.latitude.sin(), map.latitude.cos());
+                let k = radius * (2.0 / (1.0 + sine * s + cosine * c * angle.cos())).sqrt();
+                let start = (k * c * angle.sin(), k * (cosine * s - sine * c * angle.cos()));
+                if !k.is_finite() {
+                    return Err(nowhere());
+                }
+                Ok(Self { unit: 1.0, radius, meridian, standard, start, sine, cosine, oblate: None })
+            }
+            Earth::Oblate(major, minor) => {
+                let flat = (major - minor) / major;
+                let es = 2.0 * flat - flat * flat;
+                let (rest, e) = (1.0 - es, es.sqrt());
+                let whole = small_q(1.0, e, rest);
+                let rq = (0.5 * whole).sqrt();
+                let centre = standard.sin();
+                let sine = small_q(centre, e, rest) / whole;
+                let cosine = (1.0 - sine * sine).sqrt();
+                let d = if cosine == 0.0 {
+                    1.0
+                } else {
+                    standard.cos() / ((1.0 - es * centre * centre).sqrt() * rq * cosine)
+                };
+                let s = small_q(map.latitude.sin(), e, rest) / whole;
+                let c = (1.0 - s * s).max(0.0).sqrt();
+                let b = 1.0 + sine * s + cosine * c * angle.cos();
+                if b.is_nan() || b.abs() < NEARLY {
+                    return Err(nowhere());
+                }
+                let b = (2.0 / b).sqrt();
+                let x = rq * d * b * c * angle.sin();
+                let y = rq / d * b * (cosine * s - sine * c * angle.cos());
+                let (square, cube) = (es * es, es * es * es);
+                let series = [
+                    es * (1.0 / 3.0) + square * (31.0 / 180.0) + cube * (517.0 / 5040.0),
+                    square * (23.0 / 360.0) + cube * (251.0 / 3780.0),
+                    cube * (761.0 / 45360.0),
+                ];
+                let oblate = Some(Authalic { series, rq, d });
+                Ok(Self { unit: major, radius: 1.0, meridian, standard, start: (x, y), sine, cosine, oblate })
+            }
+        }
+    }
+
+    fn place(&self, x: f64, y: f64) -> Result<(f64, f64)> {
+        let beyond = || Error::invalid("a point is not on the Lambert equal-area map");
+        let (sine, cosine) = (self.sine, self.cosine);
+        let Some(earth) = &self.oblate else {
+            let degree = 0f64.acos() / 90.0;
+            let rho = (x * x + y * y).sqrt();
+            if rho <= 1e-20 {
+                return Ok((self.standard / degree, east(self.meridian / degree)));
+            }
+            let c = 2.0 * (rho / (2.0 * self.radius)).asin();
+            let latitude = (c.cos() * sine + y * c.sin() * cosine / rho).asin();
+            let turn = (x * c.sin()).atan2(rho * cosine * c.cos() - y * sine * c.sin());
+            let place = (latitude / degree, east((self.meridian + turn) / degree));
+            return if place.0.is_nan() { Err(beyond()) } else { Ok(place) };
+        };
+        let (x, y) = (x / earth.d, y * earth.d);
+        let rho = x.hypot(y);
+        let half = 0.5 * rho / earth.rq;
+        if rho < NEARLY || half > 1.0 {
+            return Err(beyond());
+        }
+        let c = 2.0 * half.asin();
+        let turn = (x * c.sin()).atan2(rho * cosine * c.cos() - y * sine * c.sin());
+        let beta = (c.cos() * sine + y * c.sin() * cosine / rho).asin();
+        let twice = beta + beta;
+        let [a, b, d] = earth.series;
+        let latitude = beta + a * twice.sin() + b * (twice + twice).sin() + d * (twice + twice + twice).sin();
+        if latitude.is_nan() {
+            Err(beyond())
+        } else {
+            Ok((latitude * DEGREES, (turn + self.meridian) * DEGREES))
+        }
+    }
+}
+
+/// A longitude that is not negative.
+fn east(longitude: f64) -> f64 {
+    if longitude < 0.0 { longitude + 360.0 } else { longitude }
 }

@@ -33,8 +33,8 @@ pub struct Backfill {
     pub create: CreateOptions,
     /// How many Zarrs at once.
     pub at_once: usize,
-    /// Put manifests with the tag of embargoed ones.
-    pub embargoed: bool,
+    /// Whether manifests are put with the tag of embargoed ones; without it, those of Zarrs that have it.
+    pub embargoed: Option<bool>,
 }
 
 /// Which Zarrs are done: a file with a line for each, written when its manifest is there.
@@ -122,6 +122,10 @@ async fn make(bucket: &Arc<Bucket>, path: &str, options: &Backfill) -> Result<(D
     let zarr = BucketZarr::new(Arc::clone(bucket), path)?;
     let created = create(&zarr, &options.create).await?;
     let checksum = created.document.checksum;
-    let stored: Stored = zarr.store(created.document, options.embargoed).await?;
+    let embargoed = match options.embargoed {
+        Some(said) => said,
+        None => zarr.is_embargoed().await?,
+    };
+    let stored: Stored = zarr.store(created.document, embargoed).await?;
     Ok((checksum, stored.as_str()))
 }

@@ -102,15 +102,20 @@ struct Scan {
 /// # Errors
 /// `Io` if the Zarr changes during every listing; `Invalid` for keys that no manifest can hold, by name.
 pub async fn create(zarr: &BucketZarr, options: &CreateOptions) -> Result<Created> {
-    let fields = fields(&options.source);
     if let Source::Inventory(inventory) = &options.source {
-        let all = inventory.read(zarr.prefix())?;
-        return Ok(Created { document: collected(zarr, all, fields, options)?, listings: 1 });
+        let mut all = inventory.read(zarr.prefix())?;
+        all.retain(|version| version.latest);
+        let document = document(zarr, all, fields(&options.source), options.write)?;
+        return Ok(Created { document, listings: 1 });
     }
-    let mut before = scan(zarr, options, fields).await?;
+    let list = || async {
+        let scan = scan(zarr, &options.source, options.write, None).await?;
+        scan.ok_or_else(|| Error::io("the listing came to nothing").with_store(zarr))
+    };
+    let mut before = list().await?;
     let mut listings = 1;
     while listings < options.listings {
-        let now = scan(zarr, options, fields).await?;
+        let now = list().await?;
         listings += 1;
         if now.print == before.print {
             return Ok(Created { document: now.document, listings });
@@ -140,20 +145,28 @@ fn pages(zarr: &BucketZarr, source: &Source) -> Pages {
     }
 }
 
-async fn scan(zarr: &BucketZarr, options: &CreateOptions, fields: Fields) -> Result<Scan> {
-    let mut pages = pages(zarr, &options.source);
-    let mut stream = Stream::new(fields, options.write);
+/// Lists the Zarr and takes what is there now, or what was there at a moment.
+async fn scan(
+    zarr: &BucketZarr,
+    source: &Source,
+    write: WriteOptions,
+    at: Option<Time>,
+) -> Result<Option<Scan>> {
+    let fields = fields(source);
+    let mut pages = pages(zarr, source);
+    let mut stream = Stream::new(fields, write);
     let (mut print, mut last, mut changed) = (DefaultHasher::new(), String::new(), None);
     while let Some(page) = pages.try_next().await? {
         for version in &page {
             note(version, &mut print);
-            if !version.latest {
-                continue;
-            }
-            if version.key.as_str() <= last.as_str() {
+            if version.key < last {
                 // Out of order: all at once, then.
                 drop(pages);
-                return scan_unsorted(zarr, options, fields).await;
+                return scan_unsorted(zarr, source, write, at).await;
+            }
+            // Within a key the newest comes first.
+            if !is_meant(version, at) || version.key == last {
+                continue;
             }
             last.clone_from(&version.key);
             changed = changed.max(Some(time_of(version)));
@@ -162,8 +175,19 @@ async fn scan(zarr: &BucketZarr, options: &CreateOptions, fields: Fields) -> Res
             }
         }
     }
+    if at.is_some() && changed.is_none() {
+        return Ok(None);
+    }
     let document = stream.finish(changed).map_err(|e| e.with_store(zarr))?;
-    Ok(Scan { document, print: print.finish() })
+    Ok(Some(Scan { document, print: print.finish() }))
+}
+
+/// Whether a version can be what is wanted: what is there now, or was at a moment.
+fn is_meant(version: &ObjectVersion, at: Option<Time>) -> bool {
+    match at {
+        None => version.latest,
+        Some(at) => time_of(version) <= at,
+    }
 }
 
 /// What tells one listing from another.
@@ -172,37 +196,36 @@ fn note(version: &ObjectVersion, print: &mut DefaultHasher) {
     (&version.etag, version.size, version.modified).hash(print);
 }
 
-async fn scan_unsorted(zarr: &BucketZarr, options: &CreateOptions, fields: Fields) -> Result<Scan> {
-    let mut all: Vec<ObjectVersion> = pages(zarr, &options.source).try_concat().await?;
+async fn scan_unsorted(
+    zarr: &BucketZarr,
+    source: &Source,
+    write: WriteOptions,
+    at: Option<Time>,
+) -> Result<Option<Scan>> {
+    let mut all: Vec<ObjectVersion> = pages(zarr, source).try_concat().await?;
     let mut print = DefaultHasher::new();
     // Sorted, so that the order of a server that has none does not matter. Versions of one key stay as they are.
     all.sort_by(|a, b| a.key.cmp(&b.key));
     all.iter().for_each(|version| note(version, &mut print));
-    Ok(Scan { document: collected(zarr, all, fields, options)?, print: print.finish() })
+    all.retain(|version| is_meant(version, at));
+    if at.is_some() && all.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Scan { document: document(zarr, all, fields(source), write)?, print: print.finish() }))
 }
 
-/// The document of versions in any order.
-fn collected(
+/// The document of the first version of each key.
+fn document(
     zarr: &BucketZarr,
     mut all: Vec<ObjectVersion>,
     fields: Fields,
-    options: &CreateOptions,
-) -> Result<Finished> {
-    all.retain(|v| v.latest);
-    all.sort_by(|a, b| a.key.cmp(&b.key));
-    document(zarr, all.iter(), fields, options.write)
-}
-
-/// The document of what is current among sorted versions.
-fn document<'a>(
-    zarr: &BucketZarr,
-    all: impl Iterator<Item = &'a ObjectVersion>,
-    fields: Fields,
     write: WriteOptions,
 ) -> Result<Finished> {
+    all.sort_by(|a, b| a.key.cmp(&b.key));
+    all.dedup_by(|b, a| a.key == b.key);
     let mut stream = Stream::new(fields, write);
     let mut changed = None;
-    for version in all {
+    for version in &all {
         changed = changed.max(Some(time_of(version)));
         if !version.deleted {
             push(zarr, version, &fields, |path, entry| stream.push(path, entry))?;
@@ -290,23 +313,7 @@ async fn checksum_unsorted(zarr: &BucketZarr) -> Result<Digest> {
 
 /// The document of the Zarr as it was at a moment; `None` if nothing had happened to it yet.
 pub async fn document_at(zarr: &BucketZarr, at: Time, write: WriteOptions) -> Result<Option<Finished>> {
-    let mut pages = zarr.bucket().versions(zarr.prefix());
-    // The newest of each key that is not newer than the moment: within a key the newest comes first.
-    let mut then: Vec<ObjectVersion> = Vec::new();
-    while let Some(page) = pages.try_next().await? {
-        for version in page {
-            if time_of(&version) <= at && then.last().is_none_or(|last| last.key != version.key) {
-                then.push(version);
-            }
-        }
-    }
-    // Only needed where a server lists out of order, and free where it does not.
-    then.sort_by(|a, b| a.key.cmp(&b.key));
-    then.dedup_by(|b, a| a.key == b.key);
-    if then.is_empty() {
-        return Ok(None);
-    }
-    document(zarr, then.iter(), Fields::ALL, write).map(Some)
+    Ok(scan(zarr, &Source::Versions, write, Some(at)).await?.map(|scan| scan.document))
 }
 
 impl BucketZarr {
@@ -328,11 +335,15 @@ impl BucketZarr {
                 continue;
             };
             // The very same document, or another of the same state: it stays if it holds.
-            if etag == own {
-                return Ok(Stored::Kept(key));
+            let mut stays = etag == own;
+            if !stays {
+                let Some(there) = self.bucket.get(&key, None).await? else { continue };
+                stays = self.is_sound(&there).await?;
             }
-            let Some(there) = self.bucket.get(&key, None).await? else { continue };
-            if self.is_sound(&there).await? {
+            if stays {
+                if embargoed {
+                    self.bucket.add_tag(&key, EMBARGOED, "true").await?;
+                }
                 return Ok(Stored::Kept(key));
             }
             if !self.bucket.put_file(&key, file, md5, tags, false).await?.is_done() {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::{TryStreamExt, stream};
 
 use super::BucketZarr;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::store::object::versions::ObjectVersion;
 
 /// The name of the tag; its value is `true`.
@@ -35,6 +35,22 @@ pub async fn unembargo(zarr: &BucketZarr, see: impl Fn(u64) + Sync) -> Result<Un
     let objects = clear(zarr, zarr.prefix(), &seen, &see).await?;
     let manifests = clear(zarr, zarr.manifests()?, &seen, &see).await?;
     Ok(Unembargoed { manifests, objects, seen: seen.into_inner() })
+}
+
+impl BucketZarr {
+    /// Whether the Zarr is under embargo: its first object says it for all.
+    ///
+    /// A server that knows no tags knows no embargo.
+    pub async fn is_embargoed(&self) -> Result<bool> {
+        let first = self.bucket().objects(self.prefix()).try_next().await?;
+        let Some(first) = first.unwrap_or_default().into_iter().next() else { return Ok(false) };
+        match self.bucket().tags(&first.key, None).await {
+            Ok(tags) => Ok(tags.unwrap_or_default().iter().any(|(k, v)| k == EMBARGOED && v == "true")),
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
+            // Those who may not see it are told nothing, least of all that there is no embargo.
+            Err(e) => Err(e.within("whether the Zarr is under embargo cannot be told; --embargoed says it")),
+        }
+    }
 }
 
 async fn clear(

@@ -309,6 +309,15 @@ impl<'a> Values<'a> {
             }
             return Some(());
         }
+        // Most numbers are stored so, and a partition has many.
+        if let (Self::Plain { bytes, physical: Physical::Int64 }, Heap::Numbers) = (&mut *self, &*heap) {
+            let (now, rest) = bytes.split_at_checked(out.len().checked_mul(8)?)?;
+            *bytes = rest;
+            for (cell, value) in out.iter_mut().zip(now.as_chunks::<8>().0) {
+                *cell = i64::from_le_bytes(*value).max(ABSURD);
+            }
+            return Some(());
+        }
         for cell in out {
             *cell = self.next(heap)?;
         }

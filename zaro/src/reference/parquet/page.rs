@@ -152,6 +152,9 @@ impl<'a> Walk<'a> {
     async fn need(&mut self, offset: u64, length: u64) -> Result<Bytes> {
         let end = offset.checked_add(length).filter(|end| *end <= self.end);
         let end = end.ok_or_else(|| self.damaged("ends in the middle of a page"))?;
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
         let (start, bytes) = &self.held;
         if offset < *start || end > start.saturating_add(u64_of(bytes.len())) {
             let fetched = self.file.get(offset, length.max(WINDOW).min(self.end - offset)).await?;

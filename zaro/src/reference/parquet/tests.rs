@@ -308,12 +308,10 @@ async fn no_damage_is_a_panic_or_a_chunk_that_is_missing_elsewhere() {
             assert!(e.to_string().contains("v/refs.0.parq"), "{e}");
         }
         for at in 0..good.len() {
-            for bit in [0, 6] {
-                let mut bad = good.clone();
-                bad[at] ^= 1 << bit;
-                store.put("v/refs.0.parq", bad).unwrap();
-                let _ = look().await;
-            }
+            let mut bad = good.clone();
+            bad[at] ^= 1 << (at % 8);
+            store.put("v/refs.0.parq", bad).unwrap();
+            let _ = look().await;
         }
     }
 }

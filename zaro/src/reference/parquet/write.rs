@@ -291,9 +291,7 @@ impl Filling {
         self.rows.reverse();
         self.rows.dedup_by_key(|r| r.row);
         self.rows.reverse();
-        // A dictionary is worth it where addresses repeat, and none is given up half-way.
-        let text: usize = self.urls.iter().map(|u| u.len().saturating_add(4)).sum();
-        let dictionary = self.urls.len().saturating_mul(2) <= self.rows.len() && text < 1 << 19;
+        // Addresses repeat; and pandas, behind fastparquet, makes NaN of gaps in a column of text without a dictionary.
         let properties = WriterProperties::builder()
             .set_writer_version(WriterVersion::PARQUET_1_0)
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -304,7 +302,8 @@ impl Filling {
             .set_column_statistics_enabled("size".into(), EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
             .set_dictionary_enabled(false)
-            .set_column_dictionary_enabled("path".into(), dictionary)
+            .set_column_dictionary_enabled("path".into(), true)
+            .set_dictionary_page_size_limit(usize::MAX)
             .build();
         let schema = Arc::new(parse_message_type(SCHEMA)?);
         let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;

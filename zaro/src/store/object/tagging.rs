@@ -120,6 +120,17 @@ impl Bucket {
         Ok(matches!(self.call(&ask).await?, Answer::Done(..)))
     }
 
+    /// Gives an object a tag besides those it has, unless it has it.
+    pub async fn add_tag(&self, key: &str, name: &str, value: &str) -> Result<()> {
+        let mut tags = self.tags(key, None).await?.unwrap_or_default();
+        if tags.iter().any(|(k, v)| k == name && v == value) {
+            return Ok(());
+        }
+        tags.retain(|(k, _)| k != name);
+        tags.push((name.to_owned(), value.to_owned()));
+        self.set_tags(key, None, &tags).await.map(|_| ())
+    }
+
     /// Takes the tag `name` off an object and leaves the others; `true` if it had it.
     pub async fn clear_tag(&self, key: &str, version: Option<&str>, name: &str) -> Result<bool> {
         let Some(mut tags) = self.tags(key, version).await? else { return Ok(false) };

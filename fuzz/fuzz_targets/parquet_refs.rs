@@ -1,0 +1,34 @@
+//! Files of Parquet references: every row can be asked for; an error is as good as an answer.
+#![no_main]
+
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use zaro::blocking::wait;
+use zaro::reference::parquet;
+use zaro::store::memory::MemoryStore;
+use zaro_fuzz::Seed;
+
+const ZMETADATA: &str = r#"{"metadata":{"v/.zarray":{"shape":[7,5],"chunks":[1,1]}},"record_size":10}"#;
+
+/// The same references as different writers lay them out.
+macro_rules! layouts {
+    ($($name:literal),*) => {
+        vec![$((
+            $name.to_owned(),
+            include_bytes!(concat!("../../zaro/testdata/parquet/", $name, "/v/refs.0.parq")).to_vec(),
+        )),*]
+    };
+}
+
+fn seeds() -> Vec<Seed> {
+    layouts!["fastparquet", "pyarrow", "row_groups", "v2_dictionary", "delta", "split", "floats"]
+}
+
+fuzz_target!(init: zaro_fuzz::start(seeds), |data: &[u8]| {
+    let store = Arc::new(MemoryStore::new());
+    store.put("v/refs.0.parq", data.to_vec()).expect("a good key");
+    let map = parquet::from_metadata(store, ZMETADATA.as_bytes()).expect("good metadata");
+    let _ = wait(map.list("v"));
+    let _ = wait(map.locate("v/0.3"));
+});
