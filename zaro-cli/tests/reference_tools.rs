@@ -209,3 +209,39 @@ fn rebase_changes_prefixes() {
         .fails(2, "each --from");
     s.zaro(&["ref", "rebase", "@:/refs.json", "--from", "a", "--to", "x"]).fails(2, "DST");
 }
+
+/// Every array below `uri`, as it is read or as its error ends.
+fn everything(s: &Store, uri: &str) -> Vec<(String, i32, Vec<u8>)> {
+    let list = s.zaro(&["list", uri, "-r"]).text();
+    let arrays = list.lines().filter(|l| l.split_whitespace().nth(1) == Some("array"));
+    let read = |path: &str| s.zaro(&["read", uri, path, "--format", "json"]);
+    arrays
+        .filter_map(|l| l.split_whitespace().next())
+        .map(|path| (path.to_owned(), read(path)))
+        .map(|(path, run)| (path, run.code, run.out))
+        .collect()
+}
+
+#[test]
+fn samples_read_the_same_in_every_form() {
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../zaro/tests/data/references");
+    for name in ["combined.kerchunk.v1.json", "sst_0.virtualizarr.json", "edge_cases.v1.json"] {
+        let s = Store::new();
+        let source = format!("{samples}/{name}");
+        let wanted = everything(&s, &source);
+        assert!(wanted.len() > 3 && wanted.iter().any(|(_, code, _)| *code == 0), "{name}: {wanted:?}");
+        let mut from = source;
+        for to in ["@:/1.json", "@:/2.parq", "@:/3.json.zst", "@:/4.parq"] {
+            let run = s.zaro(&["ref", "convert", &from, to, "--record-size", "3", "--drop-strays"]);
+            assert_eq!(run.code, 0, "{name} to {to}: {}", run.err);
+            assert_eq!(everything(&s, to), wanted, "{name} to {to}");
+            from = to.to_owned();
+        }
+        // All of it was found, and one object is asked for once, whichever arrays refer to it.
+        let [first, last] = ["@:/1.json", "@:/4.parq"].map(|uri| {
+            let text = s.zaro(&["ref", "validate", uri, "--all"]).text();
+            text.split(", ").nth(2).unwrap().to_owned()
+        });
+        assert_eq!(first, last, "{name}");
+    }
+}

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures::stream::{self, StreamExt};
 
+use super::addresses::is_relative;
 use super::arrays::{Arrays, ChunkGrid, Part};
 use super::{Location, Map, Remote, Targets};
 use crate::array::{Array, Missing, OnProgress, Progress, ReadOptions, Selection};
@@ -124,7 +125,9 @@ struct Object {
 
 impl Object {
     fn of(remote: &Remote) -> Self {
-        Self { url: remote.url.clone(), near: remote.near.clone(), pin: remote.pin.clone() }
+        // What is near matters to relative addresses alone: others name one object, whichever array asks.
+        let near = remote.near.clone().filter(|_| is_relative(&remote.url));
+        Self { url: remote.url.clone(), near, pin: remote.pin.clone() }
     }
 
     fn remote(&self) -> Remote {
@@ -239,8 +242,8 @@ impl<'a> Check<'a> {
             match &mut last {
                 Some((object, furthest))
                     if *object.url == *remote.url
-                        && object.near == remote.near
-                        && object.pin == remote.pin =>
+                        && object.pin == remote.pin
+                        && (object.near.is_none() || object.near == remote.near) =>
                 {
                     *furthest = end.max(*furthest);
                 }
