@@ -22,7 +22,8 @@ Examples:
   zaro manifest gc s3://bucket/zarr/ID --list garbage.jsonl --yes
 
 The first two only report. The third deletes what the list names, after looking again that
-no manifest names it. What is there now and delete markers always stay.
+no manifest names it. What is there now and delete markers always stay, and so does
+everything while there is no manifest at all.
 Exit code 1 if a manifest names objects that are gone.";
 
 /// Report versions of objects that no manifest names; delete them only if told twice
@@ -64,6 +65,11 @@ impl Gc {
             kept.push(zaro::manifest::parse(file).map_err(|e| e.with_store(path.display()))?);
         }
         let garbage = collect(&zarr, kept, self.only).await?;
+        if list.is_some() && garbage.manifests == 0 {
+            return Err(Error::not_permitted(
+                "there is no manifest of this Zarr, so all its history would go; zaro manifest create makes one",
+            ));
+        }
         let mut deleted = None;
         if let Some(list) = list {
             let bar = bucket::counter(None, "versions deleted", common.progress);
