@@ -15,8 +15,10 @@ use std::sync::Arc;
 
 use self::address::{Address, Kind, Place};
 use self::archive::{archive_in, is_archive, open_zip};
+#[cfg(feature = "cloud")]
+use self::connect::connect;
+use self::connect::folder;
 pub use self::connect::wrapped;
-use self::connect::{connect, folder};
 use self::spot::Spot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
