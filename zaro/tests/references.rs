@@ -370,8 +370,11 @@ async fn documents_anywhere_and_under_any_name() {
         ("d/refs", text.as_bytes()),
         ("d/data/x.bin", b"0123"),
         ("x.bin", b"4567"),
+        ("a/b/refs.json", text.as_bytes()),
+        ("a/b/data/x.bin", b"0123"),
+        ("a/x.bin", b"4567"),
     ]);
-    for uri in ["d/refs.json", "d/refs", "d/refs.json?sig=1"] {
+    for uri in ["d/refs.json", "d/refs", "d/refs.json?sig=1", "a/b/refs.json?sig=1", "a/b/refs.json"] {
         let uri = format!("{}/{uri}", server.url());
         assert_eq!(u8s(&uri, "v", &options(|_| ())).await.unwrap(), b"16", "{uri}");
         for scheme in ["reference+json://", "reference://::", "kerchunk://", "virtualizarr://"] {

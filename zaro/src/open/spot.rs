@@ -75,9 +75,19 @@ impl Spot {
         match self.place.as_ref().ok_or_else(beyond)? {
             Place::Local(root) => Ok(Below::Elsewhere(Place::Local(climbed(root, &up)?))),
             Place::Http(url) => {
-                let folder = format!("{}/", url.as_str().trim_end_matches('/'));
-                let url = url::Url::parse(&folder).and_then(|u| u.join(&up)).map_err(|_| beyond())?;
-                Ok(Below::Elsewhere(Place::Http(url)))
+                // As a path that is not encoded, like those that stay inside.
+                let mut joined = url.clone();
+                let parts: Vec<&str> = up.split('/').collect();
+                if let Ok(mut path) = joined.path_segments_mut() {
+                    path.pop_if_empty();
+                    for part in parts {
+                        match part {
+                            ".." => drop(path.pop()),
+                            part => drop(path.push(part)),
+                        }
+                    }
+                }
+                Ok(Below::Elsewhere(Place::Http(joined)))
             }
             place => {
                 let mut place = place.clone();

@@ -146,8 +146,10 @@ impl AnyTargets {
         if let Some(Place::Http(url)) = &base.place
             && path.contains(['%', '?', '#'])
         {
-            let whole = format!("{}/{}/", url.as_str().trim_end_matches('/'), base.path);
-            let joined = url::Url::parse(&whole).and_then(|u| u.join(&format!("./{path}")));
+            let mut folder = url.clone();
+            let inside = format!("{}/{}", url.path().trim_end_matches('/'), base.path);
+            folder.set_path(&format!("{}/", inside.trim_end_matches('/')));
+            let joined = folder.join(&format!("./{path}"));
             let joined = joined.map_err(|e| Error::invalid(format!("{path:?} is not an address: {e}")))?;
             let text = joined.as_str().to_owned();
             return self.at(Place::Http(joined), &text, trusted).await;

@@ -1,1 +1,72 @@
+use super::*;
+use crate::ErrorKind;
 
+fn targets(place: Place, set: impl FnOnce(&mut StoreOptions)) -> AnyTargets {
+    let mut options = StoreOptions::default();
+    options.anonymous = true;
+    options.region = Some("us-east-1".to_owned());
+    set(&mut options);
+    let base = Spot::at(place, &options).unwrap();
+    let guarded = base.remote;
+    AnyTargets::new(base, false, guarded, &options)
+}
+
+async fn found(targets: &AnyTargets, url: &str) -> Result<(String, String)> {
+    let target = targets.target(&Remote::new(url, None)).await?;
+    Ok((target.store.to_string(), target.key))
+}
+
+#[cfg(feature = "cloud")]
+#[tokio::test]
+async fn relative_addresses_stay_in_their_bucket() {
+    let s3 = Place::S3 { bucket: "b".into(), path: "x/y".into(), aws: None };
+    let t = targets(s3, |_| ());
+    let at = |store: &str, key: &str| (store.to_owned(), key.to_owned());
+    assert_eq!(found(&t, "a/./b.nc").await.unwrap(), at("s3://b/x/y", "a/b.nc"));
+    assert_eq!(found(&t, "a/../b.nc").await.unwrap(), at("s3://b/x/y", "b.nc"));
+    assert_eq!(found(&t, "../b.nc").await.unwrap(), at("s3://b", "x/b.nc"));
+    assert_eq!(found(&t, "../../../b.nc").await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(found(&t, "s3://c/k/.zarray").await.unwrap(), at("s3://c", "k/.zarray"));
+    for local in ["/etc/passwd", "file:///etc/passwd", "file:/etc/passwd", "simplecache::/etc/passwd"] {
+        assert_eq!(found(&t, local).await.unwrap_err().kind(), ErrorKind::NotPermitted, "{local}");
+    }
+}
+
+#[cfg(feature = "cloud")]
+#[tokio::test]
+async fn one_store_for_all_objects_that_are_reached_alike() {
+    let t = targets(Place::Local("/data".into()), |o| {
+        o.add_override("s3://b/other:missing_403=true").unwrap();
+    });
+    let store = async |url: &str| t.target(&Remote::new(url, None)).await.unwrap().store;
+    let (one, two) = (store("s3://b/x/1").await, store("s3://b/y/2").await);
+    assert!(Arc::ptr_eq(&one, &two));
+    assert!(!Arc::ptr_eq(&one, &store("s3://b/other/3").await));
+    assert!(!Arc::ptr_eq(&one, &store("s3://c/x/1").await));
+    assert!(Arc::ptr_eq(&store("https://h/a/1").await, &store("https://h/b/2%20x").await));
+    assert!(!Arc::ptr_eq(&store("https://h/a/1").await, &store("https://h/a/1?v=1").await));
+    assert!(Arc::ptr_eq(&store("/x/1").await, &store("file:///y/2").await));
+}
+
+#[tokio::test]
+async fn references_in_a_folder_look_in_three_places() {
+    let dir = tempfile::tempdir().unwrap();
+    for path in ["s.parq/v", "s.parq/w"] {
+        std::fs::create_dir_all(dir.path().join(path)).unwrap();
+    }
+    for (path, text) in [("beside.bin", "1"), ("s.parq/inside.bin", "2"), ("s.parq/v/near.bin", "3")] {
+        std::fs::write(dir.path().join(path), text).unwrap();
+    }
+    let t = targets(Place::Local(dir.path().join("s.parq")), |_| ());
+    for (url, wanted) in [("beside.bin", "1"), ("inside.bin", "2"), ("near.bin", "3")] {
+        let mut remote = Remote::new(url, None);
+        remote.near = Some("v".into());
+        let target = t.target(&remote).await.unwrap();
+        let bytes = target.store.get(&target.key, None).await.unwrap().unwrap();
+        assert_eq!(bytes, wanted.as_bytes(), "{url}");
+    }
+    let mut remote = Remote::new("none.bin", None);
+    remote.near = Some("w".into());
+    let target = t.target(&remote).await.unwrap();
+    assert_eq!(target.store.get(&target.key, None).await.unwrap(), None);
+}
