@@ -1,3 +1,5 @@
+use object_store::ObjectStoreExt;
+
 use super::*;
 use crate::testing::{TinyReply, TinyServer};
 
