@@ -111,8 +111,16 @@ fn first_names(rest: &str) -> Vec<String> {
     names
 }
 
-/// The top-level modules that `text`, a part of module `own`, names.
-fn used(text: &str, own: &str) -> BTreeSet<String> {
+/// The top-level modules that `text`, the code of `file`, names.
+fn used(text: &str, file: &str) -> BTreeSet<String> {
+    let own = file.split('/').next().unwrap().trim_end_matches(".rs");
+    // A module inside another may be called like a layer: `reference/icechunk/manifest.rs`.
+    let folders: Vec<PathBuf> = Path::new(file)
+        .ancestors()
+        .skip(1)
+        .filter(|f| !f.as_os_str().is_empty())
+        .map(|f| src().join(f))
+        .collect();
     let mut out = BTreeSet::new();
     for root in ["crate::", "super::"] {
         for (at, _) in text.match_indices(root) {
@@ -121,8 +129,7 @@ fn used(text: &str, own: &str) -> BTreeSet<String> {
                 let names = first_names(&text[at + root.len()..]);
                 let outside = |n: &String| {
                     MAY_USE.iter().any(|(m, _)| m == n)
-                        && !src().join(own).join(format!("{n}.rs")).exists()
-                        && !src().join(own).join(n).exists()
+                        && !folders.iter().any(|f| f.join(format!("{n}.rs")).exists() || f.join(n).exists())
                 };
                 out.extend(names.into_iter().filter(outside));
                 continue;
@@ -149,7 +156,7 @@ fn layers_look_down_only() {
         };
         // Tests inside a module may use the kit for tests.
         let tested = text.contains("#[cfg(test)]") || file.ends_with("tests.rs");
-        for name in used(&code(&text), own) {
+        for name in used(&code(&text), &file) {
             let re_export = matches!(name.as_str(), "Result" | "Error" | "ErrorKind");
             let kit = name == "testing" && tested;
             if name != own && !re_export && !kit && !below.contains(&name.as_str()) {
@@ -164,9 +171,12 @@ fn layers_look_down_only() {
 fn braces_and_paths_are_seen() {
     let text = "use crate::{error::{Error, Result}, open, meta::v3};\ncrate::group::Zarr";
     let wanted = ["error", "group", "meta", "open"].map(str::to_owned);
-    assert_eq!(used(text, "store"), BTreeSet::from(wanted));
-    assert_eq!(used("use super::super::group;", "codec"), BTreeSet::from(["group".to_owned()]));
-    assert!(used("use super::bytes::Bytes;", "codec").is_empty());
+    assert_eq!(used(text, "store/mod.rs"), BTreeSet::from(wanted));
+    assert_eq!(used("use super::super::group;", "codec/blosc/mod.rs"), BTreeSet::from(["group".to_owned()]));
+    assert!(used("use super::bytes::Bytes;", "codec/mod.rs").is_empty());
+    assert!(used("use super::manifest::Manifest;", "reference/icechunk/cache.rs").is_empty());
+    let wanted = BTreeSet::from(["manifest".to_owned()]);
+    assert_eq!(used("use super::manifest::Manifest;", "reference/store.rs"), wanted);
 }
 
 #[test]
