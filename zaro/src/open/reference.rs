@@ -43,6 +43,10 @@ pub(super) async fn open(
         Kind::Reference | Kind::Any => {}
     }
     if *file {
+        if address.kind == Kind::Any && !begins_as_document(spot).await? {
+            let what = "a file, but neither a ZIP archive nor references; a Zarr is a folder or one of these";
+            return Err(Error::unsupported(what).with_store(&address.text));
+        }
         return opening.certain_json(spot, address).await.map(Some);
     }
     // What lies in an archive or on this machine is looked at; elsewhere, only what is called so.
@@ -167,6 +171,16 @@ struct Opening<'a> {
     name: &'a str,
     /// The options as the caller gave them: each target takes those for itself.
     options: &'a StoreOptions,
+}
+
+/// Whether a file begins as a JSON object does, or as what may hold one.
+async fn begins_as_document(spot: &Spot) -> Result<bool> {
+    let spot = unlogged(spot);
+    let Some(size) = spot.store.size(&spot.path).await? else { return Ok(true) };
+    let start = spot.store.get(&spot.path, Some(ByteRange::span(0, size.min(64)))).await?.unwrap_or_default();
+    let packed = start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start).trim_ascii_start();
+    Ok(packed || text.is_empty() || text.starts_with(b"{"))
 }
 
 impl Opening<'_> {

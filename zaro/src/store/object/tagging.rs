@@ -77,7 +77,8 @@ impl Bucket {
         if !tags.is_empty() {
             let mut encoded = url::form_urlencoded::Serializer::new(String::new());
             encoded.extend_pairs(tags);
-            ask = ask.header("x-amz-tagging", encoded.finish());
+            // Not every server takes a plus for a space; one that was meant is written `%2B`.
+            ask = ask.header("x-amz-tagging", encoded.finish().replace('+', "%20"));
         }
         match self.call(&ask).await? {
             Answer::Done(..) => Ok(Put::Done),
