@@ -220,17 +220,19 @@ impl View {
         // From the fastest dimension on: as long as whole rows of it fit, go one slower.
         let mut inner = num::u64_of(item_size.max(1));
         let mut cut = dims.len();
+        let mut rows = u64::MAX;
         while let Some(d) = cut.checked_sub(1).and_then(|i| dims.get(i)) {
             cut -= 1;
             let whole = inner.saturating_mul(self.picks.get(*d).map_or(1, Pick::count));
             if whole > budget {
+                rows = (budget / inner.max(1)).max(1);
                 break;
             }
             inner = whole;
         }
         Ok(Windows {
             view: self.clone(),
-            rows: (budget / inner.max(1)).max(1),
+            rows,
             outer: dims.iter().take(cut).copied().collect(),
             cut: dims.get(cut).copied(),
             axes: axes.to_vec(),
@@ -392,6 +394,8 @@ mod tests {
                     let windows: Vec<View> =
                         view.windows(1, budget, order, meta.grid.axes()).unwrap().collect();
                     assert!(windows.iter().all(|w| w.count().unwrap() <= budget.try_into().unwrap()));
+                    let fits = view.count().unwrap() <= budget.try_into().unwrap();
+                    assert!(!fits || windows.len() <= 1, "{text} {budget} {order:?}");
                     let pieces: Vec<_> = windows.iter().flat_map(|w| positions(w, order)).collect();
                     assert_eq!(pieces, positions(&view, order), "{text} {budget} {order:?}");
                     for w in &windows {

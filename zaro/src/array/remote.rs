@@ -75,6 +75,9 @@ pub(super) async fn read(reader: &Arc<Reader>) -> Result<()> {
         .map(|i| chunk(reader, i, &budget))
         .buffer_unordered(in_flight(reader, &budget)?)
         .try_for_each(|()| async { Ok(()) });
+    // All chunks that may be under way are asked for before anything else is done, so that their store can join what lies
+    // together. The runtime would put this off after a few dozen of them.
+    let all = tokio::task::unconstrained(all);
     // A request may hang for as long as its time-out; the caller who wants to stop does not wait for it.
     let stopped = async {
         loop {

@@ -51,7 +51,7 @@ pub const HOLD: Duration = Duration::from_millis(2);
 const MAX_TURNS: u32 = 256;
 
 /// How often they get another turn after nobody came during the last one.
-const QUIET_TURNS: u32 = 2;
+const QUIET_TURNS: u32 = 4;
 
 /// How long a caller waits for the first one to do something.
 const PATIENCE: Duration = Duration::from_millis(20);
