@@ -93,7 +93,9 @@ fn a_manifest_is_made_stored_listed_and_kept() {
     assert!(path.trim_end().ends_with(&wanted), "{path}");
     let file = s.file(&wanted);
     let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.starts_with("{\n \"fields\": [\"lastModified\",\"size\",\"ETag\"],\n") && text.ends_with("\n}"));
+    assert!(
+        text.starts_with("{\n \"fields\": [\"lastModified\",\"size\",\"ETag\"],\n") && text.ends_with("\n}")
+    );
     assert_eq!(read(&file).len(), 5);
 
     // The same version again: the first manifest stays, also if files are newer.
@@ -126,7 +128,8 @@ fn a_manifest_is_made_stored_listed_and_kept() {
     let odd: Vec<String> = left.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     assert!(odd.iter().all(|n| !n.contains("tmp")), "{odd:?}");
     for bad in ["abc", "../../etc", "a/b/c/d/e", ""] {
-        s.zaro(&["manifest", "create", "@:/z", "--zarr", bad, "--to", "@:/archive"]).fails(2, "not the id of a Zarr");
+        s.zaro(&["manifest", "create", "@:/z", "--zarr", bad, "--to", "@:/archive"])
+            .fails(2, "not the id of a Zarr");
     }
     s.zaro(&["manifest", "create", "@:/z"]).fails(2, "say where");
 }
@@ -136,7 +139,9 @@ fn layouts_and_standard_streams() {
     let s = made();
     let compact = ["manifest", "create", "@:/z", "-o", "-", "--layout", "compact", "--schema-version", "2"];
     let text = s.zaro(&compact).text();
-    assert!(text.starts_with("{\"schemaVersion\":2,\"fields\":[\"lastModified\",\"size\",\"ETag\"],\"statistics\":{"));
+    assert!(text.starts_with(
+        "{\"schemaVersion\":2,\"fields\":[\"lastModified\",\"size\",\"ETag\"],\"statistics\":{"
+    ));
     let shown = zaro_with(&["manifest", "show", "-", "--json"], text.as_bytes()).text();
     assert_eq!(json(&shown).get("schemaVersion").unwrap().as_u64(), Some(2));
 }
@@ -213,7 +218,10 @@ fn diff_of_manifests_and_folders() {
     let changed = &report.get("changed").unwrap().items().unwrap()[0];
     assert_eq!(changed.get("before").unwrap().get("size").unwrap().as_u64(), Some(7));
     let added = report.get("summary").unwrap().get("added").unwrap();
-    assert_eq!((added.get("entries").unwrap().as_u64(), added.get("bytes").unwrap().as_u64()), (Some(2), Some(7)));
+    assert_eq!(
+        (added.get("entries").unwrap().as_u64(), added.get("bytes").unwrap().as_u64()),
+        (Some(2), Some(7))
+    );
 }
 
 #[test]
@@ -259,10 +267,41 @@ fn a_version_as_references() {
     let s = made();
     let base = "https://dandiarchive.s3.amazonaws.com/zarr/id";
     let refs = json(&s.zaro(&["manifest", "to-reference", "@:/sample.json", "--base", base]).text());
-    let address = refs.get("refs").unwrap().get("arr_1/0").unwrap().items().unwrap()[0].as_str().unwrap().to_owned();
+    let address =
+        refs.get("refs").unwrap().get("arr_1/0").unwrap().items().unwrap()[0].as_str().unwrap().to_owned();
     assert_eq!(address, format!("{base}/arr_1/0?versionId=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA5"));
     s.zaro(&["manifest", "create", "@:/z", "-o", "@:/local.json"]).text();
     s.zaro(&["manifest", "to-reference", "@:/local.json", "--base", base]).fails(5, "no versions");
+}
+
+#[test]
+fn a_version_as_references_in_parquet() {
+    let s = Store::new();
+    s.zaro(&["create", "@:/z", "x", "--shape", "4", "--dtype", "u1", "--chunks", "2", "--zarr-format", "2"])
+        .text();
+    s.put("z/x/0", [1, 2]).put("z/x/1", [3, 4]);
+    s.zaro(&["manifest", "create", "@:/z", "-o", "@:/m.json"]).text();
+    // A folder names no versions: some are put in.
+    let text = std::fs::read_to_string(s.file("m.json")).unwrap();
+    let text = text
+        .replace("[\"lastModified\"", "[\"versionId\",\"lastModified\"")
+        .replace(": [\"20", ": [\"null\",\"20");
+    s.put("m.json", text);
+    let base = format!("file://{}", s.file("z").display());
+    let args = [
+        "manifest",
+        "to-reference",
+        "@:/m.json",
+        "--base",
+        &base,
+        "--from",
+        "@:/z",
+        "--parquet",
+        "@:/r.parq",
+    ];
+    s.zaro(&args).text();
+    assert!(s.file("r.parq/.zmetadata").exists() && s.file("r.parq/x/refs.0.parq").exists());
+    s.zaro(&args).fails(6, "not empty");
 }
 
 #[test]

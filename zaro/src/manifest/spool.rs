@@ -98,7 +98,11 @@ mod tests {
         }
         assert!(spool.file.is_some() && spool.buffer.len() < IN_MEMORY);
         let mut found = Vec::new();
-        spool.drain(|piece| Ok(found.extend_from_slice(piece))).unwrap();
+        let mut take = |piece: &[u8]| {
+            found.extend_from_slice(piece);
+            Ok(())
+        };
+        spool.drain(&mut take).unwrap();
         assert!(found == wanted);
         assert!(spool.is_empty());
     }
