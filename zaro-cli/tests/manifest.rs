@@ -278,6 +278,36 @@ fn a_version_as_references() {
 }
 
 #[test]
+fn a_version_as_references_in_parquet() {
+    let s = Store::new();
+    s.zaro(&["create", "@:/z", "x", "--shape", "4", "--dtype", "u1", "--chunks", "2", "--zarr-format", "2"])
+        .text();
+    s.put("z/x/0", [1, 2]).put("z/x/1", [3, 4]);
+    s.zaro(&["manifest", "create", "@:/z", "-o", "@:/m.json"]).text();
+    // A folder names no versions: some are put in.
+    let text = std::fs::read_to_string(s.file("m.json")).unwrap();
+    let text = text
+        .replace("[\"lastModified\"", "[\"versionId\",\"lastModified\"")
+        .replace(": [\"20", ": [\"null\",\"20");
+    s.put("m.json", text);
+    let base = format!("file://{}", s.file("z").display());
+    let args = [
+        "manifest",
+        "to-reference",
+        "@:/m.json",
+        "--base",
+        &base,
+        "--from",
+        "@:/z",
+        "--parquet",
+        "@:/r.parq",
+    ];
+    s.zaro(&args).text();
+    assert!(s.file("r.parq/.zmetadata").exists() && s.file("r.parq/x/refs.0.parq").exists());
+    s.zaro(&args).fails(6, "not empty");
+}
+
+#[test]
 fn killed_at_any_moment_there_is_no_half_manifest() {
     let s = Store::new();
     for i in 0..3000 {

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use zaro::Result;
+use zaro::manifest::fetch::StoreSource;
 use zaro::manifest::kerchunk;
+use zaro::reference::parquet::RECORD_SIZE;
+use zaro::{Error, Result};
 
-use super::load::load;
+use super::load::{is_folder, load};
 use crate::args::Common;
 use crate::output::Output;
 
@@ -15,7 +17,10 @@ Examples:
   zaro manifest to-reference manifest.json \\
       --base https://dandiarchive.s3.amazonaws.com/zarr/1284a14f-fe4f-4dc3-b10d-48e5db8bf18d -o refs.json
 
-Each key stands for one object, {base}/{key}?versionId={version}.";
+  zaro manifest to-reference manifest.json --base https://… --from data.zarr --parquet refs.parq
+
+Each key stands for one object, {base}/{key}?versionId={version}. Parquet holds the metadata
+documents within, so it has to be said where those can be read.";
 
 /// Write a version as Kerchunk references, one versioned address a key
 #[derive(Debug, Args)]
@@ -30,12 +35,39 @@ pub(crate) struct ToReference {
     /// The file to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// A folder to write Parquet references into, instead of JSON
+    #[arg(long, value_name = "FOLDER", conflicts_with = "output", requires = "from")]
+    parquet: Option<String>,
+    /// Where the metadata documents can be read
+    #[arg(long, value_name = "URI")]
+    from: Option<String>,
 }
 
 impl ToReference {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let manifest = load(&self.manifest, common).await?;
+        if let (Some(folder), Some(from)) = (&self.parquet, &self.from) {
+            let options = common.store_options()?;
+            let store = zaro::open::open_store(from, &options).await?;
+            let source = if is_folder(from) {
+                StoreSource::present(store, "")
+            } else {
+                StoreSource::versioned(store, "")
+            };
+            let target = zaro::open::open_store_for_writing(folder, &options).await?;
+            let found = target.list("").await?;
+            if !found.objects.is_empty() || !found.prefixes.is_empty() {
+                return Err(Error::conflict("the folder is not empty, and was left alone").with_store(target));
+            }
+            let done =
+                kerchunk::write_parquet(&manifest, &self.base, &source, target.clone(), RECORD_SIZE).await?;
+            if done.left_out > 0 {
+                let examples = done.examples.join(", ");
+                common.warn(&format!("{} keys have no place in Parquet, such as {examples}", done.left_out));
+            }
+            return target.finish().await;
+        }
         let mut out = Output::open(self.output.as_deref())?;
         kerchunk::write(&manifest, &self.base, &mut out)?;
         out.finish()

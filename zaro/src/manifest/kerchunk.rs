@@ -1,10 +1,16 @@
-//! A version as a map of references, for readers that know Kerchunk's JSON and no manifests.
+//! A version as a map of references, for readers that know Kerchunk's forms and no manifests.
 
 use std::io::Write;
 
-use super::model::Manifest;
+use super::digest::{ETag, Hasher, Hashing};
+use super::fetch::Source;
+use super::model::{Entry, Manifest};
 use super::text;
 use crate::error::{Error, Result};
+use crate::meta::json::Json;
+use crate::reference::parquet::{Writer, Written};
+use crate::reference::{Location, Remote};
+use crate::store::SharedStore;
 
 /// The address of an entry's version: `{base}/{key}?versionId={version}`, what is not plain as percent signs.
 pub fn url(base: &str, key: &str, version: Option<&str>) -> String {
@@ -32,9 +38,7 @@ fn push_percent(out: &mut String, text: &str, slashes: bool) {
 /// Writes the references as Kerchunk's JSON, version 1: every key stands for one whole object, in the version that the
 /// manifest names. `base` is the address of the Zarr.
 pub fn write(m: &Manifest, base: &str, mut out: impl Write) -> Result<()> {
-    if !m.fields().version {
-        return Err(Error::unsupported("the manifest names no versions of objects").with_field("fields"));
-    }
+    check(m)?;
     let mut buffer = b"{\"version\":1,\"refs\":{".to_vec();
     let mut walk = m.walk();
     let mut first = true;
@@ -43,9 +47,7 @@ pub fn write(m: &Manifest, base: &str, mut out: impl Write) -> Result<()> {
         first = false;
         text::push_json(&mut buffer, key);
         buffer.extend_from_slice(b":[");
-        // Servers without versions call the one there is `null`.
-        let version = leaf.version().filter(|v| v != "null");
-        text::push_json(&mut buffer, &url(base, key, version.as_deref()));
+        text::push_json(&mut buffer, &url(base, key, version(leaf.version()).as_deref()));
         buffer.push(b']');
         if buffer.len() > 1 << 16 {
             out.write_all(&buffer)?;
@@ -55,6 +57,65 @@ pub fn write(m: &Manifest, base: &str, mut out: impl Write) -> Result<()> {
     buffer.extend_from_slice(b"\n}}\n");
     out.write_all(&buffer)?;
     Ok(out.flush()?)
+}
+
+fn check(m: &Manifest) -> Result<()> {
+    if m.fields().version {
+        return Ok(());
+    }
+    Err(Error::unsupported("the manifest names no versions of objects").with_field("fields"))
+}
+
+/// Servers without versions call the one there is `null`.
+fn version(name: Option<String>) -> Option<String> {
+    name.filter(|v| v != "null")
+}
+
+/// Documents of nodes, which Parquet holds within.
+const DOCUMENTS: [&str; 4] = ["zarr.json", ".zgroup", ".zarray", ".zattrs"];
+
+/// Writes the references as Kerchunk's Parquet into the folder that `target` is rooted at, which should be empty.
+/// Documents of nodes are read from `source`, and must be what the manifest says; chunks stay where they are.
+pub async fn write_parquet(
+    m: &Manifest,
+    base: &str,
+    source: &dyn Source,
+    target: SharedStore,
+    record_size: u64,
+) -> Result<Written> {
+    check(m)?;
+    let mut documents = Vec::new();
+    let mut walk = m.walk();
+    while let Some((key, leaf)) = walk.next() {
+        if DOCUMENTS.contains(&leaf.name()) {
+            let entry = leaf.entry();
+            let text = document(source, key, &entry).await.map_err(|e| e.with_key(key))?;
+            documents.push((key.to_owned(), text));
+        }
+    }
+    let mut writer = Writer::new(target, record_size, documents)?;
+    let mut walk = m.walk();
+    while let Some((key, leaf)) = walk.next() {
+        if !DOCUMENTS.contains(&leaf.name()) {
+            let address = url(base, key, version(leaf.version()).as_deref());
+            writer.put(key, &Location::Remote(Remote::new(address, None))).await?;
+        }
+    }
+    writer.finish().await
+}
+
+async fn document(source: &dyn Source, key: &str, entry: &Entry) -> Result<Json> {
+    let text = source.read(key, entry, None).await?;
+    let text = text.ok_or_else(|| Error::not_found("the document is not there any more"))?;
+    let wanted = entry.etag.as_deref().and_then(ETag::parse);
+    let hashing = if matches!(wanted, Some(ETag::Parts(..))) { Hashing::Parts } else { Hashing::Whole };
+    let mut hasher = Hasher::new(hashing, entry.size);
+    hasher.update(&text);
+    let found = hasher.finish();
+    if wanted.is_some_and(|wanted| wanted != found) {
+        return Err(Error::invalid("the document is not what the manifest says"));
+    }
+    Ok(Json::parse(&text)?.value)
 }
 
 #[cfg(test)]

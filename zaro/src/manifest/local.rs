@@ -6,6 +6,8 @@
 
 use std::cell::RefCell;
 use std::fs::{File, FileType};
+use std::io::Read as _;
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -14,9 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::build::Builder;
 use super::cache::{Cache, Stamp};
 use super::digest::{ETag, Hasher, Hashing, hash_reader};
+use super::lanes;
 use super::model::{EntryRef, Fields, Manifest};
 use super::time::Time;
 use crate::error::{Error, Result};
+use crate::num;
 use crate::store::local::is_temporary;
 
 /// Names of files and folders that are no part of a Zarr where the archive's own client makes the checksum.
@@ -25,8 +29,11 @@ pub const EXCLUDED: [&str; 5] = [".dandi", ".datalad", ".git", ".gitattributes",
 /// How many files a task hashes.
 const BATCH: usize = 16;
 
-/// How much is read at once: what fits into a core's own cache.
+/// How much of a large file is read at once: what fits into a core's own cache.
 const BUFFER: usize = 1 << 18;
+
+/// Files up to this size are read whole and hashed several at once.
+const SMALL: usize = 1 << 18;
 
 /// How the bytes of files become digests.
 #[derive(Debug, Clone, Copy, Default)]
@@ -130,6 +137,50 @@ pub fn manifest(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<
     builder.finish()
 }
 
+/// What became of a file.
+enum Read {
+    /// It is done: size, digest, time.
+    Done(u64, Option<ETag>, Time),
+    /// Its bytes wait in the scratch memory, to be hashed with others.
+    Held(Range<usize>, Time, Stamp),
+}
+
+/// Memory of a thread.
+struct Scratch {
+    /// The files of a batch, one after another, and how much of it they take.
+    small: Vec<u8>,
+    used: usize,
+    /// A piece of a large file.
+    large: Vec<u8>,
+}
+
+impl Scratch {
+    const fn new() -> Self {
+        Self { small: Vec::new(), used: 0, large: Vec::new() }
+    }
+
+    /// Reads a file of `length` bytes; `None` if it has not so many after all.
+    fn read(&mut self, mut file: File, length: usize) -> Result<Option<Range<usize>>> {
+        // One byte more shows whether the file is longer.
+        let (start, end) = (self.used, self.used + length);
+        if self.small.len() <= end {
+            self.small.resize(end + 1, 0);
+        }
+        let place = self.small.get_mut(start..=end).unwrap_or_default();
+        let mut at = 0;
+        loop {
+            match file.read(place.get_mut(at..).unwrap_or_default()) {
+                Ok(0) => break,
+                Ok(n) => at += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        self.used = end;
+        Ok((at == length).then_some(start..end))
+    }
+}
+
 struct Job<'a> {
     root: &'a Path,
     options: &'a LocalOptions<'a>,
@@ -202,61 +253,82 @@ impl<'a> Job<'a> {
 
     fn batch(&self, keys: Vec<String>) {
         thread_local! {
-            static BUFFER_OF_THREAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+            static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch::new()) };
         }
         let mut out = Vec::with_capacity(keys.len());
-        for key in keys {
-            if self.failed.load(Ordering::Relaxed) {
-                return;
+        let done = SCRATCH.with_borrow_mut(|scratch| {
+            scratch.used = 0;
+            let mut held = Vec::new();
+            for key in keys {
+                if self.failed.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let file = self.file(&key, scratch);
+                match file.map_err(|e| e.with_key(&key).with_store(self.root.display()))? {
+                    Read::Done(size, digest, modified) => {
+                        self.count(size);
+                        out.push(LocalFile { key, size, digest, modified });
+                    }
+                    Read::Held(range, modified, stamp) => held.push((key, range, modified, stamp)),
+                }
             }
-            let file = BUFFER_OF_THREAD.with_borrow_mut(|buffer| {
-                buffer.resize(BUFFER, 0);
-                self.file(key.clone(), buffer)
-            });
-            match file {
-                Ok(file) => out.push(file),
-                Err(e) => return self.fail(e.with_key(key).with_store(self.root.display())),
+            let messages: Vec<&[u8]> =
+                held.iter().map(|(_, r, ..)| scratch.small.get(r.clone()).unwrap_or_default()).collect();
+            let digests = lanes::md5_all(&messages);
+            for ((key, range, modified, stamp), md5) in held.into_iter().zip(digests) {
+                let (size, digest) = (num::u64_of(range.len()), ETag::Md5(md5));
+                self.count(size);
+                self.remember(&key, stamp, digest);
+                out.push(LocalFile { key, size, digest: Some(digest), modified });
             }
+            Ok(())
+        });
+        if let Err(e) = done {
+            return self.fail(e);
         }
         if let Ok(mut found) = self.found.lock() {
             found.append(&mut out);
         }
     }
 
-    fn file(&self, key: String, buffer: &mut [u8]) -> Result<LocalFile> {
-        let path = self.root.join(&key);
+    fn file(&self, key: &str, scratch: &mut Scratch) -> Result<Read> {
+        let path = self.root.join(key);
         let hashing = match self.options.digesting {
-            Digesting::None => None,
-            Digesting::Whole => Some(Hashing::Whole),
-            Digesting::Parts => Some(Hashing::Parts),
-            Digesting::As(manifest) => Some(match manifest.get(&key).and_then(|leaf| leaf.digest()) {
+            Digesting::None => {
+                let meta = std::fs::metadata(&path)?;
+                return Ok(Read::Done(meta.len(), None, Time::from_seconds(meta.mtime())));
+            }
+            Digesting::Whole => Hashing::Whole,
+            Digesting::Parts => Hashing::Parts,
+            Digesting::As(manifest) => match manifest.get(key).and_then(|leaf| leaf.digest()) {
                 Some(ETag::Parts(..)) => Hashing::Parts,
                 _ => Hashing::Whole,
-            }),
-        };
-        let Some(hashing) = hashing else {
-            let meta = std::fs::metadata(&path)?;
-            self.count(meta.len());
-            let modified = Time::from_seconds(meta.mtime());
-            return Ok(LocalFile { key, size: meta.len(), digest: None, modified });
+            },
         };
         // A pipe that took the place of a file must not make us wait.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
         let meta = file.metadata()?;
+        let (size, modified) = (meta.len(), Time::from_seconds(meta.mtime()));
         let stamp = Stamp::of(&meta, hashing);
-        let modified = Time::from_seconds(meta.mtime());
-        if let Some(digest) = self.cache.and_then(|c| c.get(&key, &stamp)) {
-            self.count(meta.len());
-            self.remember(&key, stamp, digest);
-            return Ok(LocalFile { key, size: meta.len(), digest: Some(digest), modified });
+        if let Some(digest) = self.cache.and_then(|c| c.get(key, &stamp)) {
+            self.remember(key, stamp, digest);
+            return Ok(Read::Done(size, Some(digest), modified));
         }
-        let (digest, size) = hash_reader(&file, Hasher::new(hashing, meta.len()), buffer)?;
-        if size != meta.len() {
-            return Err(Error::io("the file changed while it was read"));
+        let changed = || Error::io("the file changed while it was read");
+        if hashing == Hashing::Whole
+            && let Ok(length) = usize::try_from(size)
+            && length <= SMALL
+        {
+            let range = scratch.read(file, length)?.ok_or_else(changed)?;
+            return Ok(Read::Held(range, modified, stamp));
         }
-        self.count(size);
-        self.remember(&key, stamp, digest);
-        Ok(LocalFile { key, size, digest: Some(digest), modified })
+        scratch.large.resize(BUFFER, 0);
+        let (digest, found) = hash_reader(&file, Hasher::new(hashing, size), &mut scratch.large)?;
+        if found != size {
+            return Err(changed());
+        }
+        self.remember(key, stamp, digest);
+        Ok(Read::Done(size, Some(digest), modified))
     }
 
     fn count(&self, bytes: u64) {

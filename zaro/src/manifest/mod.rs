@@ -8,6 +8,7 @@
 //!   text      JSON as the checksum and the proof of concept write it       time   moments of a manifest
 //!   digest    what a directory comes to, and what an object comes to       local  a folder, hashed on all cores
 //!   checksum  keys with digests, as they come -> digests of directories    cache  digests of files that did not change
+//!   lanes     MD5 of several messages at once
 //!   model     a manifest in memory: 64 bytes an entry (pack), and its name build  how one is made
 //!   scan      JSON from a reader, token by token                           parse  a reader -> a manifest
 //!   write     a manifest, or keys in order (spool) -> a manifest file      place  where manifest files are, and how
@@ -26,6 +27,7 @@ pub mod digest;
 pub mod fetch;
 pub mod glob;
 pub mod kerchunk;
+mod lanes;
 pub mod list;
 pub mod local;
 pub mod model;
