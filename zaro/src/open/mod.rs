@@ -173,7 +173,7 @@ async fn find(address: &Address, options: &StoreOptions) -> Result<Found> {
 /// Opens the store that `uri` names for writing. It need not exist.
 ///
 /// A path, `file://`, `s3://`, `gs://`, `az://` or `abfs(s)://`, `memory:`; or a local `.zip` or `.ozx` that does not exist,
-/// which is there when [`Store::finish`] was called. Whether writing is permitted shows when it is tried.
+/// which is there when [`Store::finish`](crate::store::Store::finish) was called. Whether writing is permitted shows when it is tried.
 ///
 /// # Errors
 /// `Unsupported` for web servers and remote archives; `NotPermitted` for an archive that exists; otherwise as
