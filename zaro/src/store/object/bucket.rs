@@ -369,7 +369,7 @@ fn network(error: &HttpError) -> Error {
 }
 
 /// Adds `text` with everything encoded but letters, digits and `-._~`; slashes stay in keys.
-fn encode(text: &str, key: bool, out: &mut String) {
+pub(super) fn encode(text: &str, key: bool, out: &mut String) {
     use std::fmt::Write as _;
     for b in text.bytes() {
         match b {

@@ -10,7 +10,7 @@ use quick_xml::escape::{escape, resolve_predefined_entity};
 use quick_xml::events::Event;
 use reqwest::Method;
 
-use super::bucket::{Answer, Ask, Bucket, FileBody};
+use super::bucket::{Answer, Ask, Bucket, FileBody, encode};
 use crate::error::{Error, Result};
 use crate::store::Put;
 
@@ -75,10 +75,17 @@ impl Bucket {
             ask = ask.header("if-none-match", "*");
         }
         if !tags.is_empty() {
-            let mut encoded = url::form_urlencoded::Serializer::new(String::new());
-            encoded.extend_pairs(tags);
-            // Not every server takes a plus for a space; one that was meant is written `%2B`.
-            ask = ask.header("x-amz-tagging", encoded.finish().replace('+', "%20"));
+            // A space as %20, which all servers read; Ceph takes a plus sign for itself.
+            let mut encoded = String::new();
+            for (name, value) in tags {
+                if !encoded.is_empty() {
+                    encoded.push('&');
+                }
+                encode(name, false, &mut encoded);
+                encoded.push('=');
+                encode(value, false, &mut encoded);
+            }
+            ask = ask.header("x-amz-tagging", encoded);
         }
         match self.call(&ask).await? {
             Answer::Done(..) => Ok(Put::Done),
