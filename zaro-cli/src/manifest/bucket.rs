@@ -7,7 +7,7 @@ use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use zaro::manifest::bucket::{self, BucketZarr, CreateOptions, Created, Inventory, Source};
-use zaro::manifest::digest::{Hasher, Hashing};
+use zaro::manifest::digest::Hasher;
 use zaro::manifest::fetch::{Source as _, StoreSource};
 use zaro::manifest::place::{self, Stored};
 use zaro::manifest::store::objects_beside;
@@ -198,8 +198,7 @@ pub(crate) async fn bytes(common: &Common, uri: &str, manifest: &Manifest) -> Re
 async fn read(source: &StoreSource, key: &str, entry: &Entry) -> Result<Option<String>> {
     const PIECE: u64 = 32 << 20;
     let digest = entry.etag.as_deref().and_then(ETag::parse);
-    let hashing = if matches!(digest, Some(ETag::Parts(..))) { Hashing::Parts } else { Hashing::Whole };
-    let mut hasher = Hasher::new(hashing, entry.size);
+    let mut hasher = Hasher::wanting(digest, entry.size);
     loop {
         let at = hasher.size();
         let length = PIECE.min(entry.size.saturating_sub(at));
@@ -213,8 +212,8 @@ async fn read(source: &StoreSource, key: &str, entry: &Entry) -> Result<Option<S
     }
     let found = hasher.finish();
     Ok(match digest {
-        Some(wanted) if wanted != found && hashing == Hashing::Parts => Some(format!(
-            "its bytes give {found}, not {wanted}; it may have been put in parts of another size"
+        Some(wanted @ ETag::Parts(..)) if wanted != found => Some(format!(
+            "its bytes give {found}, not {wanted}; it may have been put in parts of an unusual size"
         )),
         Some(wanted) if wanted != found => Some(format!("its bytes give {found}, not {wanted}")),
         _ => None,

@@ -48,7 +48,9 @@ impl History {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = bucket::zarr(common, &self.uri)?;
         if let Some(at) = &self.at {
-            let at = Time::parse(at).map_err(|e| Error::usage(e.message().to_owned()))?;
+            // A day alone is its beginning.
+            let at = if at.len() == 10 { format!("{at}T00:00:00Z") } else { at.clone() };
+            let at = Time::parse(&at).map_err(|e| Error::usage(e.message().to_owned()))?;
             let document = document_at(&zarr, at, WriteOptions::default()).await?;
             let Some(document) = document else {
                 return Err(Error::not_found(format!("nothing had been put by {at}")).with_store(&zarr));

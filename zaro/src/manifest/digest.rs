@@ -128,6 +128,36 @@ pub struct Hasher {
     md5: Md5,
     parts: Option<Parts>,
     size: u64,
+    /// The digest that is hoped for, and other ways in which the bytes may have been cut into parts.
+    wanted: Option<ETag>,
+    others: Vec<Hasher>,
+}
+
+/// Sizes of parts, in mebibytes, that programs use for uploads.
+const PART_SIZES: [u64; 20] =
+    [5, 6, 8, 10, 12, 15, 16, 20, 24, 25, 32, 48, 50, 64, 100, 128, 200, 256, 512, 1024];
+
+/// The most ways that are tried at once: each costs as much as hashing does.
+const MOST_WAYS: usize = 8;
+
+/// The sizes of parts that make `count` parts of `size` bytes, the archive's own first. An `ETag` does not say them.
+fn part_sizes(size: u64, count: u16) -> Vec<u64> {
+    let count = u64::from(count);
+    // A part that holds everything may as well be larger.
+    if count <= 1 {
+        return vec![part_size(size).max(size)];
+    }
+    // Some programs take the smallest number of whole mebibytes that does.
+    let even = size.div_ceil(count).div_ceil(1 << 20) << 20;
+    let usual = PART_SIZES.iter().flat_map(|n| [n << 20, n.saturating_mul(1_000_000)]);
+    let mut out: Vec<u64> = Vec::new();
+    for part in [part_size(size), even].into_iter().chain(usual) {
+        if part > 0 && size.div_ceil(part) == count && !out.contains(&part) {
+            out.push(part);
+        }
+    }
+    out.truncate(MOST_WAYS);
+    out
 }
 
 #[derive(Clone, Debug)]
@@ -148,7 +178,19 @@ impl Hasher {
             let length = part_size(size);
             Parts { done: Md5::new(), count: 0, length, left: length }
         });
-        Self { md5: Md5::new(), parts, size: 0 }
+        Self { md5: Md5::new(), parts, size: 0, wanted: None, others: Vec::new() }
+    }
+
+    /// For an object of `size` bytes that should have the digest `wanted`: in parts, if that says so, of any size that
+    /// gives as many.
+    #[must_use]
+    pub fn wanting(wanted: Option<ETag>, size: u64) -> Self {
+        let Some(ETag::Parts(_, count)) = wanted else { return Self::new(Hashing::Whole, size) };
+        let mut ways = part_sizes(size, count).into_iter();
+        let mut first = ways.next().map_or_else(|| Self::new(Hashing::Parts, size), Self::with_part_size);
+        first.wanted = wanted;
+        first.others = ways.map(Self::with_part_size).collect();
+        first
     }
 
     /// For an object whose parts have `length` bytes each.
@@ -156,11 +198,14 @@ impl Hasher {
     pub fn with_part_size(length: u64) -> Self {
         let length = length.max(1);
         let parts = Some(Parts { done: Md5::new(), count: 0, length, left: length });
-        Self { md5: Md5::new(), parts, size: 0 }
+        Self { md5: Md5::new(), parts, size: 0, wanted: None, others: Vec::new() }
     }
 
     /// Takes more bytes.
     pub fn update(&mut self, mut bytes: &[u8]) {
+        for other in &mut self.others {
+            other.update(bytes);
+        }
         self.size = self.size.saturating_add(num::u64_of(bytes.len()));
         let Some(parts) = &mut self.parts else { return self.md5.update(bytes) };
         while !bytes.is_empty() {
@@ -183,9 +228,20 @@ impl Hasher {
         self.size
     }
 
-    /// The digest of all that came.
+    /// The digest of all that came: the one that is wanted, if any way of cutting gives it.
     #[must_use]
     pub fn finish(mut self) -> ETag {
+        let (wanted, others) = (self.wanted.take(), std::mem::take(&mut self.others));
+        let own = self.own();
+        if wanted != Some(own)
+            && let Some(found) = others.into_iter().map(Self::own).find(|found| wanted == Some(*found))
+        {
+            return found;
+        }
+        own
+    }
+
+    fn own(mut self) -> ETag {
         match self.parts {
             None => ETag::Md5(self.md5.finalize().into()),
             Some(mut parts) => {
@@ -262,6 +318,25 @@ mod tests {
             assert_eq!(ETag::parse(bad), None, "{bad}");
         }
         assert_eq!(ETag::parse(&format!("{md5}-02")), None, "would not be written back as it was");
+    }
+
+    #[test]
+    fn parts_of_any_usual_size_are_found_out() {
+        let bytes: Vec<u8> =
+            (0..21_000_000u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+        let size = num::u64_of(bytes.len());
+        for part in [5 << 20, 8 << 20, 8_000_000, 10_485_760, 7 << 20, 64 << 20, 30_000_000] {
+            let mut upload = Hasher::with_part_size(part);
+            upload.update(&bytes);
+            let wanted = upload.finish();
+            let mut check = Hasher::wanting(Some(wanted), size);
+            check.update(&bytes);
+            assert_eq!(check.finish(), wanted, "{part}");
+            let mut damaged = Hasher::wanting(Some(wanted), size);
+            damaged.update(&bytes[1..]);
+            damaged.update(&bytes[..1]);
+            assert_ne!(damaged.finish(), wanted, "{part}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::digest::{ETag, Hasher, Hashing};
+use super::digest::{ETag, Hasher};
 use super::local;
 use super::model::{Entry, Manifest};
 use super::place;
@@ -129,15 +129,11 @@ pub fn fetch(
 fn one(source: &dyn Source, folder: &Path, key: &str, entry: &Entry, done: &Fetched) -> Result<()> {
     let path = folder.join(key);
     let digest = entry.etag.as_deref().and_then(ETag::parse);
-    let hashing = match digest {
-        Some(ETag::Parts(..)) => Hashing::Parts,
-        _ => Hashing::Whole,
-    };
-    if is_there(&path, entry.size, digest, hashing)? {
+    if is_there(&path, entry.size, digest)? {
         done.there.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     }
-    let mut hasher = Hasher::new(hashing, entry.size);
+    let mut hasher = Hasher::wanting(digest, entry.size);
     place::replace(&path, |out| {
         let mut at = 0;
         loop {
@@ -177,10 +173,10 @@ fn check(hasher: Hasher, wanted: Option<ETag>) -> Result<()> {
 }
 
 /// Whether the file has these bytes already.
-fn is_there(path: &Path, size: u64, digest: Option<ETag>, hashing: Hashing) -> Result<bool> {
+fn is_there(path: &Path, size: u64, digest: Option<ETag>) -> Result<bool> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() && meta.len() == size => match digest {
-            Some(digest) => Ok(local::hash_file(path, hashing)?.0 == digest),
+            Some(digest) => Ok(local::hash_file(path, Hasher::wanting(Some(digest), size))?.0 == digest),
             None => Ok(false),
         },
         Ok(meta) if meta.is_dir() => Err(Error::invalid("a folder is in the place of the file")),

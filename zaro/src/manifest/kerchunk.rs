@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::digest::{ETag, Hasher, Hashing};
+use super::digest::{ETag, Hasher};
 use super::fetch::Source;
 use super::model::{Entry, Manifest};
 use super::text;
@@ -12,11 +12,16 @@ use crate::reference::parquet::{Writer, Written};
 use crate::reference::{Location, Remote};
 use crate::store::SharedStore;
 
-/// The address of an entry's version: `{base}/{key}?versionId={version}`, what is not plain as percent signs.
+/// The address of an entry's version: `{base}/{key}?versionId={version}`, in a web address with what is not plain as
+/// percent signs.
 pub fn url(base: &str, key: &str, version: Option<&str>) -> String {
     let mut out = base.trim_end_matches('/').to_owned();
     out.push('/');
-    push_percent(&mut out, key, true);
+    // Web addresses are encoded; in those of buckets a key is as it is.
+    match out.starts_with("http://") || out.starts_with("https://") {
+        true => push_percent(&mut out, key, true),
+        false => out.push_str(key),
+    }
     if let Some(version) = version {
         out.push_str("?versionId=");
         push_percent(&mut out, version, false);
@@ -108,8 +113,7 @@ async fn document(source: &dyn Source, key: &str, entry: &Entry) -> Result<Json>
     let text = source.read(key, entry, None).await?;
     let text = text.ok_or_else(|| Error::not_found("the document is not there any more"))?;
     let wanted = entry.etag.as_deref().and_then(ETag::parse);
-    let hashing = if matches!(wanted, Some(ETag::Parts(..))) { Hashing::Parts } else { Hashing::Whole };
-    let mut hasher = Hasher::new(hashing, entry.size);
+    let mut hasher = Hasher::wanting(wanted, entry.size);
     hasher.update(&text);
     let found = hasher.finish();
     if wanted.is_some_and(|wanted| wanted != found) {

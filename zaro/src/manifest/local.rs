@@ -293,6 +293,8 @@ impl<'a> Job<'a> {
 
     fn file(&self, key: &str, scratch: &mut Scratch) -> Result<Read> {
         let path = self.root.join(key);
+        // What it should have, if that is known: then parts may be of any size.
+        let mut wanted = None;
         let hashing = match self.options.digesting {
             Digesting::None => {
                 let meta = std::fs::metadata(&path)?;
@@ -300,17 +302,19 @@ impl<'a> Job<'a> {
             }
             Digesting::Whole => Hashing::Whole,
             Digesting::Parts => Hashing::Parts,
-            Digesting::As(manifest) => match manifest.get(key).and_then(|leaf| leaf.digest()) {
-                Some(ETag::Parts(..)) => Hashing::Parts,
-                _ => Hashing::Whole,
-            },
+            Digesting::As(manifest) => {
+                wanted = manifest.get(key).and_then(|leaf| leaf.digest());
+                if matches!(wanted, Some(ETag::Parts(..))) { Hashing::Parts } else { Hashing::Whole }
+            }
         };
         // A pipe that took the place of a file must not make us wait.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
         let meta = file.metadata()?;
         let (size, modified) = (meta.len(), Time::from_seconds(meta.mtime()));
         let stamp = Stamp::of(&meta, hashing);
-        if let Some(digest) = self.cache.and_then(|c| c.get(key, &stamp)) {
+        // What was remembered of other parts says nothing about these.
+        let fits = |found: &ETag| hashing == Hashing::Whole || wanted.is_none_or(|w| w == *found);
+        if let Some(digest) = self.cache.and_then(|c| c.get(key, &stamp)).filter(fits) {
             self.remember(key, stamp, digest);
             return Ok(Read::Done(size, Some(digest), modified));
         }
@@ -323,7 +327,11 @@ impl<'a> Job<'a> {
             return Ok(Read::Held(range, modified, stamp));
         }
         scratch.large.resize(BUFFER, 0);
-        let (digest, found) = hash_reader(&file, Hasher::new(hashing, size), &mut scratch.large)?;
+        let hasher = match wanted {
+            Some(_) => Hasher::wanting(wanted, size),
+            None => Hasher::new(hashing, size),
+        };
+        let (digest, found) = hash_reader(&file, hasher, &mut scratch.large)?;
         if found != size {
             return Err(changed());
         }
@@ -346,11 +354,11 @@ impl<'a> Job<'a> {
 }
 
 /// Digest and size of one file.
-pub fn hash_file(path: &Path, hashing: Hashing) -> Result<(ETag, u64)> {
+pub fn hash_file(path: &Path, hasher: Hasher) -> Result<(ETag, u64)> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
     let length = usize::try_from(size).unwrap_or(BUFFER).clamp(1, BUFFER);
-    Ok(hash_reader(file, Hasher::new(hashing, size), &mut vec![0; length])?)
+    Ok(hash_reader(file, hasher, &mut vec![0; length])?)
 }
 
 #[cfg(test)]

@@ -35,6 +35,9 @@ pub(super) async fn open(
 ) -> Result<Option<ReferenceStore>> {
     let Found { spot, file, .. } = found;
     let opening = Opening { name: &address.text, options };
+    if address.kind != Kind::Icechunk && address.kind != Kind::Any && address.kind != Kind::Reference {
+        opening.no_version()?;
+    }
     match address.kind {
         Kind::Manifest => return opening.manifest(spot, address.objects.as_deref()).await.map(Some),
         Kind::Json => return opening.certain_json(spot, address).await.map(Some),
@@ -184,6 +187,16 @@ async fn begins_as_document(spot: &Spot) -> Result<bool> {
 }
 
 impl Opening<'_> {
+    /// Refuses options that mean something to Icechunk repositories only: what was asked for is not what would be read.
+    fn no_version(&self) -> Result<()> {
+        let StoreOptions { branch, tag, snapshot, .. } = self.options;
+        if branch.is_none() && tag.is_none() && snapshot.is_none() {
+            return Ok(());
+        }
+        let what = "branches, tags and snapshots are of Icechunk repositories, and this is none";
+        Err(Error::usage(what).with_store(self.name))
+    }
+
     fn none(&self) -> Error {
         Error::not_found("there are no references here, neither a JSON document nor a folder of Parquet")
             .with_store(self.name)
@@ -205,6 +218,9 @@ impl Opening<'_> {
     }
 
     async fn folder(&self, spot: &Spot, holds: Holds) -> Result<ReferenceStore> {
+        if holds == Holds::Parquet {
+            self.no_version()?;
+        }
         match holds {
             Holds::Parquet => self.parquet(spot).await,
             Holds::Icechunk => self.icechunk(spot).await,
@@ -296,6 +312,7 @@ impl Opening<'_> {
         };
         let map = json::open(&spot.store, &spot.path, &self.options.templates).await;
         let Some(map) = map.map_err(|e| e.with_store(self.name))? else { return Ok(None) };
+        self.no_version()?;
         let Some(base) = spot.above(self.options) else { return Ok(None) };
         let targets = self.targets(base).await?;
         let local = map.urls().all(|url| url.is_ok_and(|url| targets.is_local(url)));

@@ -202,6 +202,25 @@ impl AnyTargets {
         Ok(Target { store, key })
     }
 
+    /// Whether the headers that the caller gave for no address in particular may be sent there: a token for the server
+    /// of a document is none for whatever servers the document names.
+    fn may_see_headers(&self, url: &str) -> bool {
+        if self.options.target.as_deref() == Some(url) {
+            return true;
+        }
+        let (Some(own), Ok(Some(other))) = (&self.base.place, Place::of_object(url)) else { return false };
+        match (own, &other) {
+            (Place::Http(own), Place::Http(other)) => own.origin() == other.origin(),
+            (Place::S3 { bucket: own, .. }, Place::S3 { bucket: other, .. })
+            | (Place::Gcs { bucket: own, .. }, Place::Gcs { bucket: other, .. }) => own == other,
+            (
+                Place::Azure { account: a, container: own, .. },
+                Place::Azure { account: b, container: other, .. },
+            ) => (a, own) == (b, other),
+            _ => false,
+        }
+    }
+
     /// The store called `name`, made if there is none for the options that hold for `url`.
     fn shared(
         &self,
@@ -213,7 +232,11 @@ impl AnyTargets {
         if let Some(store) = self.state().stores.get(&place) {
             return Ok(Arc::clone(store));
         }
-        let store = make(&self.options.for_uri(url)?)?;
+        let mut options = self.options.clone();
+        if !self.may_see_headers(url) {
+            options.headers.clear();
+        }
+        let store = make(&options.for_uri(url)?)?;
         let mut state = self.state();
         if state.stores.len() >= REMEMBERED {
             state.stores.clear();

@@ -74,6 +74,21 @@ impl Remote {
     }
 }
 
+impl Remote {
+    /// The address and the version that stands in it: fsspec writes versions of objects in buckets as
+    /// `s3://bucket/key?versionId=…`. `None` if there is none, or if the address is one of the web, which is asked for
+    /// as it is.
+    pub(crate) fn versioned(&self) -> Option<Self> {
+        let (object, version) = self.url.rsplit_once("?versionId=")?;
+        if !object.starts_with("s3://") || version.is_empty() {
+            return None;
+        }
+        let mut pin = self.pin.as_deref().cloned().unwrap_or_default();
+        pin.version = Some(version.to_owned());
+        Some(Self { url: object.into(), pin: Some(Arc::new(pin)), ..self.clone() })
+    }
+}
+
 impl fmt::Display for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url: &str = if self.url.is_empty() { "the target" } else { &self.url };
@@ -129,4 +144,19 @@ pub struct Target {
     pub store: SharedStore,
     /// The key in it.
     pub key: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_in_the_address_of_an_object_in_a_bucket_is_its_pin() {
+        let at = |url: &str| Remote::new(url, None).versioned();
+        let found = at("s3://b/a b%20?x?versionId=v.1").unwrap();
+        assert_eq!((&*found.url, found.pin.unwrap().version.as_deref()), ("s3://b/a b%20?x", Some("v.1")));
+        assert_eq!(at("https://h/a?versionId=v"), None);
+        assert_eq!(at("s3://b/a?versionId="), None);
+        assert_eq!(at("s3://b/a"), None);
+    }
 }

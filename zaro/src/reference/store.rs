@@ -60,6 +60,10 @@ impl ReferenceStore {
             return Ok(size);
         }
         let asked = async {
+            if let Some(versioned) = remote.versioned() {
+                // Stores tell the sizes of what is there now; the size of a version is that of its bytes.
+                return self.fetch(&versioned, None).await.map(|bytes| u64_of(bytes.len()));
+            }
             let target = self.targets.target(remote).await?;
             let size = target.store.size(&target.key).await?;
             size.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
@@ -68,6 +72,8 @@ impl ReferenceStore {
     }
 
     async fn fetch(&self, remote: &Remote, range: Option<ByteRange>) -> Result<Bytes> {
+        let versioned = remote.versioned();
+        let remote = versioned.as_ref().unwrap_or(remote);
         let target = self.targets.target(remote).await?;
         let range = match (remote.span, range) {
             (None, range) => range,

@@ -207,7 +207,17 @@ impl StoreOptions {
         let mut matching: Vec<_> = self.overrides.iter().filter(|o| uri.starts_with(&o.prefix)).collect();
         matching.sort_by_key(|o| o.prefix.len());
         let mut out = self.clone();
+        // Of headers of one name, those of the longest prefix are sent.
+        let mut named: Vec<(String, usize)> = Vec::new();
         for over in matching {
+            if over.name == "header" {
+                let name = over.value.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();
+                let place = (name, over.prefix.len());
+                if !named.contains(&place) {
+                    out.headers.retain(|(n, _)| !n.eq_ignore_ascii_case(&place.0));
+                    named.push(place);
+                }
+            }
             out.set(&over.name, &over.value)?;
         }
         Ok(out)
@@ -246,6 +256,10 @@ fn seconds(name: &str, value: &str) -> Result<Duration> {
 mod tests {
     use super::*;
 
+    fn at_headers(options: &StoreOptions, uri: &str) -> Vec<String> {
+        options.for_uri(uri).unwrap().headers.into_iter().map(|(_, value)| value).collect()
+    }
+
     #[test]
     fn an_override_applies_below_its_prefix_and_the_longest_wins() {
         let mut o = StoreOptions::default();
@@ -258,6 +272,13 @@ mod tests {
         assert_eq!(at("s3://b/z").region.as_deref(), Some("us-east-2"));
         assert!(at("s3://b/z").missing_403 && !at("s3://c").missing_403);
         assert_eq!(at("http://h:8080/p/q").headers, [("A".to_owned(), "b=c:d".to_owned())]);
+        o.add_header("a: everywhere").unwrap();
+        o.add_override("http://h:8080/p/q:header=A: one").unwrap();
+        o.add_override("http://h:8080/p/q:header=a: two").unwrap();
+        let sent = |uri: &str| at_headers(&o, uri);
+        assert_eq!(sent("http://h:8080/p/q/r"), ["one", "two"]);
+        assert_eq!(sent("http://h:8080/p"), ["b=c:d"]);
+        assert_eq!(sent("http://i/"), ["everywhere"]);
     }
 
     #[test]

@@ -113,6 +113,11 @@ pub async fn create(zarr: &BucketZarr, options: &CreateOptions) -> Result<Create
         scan.ok_or_else(|| Error::io("the listing came to nothing").with_store(zarr))
     };
     let mut before = list().await?;
+    let crate::manifest::Statistics { entries, last_modified, .. } = &before.document.statistics;
+    if *entries == Some(0) && last_modified.is_none() {
+        // An empty Zarr has a manifest; what never was, such as a slip of the pen, has none.
+        return Err(Error::not_found("there is no such Zarr, and never was").with_store(zarr));
+    }
     let mut listings = 1;
     while listings < options.listings {
         let now = list().await?;
@@ -318,8 +323,10 @@ pub async fn document_at(zarr: &BucketZarr, at: Time, write: WriteOptions) -> Re
 
 impl BucketZarr {
     /// Puts a document where the manifests of this Zarr are. One that is there with the same checksum stays, unless
-    /// objects it names are gone. With `embargoed` it is tagged so from its first byte.
+    /// objects it names are gone. What is no manifest of this very state stays too, and is an error. With `embargoed` it
+    /// is tagged so from its first byte.
     pub async fn store(&self, document: Finished, embargoed: bool) -> Result<Stored> {
+        let checksum = document.checksum;
         let key = self.manifest_key(&document.checksum)?;
         let mut hashed = Hashed { file: nameless()?, md5: Md5::new() };
         document.write(BufWriter::with_capacity(1 << 17, &mut hashed))?;
@@ -338,7 +345,9 @@ impl BucketZarr {
             let mut stays = etag == own;
             if !stays {
                 let Some(there) = self.bucket.get(&key, None).await? else { continue };
-                stays = self.is_sound(&there).await?;
+                let manifest =
+                    same_state(&there, &checksum).map_err(|e| e.with_key(&key).with_store(self))?;
+                stays = verify(self, &manifest, 1).await?.is_sound();
             }
             if stays {
                 if embargoed {
@@ -352,15 +361,16 @@ impl BucketZarr {
             return Ok(Stored::Replaced(key));
         }
     }
+}
 
-    /// Whether a document is a manifest whose objects are all there.
-    async fn is_sound(&self, text: &[u8]) -> Result<bool> {
-        let manifest = match parse(text) {
-            Ok(manifest) => manifest,
-            Err(e) if e.kind() == ErrorKind::Invalid => return Ok(false),
-            Err(e) => return Err(e),
-        };
-        Ok(verify(self, &manifest, 1).await?.is_sound())
+/// The manifest in `text`, which must be of the state with this checksum: its entries must give it.
+fn same_state(text: &[u8], checksum: &Digest) -> Result<Manifest> {
+    let other = || Error::conflict("something else is in the place of the manifest, and was left alone");
+    match parse(text) {
+        Ok(manifest) if manifest.checksum().is_ok_and(|found| found == *checksum) => Ok(manifest),
+        Ok(_) => Err(other()),
+        Err(e) if e.kind() == ErrorKind::Invalid => Err(other().with_source(e)),
+        Err(e) => Err(e),
     }
 }
 

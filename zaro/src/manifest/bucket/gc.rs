@@ -60,6 +60,7 @@ pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -
             // Deleted since it was listed.
             let Some(text) = text else { continue };
             let manifest = crate::manifest::parse(&*text)
+                .map_err(|e| e.within(format!("version {}", version.version)))
                 .map_err(|e| e.with_key(&version.key).with_store(zarr.bucket()))?;
             manifests.push((checksum, manifest));
         }

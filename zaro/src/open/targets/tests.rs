@@ -33,6 +33,30 @@ async fn relative_addresses_stay_in_their_bucket() {
 }
 
 #[cfg(feature = "cloud")]
+#[test]
+fn headers_go_to_the_server_of_the_references_and_nowhere_else() {
+    let http = Place::Http(url::Url::parse("https://archive.example/refs").unwrap());
+    let t = targets(http, |o| {
+        o.add_header("Authorization: Bearer secret").unwrap();
+        o.target = Some("https://named.example/file.nc".to_owned());
+    });
+    assert!(t.may_see_headers("https://archive.example/other/a.nc"));
+    assert!(t.may_see_headers("https://named.example/file.nc"));
+    for other in [
+        "http://archive.example/a.nc",
+        "https://archive.example:8443/a.nc",
+        "https://archive.example.evil.example/a.nc",
+        "https://archive.example@evil.example/a.nc",
+        "https://named.example/other.nc",
+        "s3://archive.example/a.nc",
+    ] {
+        assert!(!t.may_see_headers(other), "{other}");
+    }
+    let local = targets(Place::Local("/data".into()), |_| ());
+    assert!(!local.may_see_headers("https://archive.example/a.nc"));
+}
+
+#[cfg(feature = "cloud")]
 #[tokio::test]
 async fn one_store_for_all_objects_that_are_reached_alike() {
     let t = targets(Place::Local("/data".into()), |o| {

@@ -397,7 +397,7 @@ fn check_version(text: &[u8]) -> Result<()> {
         b"1" => Ok(()),
         other => {
             let said = String::from_utf8_lossy(other);
-            let what = format!("references of version {said} are not known; there are 0 and 1");
+            let what = format!("references of version {said} are not known; a document states 1, or nothing");
             let number = other.iter().all(u8::is_ascii_digit);
             let error = if number && other != b"0" { Error::unsupported(what) } else { Error::invalid(what) };
             Err(error.with_field("version"))

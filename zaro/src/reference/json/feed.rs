@@ -18,6 +18,9 @@ const AT_ONCE: usize = 4;
 /// How much is given to a decoder at once: its answer may be a thousand times as long.
 const PIECE: usize = 16 << 10;
 
+/// What some editors put before a text.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 /// The longest single member of a document.
 const MAX_MEMBER: usize = 1 << 30;
 
@@ -28,6 +31,8 @@ pub(super) struct Feed {
     pending: Vec<u8>,
     /// How much there must be before it is tried again.
     enough: usize,
+    /// Whether the first bytes have been looked at.
+    begun: bool,
     builder: Builder,
 }
 
@@ -58,7 +63,7 @@ fn damaged(what: &str, e: impl std::fmt::Display) -> Error {
 
 impl Feed {
     pub(super) fn new() -> Self {
-        Self { coding: None, pending: Vec::new(), enough: 0, builder: Builder::new() }
+        Self { coding: None, pending: Vec::new(), enough: 0, begun: false, builder: Builder::new() }
     }
 
     /// Takes the next bytes of the document.
@@ -107,6 +112,12 @@ impl Feed {
         self.pending.extend_from_slice(text);
         if self.pending.len() < self.enough {
             return Ok(());
+        }
+        if !self.begun && self.pending.len() >= BOM.len() {
+            self.begun = true;
+            if self.pending.starts_with(BOM) {
+                self.pending.drain(..BOM.len());
+            }
         }
         let taken = self.builder.advance(&self.pending, false)?;
         self.pending.drain(..taken);
