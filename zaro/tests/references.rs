@@ -486,3 +486,16 @@ async fn listings_and_sizes_come_from_the_document() {
     let group = Zarr::from_store(store, OpenOptions::default()).await.unwrap();
     assert_eq!(group.children("").await.unwrap().len(), 10);
 }
+
+#[tokio::test]
+async fn damage_names_the_place_of_the_bytes() {
+    // A chunk of one byte, of which there are three: found out when it is decoded.
+    let text = document(1, r#""v/0": ["data.bin", 1, 3]"#);
+    let dir = folder(&[("refs.json", text.as_bytes()), ("data.bin", b"abcdef")]);
+    let web = web(&[("refs.json", text.as_bytes()), ("data.bin", b"abcdef")]);
+    for uri in [at(&dir, "refs.json"), format!("{}/refs.json", web.url().trim_end_matches('/'))] {
+        let e = read(&uri, "v").await.unwrap_err();
+        assert_eq!((e.kind(), e.key()), (ErrorKind::Invalid, Some("v/0")), "{e}");
+        assert!(e.to_string().contains("data.bin, bytes 1+3"), "{e}");
+    }
+}

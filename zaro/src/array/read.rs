@@ -12,7 +12,7 @@ use super::{Array, Inner, Missing, Progress, ReadOptions};
 use crate::codec::chain::{Chain, Decoded, Scratch};
 use crate::codec::shard::Shard;
 use crate::codec::{Buffer, split_view, view};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::meta::grid::Axis;
 use crate::meta::{Format, path};
 use crate::num;
@@ -67,6 +67,13 @@ impl Array {
     }
 
     pub(super) fn named(&self, e: Error) -> Error {
+        // Damaged bytes may lie elsewhere than the key says.
+        let damage = matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported);
+        let origin = e.key().filter(|_| damage).and_then(|key| self.inner.store.origin(key));
+        let e = match origin {
+            Some(origin) if !e.message().contains(&origin) => e.within(origin),
+            _ => e,
+        };
         e.with_node(path::shown(&self.inner.path)).with_store(&self.inner.store)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 
 use super::{Location, Remote, SharedMap, Span, Targets};
@@ -144,6 +145,14 @@ impl Store for ReferenceStore {
             Ok(KeyEntry { key, size })
         });
         sized.buffered(SIZES_AT_ONCE).boxed()
+    }
+
+    fn origin(&self, key: &str) -> Option<String> {
+        // What was just read is known, or in the map's cache.
+        match self.map.locate(key).now_or_never()?.ok()?? {
+            Location::Inline(_) => None,
+            Location::Remote(remote) => Some(remote.to_string()),
+        }
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

@@ -205,6 +205,13 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Where the bytes behind `key` are taken from, if that is another place than this store, for messages. `None` also
+    /// where that cannot be told without waiting.
+    fn origin(&self, key: &str) -> Option<String> {
+        let _ = key;
+        None
+    }
+
     /// The way past the async seam for stores whose bytes are at hand (files, memory): the thread that decodes
     /// reads for itself. `None` for everything remote.
     fn direct(&self) -> Option<&dyn Direct> {

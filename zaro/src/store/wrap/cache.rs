@@ -347,6 +347,10 @@ impl Store for CacheStore {
         self.inner.finish().await
     }
 
+    fn origin(&self, key: &str) -> Option<String> {
+        self.inner.origin(key)
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         match self.inner.direct() {
             Some(_) => Some(self),

@@ -161,6 +161,10 @@ impl Store for CoalesceStore {
         self.inner.finish().await
     }
 
+    fn origin(&self, key: &str) -> Option<String> {
+        self.inner.origin(key)
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         self.inner.direct()
     }

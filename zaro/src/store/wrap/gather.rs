@@ -470,6 +470,10 @@ impl Store for GatherStore {
         self.inner.finish().await
     }
 
+    fn origin(&self, key: &str) -> Option<String> {
+        self.inner.origin(key)
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         self.inner.direct()
     }

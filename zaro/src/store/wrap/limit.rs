@@ -109,6 +109,10 @@ impl Store for LimitStore {
         self.inner.finish().await
     }
 
+    fn origin(&self, key: &str) -> Option<String> {
+        self.inner.origin(key)
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         self.inner.direct()
     }

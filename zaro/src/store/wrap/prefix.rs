@@ -106,6 +106,10 @@ impl Store for PrefixStore {
         self.inner.finish().await
     }
 
+    fn origin(&self, key: &str) -> Option<String> {
+        self.full(key).ok().and_then(|key| self.inner.origin(&key))
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         match self.inner.direct() {
             Some(_) => Some(self),

@@ -87,6 +87,10 @@ impl Store for ReadOnlyStore {
         Ok(())
     }
 
+    fn origin(&self, key: &str) -> Option<String> {
+        self.inner.origin(key)
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         match self.inner.direct() {
             Some(_) => Some(self),
