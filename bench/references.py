@@ -47,7 +47,7 @@ def document(path, count):
         for i in range(side):
             for j in range(side):
                 n = i * side + j
-                out.write(f',"v/{i}.{j}":["s3://archive-bucket/model/run-{n % 100:03}.nc",{n * 40_000 + 8192},4]')
+                out.write(f',"v/{i}.{j}":["file:///archive-bucket/model/run-{n % 100:03}.nc",{n * 40_000 + 8192},4]')
         out.write("}}")
 
 
