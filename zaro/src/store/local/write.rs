@@ -17,7 +17,10 @@ use crate::error::{Error, Result};
 use crate::store::{Condition, Put, Tag, check_key, check_prefix};
 
 /// How often a put begins anew because its folder was deleted under it.
-const ATTEMPTS: usize = 32;
+const ATTEMPTS: usize = 1000;
+
+/// After how many of them it waits a moment between two.
+const PATIENCE: usize = 8;
 
 /// A temporary file this old belongs to nobody any more.
 const OLD: Duration = Duration::from_secs(24 * 60 * 60);
@@ -194,10 +197,14 @@ impl LocalStore {
     pub(super) fn write(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
         let place = |e: Error| e.with_key(key).with_store(self);
         let (folder, path) = self.target(key).map_err(place)?;
-        for _ in 0..ATTEMPTS {
+        for tried in 0..ATTEMPTS {
             match self.attempt(&folder, &path, parts, when).map_err(place)? {
                 Ended::Put(put) => return Ok(put),
                 Ended::Vanished => self.make_folder(&folder).map_err(place)?,
+            }
+            // Whoever deletes again and again gets time to come to its end.
+            if tried >= PATIENCE {
+                std::thread::sleep(Duration::from_micros(200));
             }
         }
         Err(place(Error::io("the folder is deleted again and again while it is written to")))
@@ -267,8 +274,10 @@ impl LocalStore {
             folder.ancestors().take_while(|f| !f.as_os_str().is_empty() && !f.exists()).collect();
         match std::fs::create_dir_all(folder) {
             Ok(()) => {}
+            // A file is in the way; or a folder was there when it was to be made, and gone at the look that followed.
             Err(e) if matches!(e.kind(), IoKind::AlreadyExists | IoKind::NotADirectory) => {
-                return Err(blocked(e));
+                let file = |f: &Path| f.symlink_metadata().is_ok() && !f.is_dir();
+                return if folder.ancestors().any(file) { Err(blocked(e)) } else { Ok(()) };
             }
             // Deleted by somebody else meanwhile: the next attempt makes it again.
             Err(e) if e.kind() == IoKind::NotFound => return Ok(()),
@@ -422,8 +431,18 @@ fn put_aside_and_remove(path: &Path) -> std::io::Result<()> {
     };
     match std::fs::rename(path, &aside) {
         Ok(()) if aside.is_symlink() => std::fs::remove_file(&aside),
-        // Somebody in the middle of a put may add to it once more.
-        Ok(()) => std::fs::remove_dir_all(&aside).or_else(|_| std::fs::remove_dir_all(&aside)),
+        // Somebody in the middle of a put may add to it once more, each of many writers once.
+        Ok(()) => {
+            let full = |r: &std::io::Result<()>| matches!(r, Err(e) if e.kind() == IoKind::DirectoryNotEmpty);
+            let mut removed = std::fs::remove_dir_all(&aside);
+            for _ in 0..ATTEMPTS {
+                if !full(&removed) {
+                    break;
+                }
+                removed = std::fs::remove_dir_all(&aside);
+            }
+            removed
+        }
         Err(e) if e.kind() == IoKind::NotFound => Ok(()),
         Err(e) => Err(e),
     }
