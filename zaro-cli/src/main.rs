@@ -26,6 +26,7 @@ mod demo;
 mod dtype;
 mod element;
 mod format;
+mod image;
 mod info;
 mod input;
 mod list;
@@ -110,6 +111,7 @@ enum Command {
     Delete(delete::Delete),
     Checksum(checksum::Checksum),
     Manifest(Box<manifest::Manifest>),
+    Image(image::Image),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Man(man::Man),
@@ -161,6 +163,7 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Delete(c)), _) => c.run(common).await?,
         (Some(Command::Checksum(c)), _) => c.run(common).await?,
         (Some(Command::Manifest(c)), _) => return c.run(common).await,
+        (Some(Command::Image(c)), _) => return c.run(common).await,
         (Some(Command::Demo(c)), _) => {
             for line in c.make().await? {
                 let shown: Vec<String> = line.iter().map(|w| quoted(w)).collect();

@@ -65,6 +65,7 @@
 //!
 //! ```text
 //!   open       an address -> a store; the one place that knows every kind of store
+//!   image      OME-Zarr: levels, channels, labels, plates; pictures of them
 //!   copy       a hierarchy -> another place, version, chunking, codec
 //!   manifest   versions of a Zarr: checksums, manifests     reference  a Zarr whose bytes lie elsewhere
 //!   hierarchy  nodes made, edited, resized, consolidated, deleted
@@ -96,6 +97,7 @@
 //! # Features
 //!
 //! * `cloud` (on by default): S3, GCS, Azure and HTTP(S) stores. Without it, no HTTP client is compiled.
+//! * `image` (on by default): the module `image`, OME-Zarr.
 //! * `testing`: the module `testing`, with a suite for implementations of [`store::Store`], a store that injects
 //!   faults, and a small HTTP server for tests.
 
@@ -111,6 +113,8 @@ pub mod copy;
 pub mod error;
 pub mod group;
 pub mod hierarchy;
+#[cfg(feature = "image")]
+pub mod image;
 pub mod manifest;
 pub mod meta;
 pub mod num;

@@ -25,7 +25,8 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("group", &["error", "num", "store", "meta", "codec", "array"]),
     ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
     ("copy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy"]),
-    ("image", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
+    // Images are read, and made: pyramids and upgrades write arrays and copy those that stay as they are.
+    ("image", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy", "copy"]),
     ("reference", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
     ("manifest", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "reference"]),
     (

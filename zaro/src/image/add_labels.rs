@@ -1,0 +1,1 @@
+//! Labels added to an image.

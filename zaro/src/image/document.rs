@@ -1,0 +1,1 @@
+//! The model to documents: attributes of groups as a version wants them.

@@ -1,0 +1,350 @@
+//! What is at a path of a Zarr: an image, a plate, a well, or several images; and what belongs to it.
+
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::error::{Error, ErrorKind, Result};
+use crate::group::Zarr;
+use crate::image::model::{self, Axis, AxisKind, Group, Labels, Level, Multiscale, Omero, Plate, Well};
+use crate::image::parse;
+use crate::image::version::{self, Stated, Version};
+use crate::meta::path::{join, shown};
+use crate::meta::{Format, Json, NodeMeta};
+
+/// An image: its pyramids and how to draw them.
+#[derive(Debug, Clone)]
+pub struct Image {
+    /// The path of its group.
+    pub path: String,
+    /// Its version.
+    pub version: Version,
+    /// Whether the document does not say so.
+    pub assumed: bool,
+    /// Its pyramids; there is at least one, with at least one level.
+    pub multiscales: Vec<Multiscale>,
+    /// How it is drawn.
+    pub omero: Option<Omero>,
+    /// What is known of its objects, if it is a label image.
+    pub label: Option<Labels>,
+    /// All attributes of its group.
+    pub attributes: Arc<Json>,
+}
+
+/// Labels or a mask of an image.
+#[derive(Debug, Clone)]
+pub struct LabelImage {
+    /// The path of its group, or of the array of a mask.
+    pub path: String,
+    /// Its name: the path below `labels` or `masks`.
+    pub name: String,
+    /// Its axes.
+    pub axes: Vec<Axis>,
+    /// Its levels, the largest first; paths from the root of the Zarr. A mask has one.
+    pub levels: Vec<Level>,
+    /// Its colours.
+    pub labels: Labels,
+    /// Whether it is a plain array, as the seed had it.
+    pub is_mask: bool,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone)]
+pub enum Found {
+    /// An image, or the labels of one.
+    Image(Box<Image>),
+    /// A plate.
+    Plate {
+        /// The path of its group.
+        path: String,
+        /// The plate.
+        plate: Plate,
+        /// Its version.
+        version: Version,
+    },
+    /// A well.
+    Well {
+        /// The path of its group.
+        path: String,
+        /// The well.
+        well: Well,
+        /// Its version.
+        version: Version,
+    },
+    /// Several images one beside the other: a `bioformats2raw.layout`, or a group of labels.
+    Collection {
+        /// The path of the group.
+        path: String,
+        /// The paths of the images, in order.
+        images: Vec<String>,
+        /// Its version.
+        version: Version,
+    },
+}
+
+impl Image {
+    /// The pyramid of that name; the first if there is none of that name, or none is asked for.
+    pub fn multiscale(&self, name: Option<&str>) -> Result<&Multiscale> {
+        model::choose(&self.multiscales, name)
+            .ok_or_else(|| Error::invalid("there are no multiscales").with_node(shown(&self.path)))
+    }
+
+    /// The array of a level.
+    pub async fn array(&self, zarr: &Zarr, level: &Level) -> Result<Array> {
+        zarr.array(&join(&self.path, level.path.trim_matches('/'))).await
+    }
+
+    /// The arrays of all levels of a pyramid, the largest first.
+    pub async fn arrays(&self, zarr: &Zarr, multiscale: &Multiscale) -> Result<Vec<Array>> {
+        futures::future::try_join_all(multiscale.levels.iter().map(|level| self.array(zarr, level))).await
+    }
+
+    /// Its labels and masks: those that `labels` or `masks` list, or, where nothing is listed, all that are there.
+    pub async fn labels(&self, zarr: &Zarr) -> Result<Vec<LabelImage>> {
+        let mut all = Vec::new();
+        for name in ["labels", "masks"] {
+            let path = join(&self.path, name);
+            let group = match zarr.node(&path).await {
+                Ok(node) => parse::group(node.meta.attributes()),
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
+            let listed = match group.listed {
+                Some(listed) => listed,
+                None => unlisted(zarr, &path).await?,
+            };
+            for name in listed {
+                all.push(self.label_image(zarr, &path, &name).await?);
+            }
+        }
+        Ok(all)
+    }
+
+    async fn label_image(&self, zarr: &Zarr, folder: &str, name: &str) -> Result<LabelImage> {
+        let name = name.trim_matches('/').to_owned();
+        let path = join(folder, &name);
+        let node = zarr.node(&path).await?;
+        match &node.meta {
+            NodeMeta::Array(meta) => {
+                let axes = axes_of(self.multiscales.first(), meta.shape.len());
+                let level = Level { path: path.clone(), scale: None, translation: None };
+                Ok(LabelImage {
+                    path,
+                    name,
+                    axes,
+                    levels: vec![level],
+                    labels: parse::mask(&meta.attributes),
+                    is_mask: true,
+                })
+            }
+            NodeMeta::Group(meta) => {
+                let group = parse::group(&meta.attributes);
+                let multiscale = group.multiscales.into_iter().next().ok_or_else(|| {
+                    Error::invalid("the labels have no multiscales").with_node(shown(&path))
+                })?;
+                let mut labels = group.label.unwrap_or_default();
+                let levels: Vec<Level> = multiscale
+                    .levels
+                    .into_iter()
+                    .map(|l| Level { path: join(&path, l.path.trim_matches('/')), ..l })
+                    .collect();
+                // Some writers of the time between had labels with colours on the array.
+                if labels.colors.is_empty()
+                    && let Some(first) = levels.first()
+                    && let Ok(node) = zarr.node(&first.path).await
+                {
+                    labels.colors = parse::mask(node.meta.attributes()).colors;
+                }
+                Ok(LabelImage { path, name, axes: multiscale.axes, levels, labels, is_mask: false })
+            }
+        }
+    }
+}
+
+/// The axes of an array of `rank` dimensions that belongs to an image: the image's, or the last of t, c, z, y, x.
+fn axes_of(image: Option<&Multiscale>, rank: usize) -> Vec<Axis> {
+    match image {
+        Some(image) if image.axes.len() == rank => image.axes.clone(),
+        _ => {
+            let all = ["t", "c", "z", "y", "x"];
+            let skipped = all.len().saturating_sub(rank);
+            let mut axes: Vec<Axis> = all.iter().skip(skipped).map(|name| Axis::named(name)).collect();
+            // The seed's styles had one more in front.
+            while axes.len() < rank {
+                axes.insert(0, Axis { name: format!("d{}", axes.len()), kind: AxisKind::Other, unit: None });
+            }
+            axes
+        }
+    }
+}
+
+/// The arrays and pyramids below the group at `path`, as far as plain groups lead.
+async fn unlisted(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut open = vec![String::new()];
+    while let Some(below) = open.pop() {
+        for node in zarr.children(&join(path, &below)).await? {
+            let name = join(&below, node.name());
+            match &node.meta {
+                NodeMeta::Array(_) => found.push(name),
+                NodeMeta::Group(meta) if !parse::group(&meta.attributes).multiscales.is_empty() => {
+                    found.push(name)
+                }
+                NodeMeta::Group(_) => open.push(name),
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Says what is at `path`.
+pub async fn find(zarr: &Zarr, path: &str) -> Result<Found> {
+    let path = zarr.key_of(path)?;
+    let node = zarr.node(&path).await?;
+    let format = node.meta.format();
+    let NodeMeta::Group(meta) = node.meta else {
+        return Err(Error::invalid("this is an array, not an image; an image is a group with multiscales")
+            .with_node(shown(&path)));
+    };
+    let attributes = meta.attributes;
+    let group = parse::group(&attributes);
+    let has_levels = group.multiscales.iter().any(|m| !m.levels.is_empty());
+    if has_levels {
+        return Ok(Found::Image(Box::new(image(zarr, path, format, attributes, group).await?)));
+    }
+    let (version, _) = version_of(zarr, &path, format, &attributes, &group).await?;
+    if let Some(plate) = group.plate {
+        return Ok(Found::Plate { path, plate, version });
+    }
+    if let Some(well) = group.well {
+        return Ok(Found::Well { path, well, version });
+    }
+    if group.layout {
+        let images = series(zarr, &path).await?;
+        return Ok(Found::Collection { path, images, version });
+    }
+    if let Some(listed) = group.listed {
+        let images = listed.iter().map(|name| join(&path, name.trim_matches('/'))).collect();
+        return Ok(Found::Collection { path, images, version });
+    }
+    Err(Error::invalid(
+        "no OME-Zarr here: the group has no multiscales, plate, well, labels or bioformats2raw.layout",
+    )
+    .with_node(shown(&path)))
+}
+
+/// The image at `path`; an error if there is something else.
+pub async fn image_at(zarr: &Zarr, path: &str) -> Result<Image> {
+    match find(zarr, path).await? {
+        Found::Image(image) => Ok(*image),
+        Found::Plate { path, .. } => Err(not_one("a plate", &path)),
+        Found::Well { path, .. } => Err(not_one("a well", &path)),
+        Found::Collection { path, images, .. } => match images.as_slice() {
+            [] => Err(Error::not_found("there are no images").with_node(shown(&path))),
+            [only] => Box::pin(image_at(zarr, only)).await,
+            _ => Err(not_one(&format!("a collection of {} images", images.len()), &path)),
+        },
+    }
+}
+
+fn not_one(what: &str, path: &str) -> Error {
+    Error::usage(format!("this is {what}, not one image; name an image in it")).with_node(shown(path))
+}
+
+/// The paths of every image at `path` and below it, in the order of the documents: the fields of wells, the series of
+/// a layout. Labels are not among them.
+pub async fn images(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
+    match find(zarr, path).await? {
+        Found::Image(image) => Ok(vec![image.path]),
+        Found::Collection { images, .. } => Ok(images),
+        Found::Well { path, well, .. } => Ok(fields(&path, &well)),
+        Found::Plate { path, plate, .. } => {
+            let wells = plate.wells.iter().map(|w| join(&path, w.path.trim_matches('/')));
+            let found =
+                futures::future::try_join_all(wells.map(|well| async move {
+                    match find(zarr, &well).await? {
+                        Found::Well { path, well, .. } => Ok(fields(&path, &well)),
+                        _ => Err(Error::invalid("the plate names this a well, but it is none")
+                            .with_node(shown(&well))),
+                    }
+                }))
+                .await?;
+            Ok(found.into_iter().flatten().collect())
+        }
+    }
+}
+
+fn fields(path: &str, well: &Well) -> Vec<String> {
+    well.fields.iter().map(|f| join(path, f.path.trim_matches('/'))).collect()
+}
+
+async fn image(
+    zarr: &Zarr,
+    path: String,
+    format: Format,
+    attributes: Arc<Json>,
+    group: Group,
+) -> Result<Image> {
+    let (version, assumed) = version_of(zarr, &path, format, &attributes, &group).await?;
+    let multiscales = group.multiscales.into_iter().filter(|m| !m.levels.is_empty()).collect();
+    Ok(Image { path, version, assumed, multiscales, omero: group.omero, label: group.label, attributes })
+}
+
+/// The version of a group, and whether it had to be assumed.
+async fn version_of(
+    zarr: &Zarr,
+    path: &str,
+    format: Format,
+    attributes: &Json,
+    group: &Group,
+) -> Result<(Version, bool)> {
+    let has_masks = || async {
+        match zarr.node(&join(path, "masks")).await {
+            Ok(node) => Ok(matches!(node.meta, NodeMeta::Group(_))),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    };
+    match version::stated(attributes) {
+        // The seed's writers called theirs 0.1, too, and what tells is that it has masks.
+        Stated::Known(Version::V01, _) if has_masks().await? => Ok((Version::Seed, false)),
+        Stated::Known(version, _) => Ok((version, false)),
+        Stated::Unknown(_) | Stated::Nothing => {
+            let first = group.multiscales.iter().find_map(|m| m.levels.first());
+            let separator = match first {
+                Some(level) => match zarr.node(&join(path, level.path.trim_matches('/'))).await {
+                    Ok(node) => match node.meta {
+                        NodeMeta::Array(meta) => Some(meta.keys.separator),
+                        NodeMeta::Group(_) => None,
+                    },
+                    Err(_) => None,
+                },
+                None => None,
+            };
+            let masks = format == Format::V2 && has_masks().await?;
+            Ok((version::assumed(attributes, format, separator, masks), true))
+        }
+    }
+}
+
+/// The images of a `bioformats2raw.layout`: those of the plate, those that `OME` lists, or 0, 1, 2 and so on.
+async fn series(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
+    let listed = match zarr.node(&join(path, "OME")).await {
+        Ok(node) => parse::group(node.meta.attributes()).series,
+        Err(e) if e.kind() == ErrorKind::NotFound => None,
+        Err(e) => return Err(e),
+    };
+    if let Some(listed) = listed {
+        return Ok(listed.iter().map(|name| join(path, name.trim_matches('/'))).collect());
+    }
+    let mut images = Vec::new();
+    for number in 0u64.. {
+        let image = join(path, &number.to_string());
+        match zarr.node(&image).await {
+            Ok(_) => images.push(image),
+            Err(e) if e.kind() == ErrorKind::NotFound => break,
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(images)
+}

@@ -1,0 +1,1 @@
+//! A whole OME-Zarr in one file.

@@ -1,0 +1,1 @@
+//! Levels made from the largest one.

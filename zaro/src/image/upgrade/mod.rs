@@ -1,0 +1,1 @@
+//! From one version of OME-Zarr to another.

@@ -1,0 +1,1 @@
+//! Rules V1 to V39 of OME-Zarr, checked.

@@ -1,0 +1,218 @@
+//! Versions of OME-Zarr, and how to tell which one a document is of.
+
+use std::fmt;
+
+use crate::meta::{Format, Json};
+
+/// A version of OME-Zarr, from the draft that had masks to the newest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Version {
+    /// The draft before 0.1: `masks`, plain arrays with a `color` map.
+    Seed,
+    /// 0.1: five dimensions, flat chunk keys.
+    V01,
+    /// 0.2: nested chunk keys.
+    V02,
+    /// 0.3: named axes.
+    V03,
+    /// 0.4: axes with types and units, scales and translations.
+    V04,
+    /// 0.5: Zarr V3.
+    V05,
+    /// 0.6: coordinate systems.
+    V06,
+}
+
+impl Version {
+    /// All of them, in order.
+    pub const ALL: [Self; 7] = [Self::Seed, Self::V01, Self::V02, Self::V03, Self::V04, Self::V05, Self::V06];
+
+    /// From a version's text; what follows the two numbers (`-dev2`, `rc0`, `.dev4`) is passed over.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let end = text
+            .char_indices()
+            .find(|(_, c)| !c.is_ascii_digit() && *c != '.')
+            .map_or(text.len(), |(i, _)| i);
+        let mut numbers = text.get(..end)?.split('.');
+        let (major, minor) = (numbers.next()?, numbers.next()?);
+        match (major, minor) {
+            ("0", "1") => Some(Self::V01),
+            ("0", "2") => Some(Self::V02),
+            ("0", "3") => Some(Self::V03),
+            ("0", "4") => Some(Self::V04),
+            ("0", "5") => Some(Self::V05),
+            ("0", "6") => Some(Self::V06),
+            _ => None,
+        }
+    }
+
+    /// Its text in documents. The seed called itself 0.1.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Seed | Self::V01 => "0.1",
+            Self::V02 => "0.2",
+            Self::V03 => "0.3",
+            Self::V04 => "0.4",
+            Self::V05 => "0.5",
+            Self::V06 => "0.6",
+        }
+    }
+
+    /// The version of Zarr it is written in.
+    #[must_use]
+    pub fn format(self) -> Format {
+        if self >= Self::V05 { Format::V3 } else { Format::V2 }
+    }
+
+    /// The separator of chunk keys that it asks for; `None` if any is right.
+    #[must_use]
+    pub fn separator(self) -> Option<char> {
+        match self {
+            Self::Seed | Self::V01 => Some('.'),
+            Self::V02 | Self::V03 | Self::V04 => Some('/'),
+            Self::V05 | Self::V06 => None,
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Seed { "0.1 (seed)" } else { self.text() })
+    }
+}
+
+/// What a group's attributes say of their version.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stated {
+    /// A version, and the text it was written with. Numbers such as `0.4` without quotes are read, too.
+    Known(Version, String),
+    /// Something that is no version of ours.
+    Unknown(String),
+    /// Nothing.
+    Nothing,
+}
+
+/// The object that holds OME's metadata: `ome` if there is one, else the attributes themselves.
+#[must_use]
+pub fn ome(attributes: &Json) -> &Json {
+    match attributes.get("ome") {
+        Some(inner @ Json::Object(_)) => inner,
+        _ => attributes,
+    }
+}
+
+/// The version that a group's attributes state, from the first place that has one.
+#[must_use]
+pub fn stated(attributes: &Json) -> Stated {
+    let ome = ome(attributes);
+    let first = ome.get("multiscales").and_then(Json::items).and_then(<[Json]>::first);
+    let places =
+        [Some(ome), first, ome.get("plate"), ome.get("well"), ome.get("image-label"), ome.get("omero")];
+    for version in places.into_iter().flatten().filter_map(|place| place.get("version")) {
+        let text = match version {
+            Json::String(text) => text.clone(),
+            Json::Number(text) => text.to_string(),
+            _ => continue,
+        };
+        return match Version::parse(&text) {
+            Some(version) => Stated::Known(version, text),
+            None => Stated::Unknown(text),
+        };
+    }
+    Stated::Nothing
+}
+
+/// The version of attributes that state none, from their shape. `separator` is that of the first array's chunk keys, if
+/// it is known; `masks` says that there is a group of that name.
+#[must_use]
+pub fn assumed(attributes: &Json, format: Format, separator: Option<char>, masks: bool) -> Version {
+    if format == Format::V3 {
+        let first = ome(attributes).get("multiscales").and_then(Json::items).and_then(<[Json]>::first);
+        return if first.is_some_and(|m| m.get("coordinateSystems").is_some()) {
+            Version::V06
+        } else {
+            Version::V05
+        };
+    }
+    let all = attributes.get("multiscales").and_then(Json::items).unwrap_or_default();
+    let first = all.first();
+    let has = |m: &Json, name: &str| m.get(name).is_some();
+    let datasets = first.and_then(|m| m.get("datasets")).and_then(Json::items).unwrap_or_default();
+    let transforms = first.is_some_and(|m| has(m, "coordinateTransformations"))
+        || datasets.iter().any(|d| has(d, "coordinateTransformations"));
+    let axes = first.and_then(|m| m.get("axes")).and_then(Json::items).unwrap_or_default();
+    if transforms || axes.iter().any(|a| a.members().is_some()) {
+        Version::V04
+    } else if axes.iter().any(|a| a.as_str().is_some()) {
+        Version::V03
+    } else if masks {
+        Version::Seed
+    } else if attributes.get("plate").is_some() || attributes.get("well").is_some() {
+        Version::V04
+    } else if separator == Some('/') {
+        Version::V02
+    } else {
+        Version::V01
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap().value
+    }
+
+    #[test]
+    fn suffixes_of_versions_are_passed_over() {
+        for (text, wanted) in [
+            ("0.4", Some(Version::V04)),
+            ("0.5-dev2", Some(Version::V05)),
+            ("0.6.dev4", Some(Version::V06)),
+            ("0.6rc0", Some(Version::V06)),
+            ("0.2.0", Some(Version::V02)),
+            ("0.9.dev1", None),
+            ("1.0", None),
+            ("", None),
+            ("x", None),
+        ] {
+            assert_eq!(Version::parse(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn versions_are_found_in_the_order_of_their_places() {
+        for (text, wanted) in [
+            (
+                r#"{"ome":{"version":"0.5","multiscales":[{"version":"0.4"}]}}"#,
+                Stated::Known(Version::V05, "0.5".into()),
+            ),
+            (
+                r#"{"multiscales":[{"version":0.4}],"omero":{"version":"0.3"}}"#,
+                Stated::Known(Version::V04, "0.4".into()),
+            ),
+            (r#"{"omero":{"version":0.2},"multiscales":[{}]}"#, Stated::Known(Version::V02, "0.2".into())),
+            (r#"{"plate":{"version":"0.9"}}"#, Stated::Unknown("0.9".into())),
+            (r#"{"multiscales":[{}]}"#, Stated::Nothing),
+        ] {
+            assert_eq!(stated(&json(text)), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn without_a_version_the_form_tells() {
+        let plain = r#"{"multiscales":[{"datasets":[{"path":"0"}]}]}"#;
+        for (text, separator, masks, wanted) in [
+            (plain, Some('.'), false, Version::V01),
+            (plain, Some('/'), false, Version::V02),
+            (plain, Some('.'), true, Version::Seed),
+            (r#"{"multiscales":[{"axes":["y","x"],"datasets":[{"path":"0"}]}]}"#, None, false, Version::V03),
+            (r#"{"multiscales":[{"axes":[{"name":"y"}]}]}"#, None, false, Version::V04),
+        ] {
+            assert_eq!(assumed(&json(text), Format::V2, separator, masks), wanted, "{text}");
+        }
+    }
+}
