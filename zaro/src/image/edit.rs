@@ -222,7 +222,8 @@ fn set_unit(one: &mut Json, at: usize, unit: &str) {
         return;
     }
     let mut systems = one.get("coordinateSystems").and_then(Json::items).unwrap_or_default().to_vec();
-    if let Some(system) = systems.first_mut()
+    let own = parse::intrinsic(one).cloned();
+    if let Some(system) = systems.iter_mut().find(|s| Some(&**s) == own.as_ref())
         && let Some(axes) = system.get("axes")
     {
         let changed = change(axes);
