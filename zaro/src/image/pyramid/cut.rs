@@ -36,7 +36,9 @@ impl Stage {
 
     /// Whether the next level can be made of this one's units while they are in memory: none of its pixels is made of two.
     fn feeds(&self, next: &Self) -> bool {
-        let alone = |(((unit, n), step), _): (((&u64, &u64), &u64), usize)| unit >= n || unit.checked_rem(*step) == Some(0);
+        let alone = |(((unit, n), step), _): (((&u64, &u64), &u64), usize)| {
+            unit >= n || unit.checked_rem(*step) == Some(0)
+        };
         self.unit.iter().zip(&self.plan.shape).zip(&next.plan.step).zip(0..).all(alone)
     }
 }
@@ -136,7 +138,15 @@ impl Cutting<'_> {
         let fits = |a: u64, b: u64| a.checked_rem(b) == Some(0) || b.checked_rem(a) == Some(0);
         let regular = above.meta().grid.regular_shape().is_some() && above.chain().order().is_none();
         let along = |((c, f), unit): ((&u64, &u64), &u64)| match c.checked_div(*f) {
-            Some(cell) if cell > 0 && regular && !self.neighbours && c.checked_rem(*f) == Some(0) && fits(cell, *unit) => cell,
+            Some(cell)
+                if cell > 0
+                    && regular
+                    && !self.neighbours
+                    && c.checked_rem(*f) == Some(0)
+                    && fits(cell, *unit) =>
+            {
+                cell
+            }
             _ => *unit,
         };
         let mut cell: Vec<u64> = read.iter().zip(step).zip(&made.unit).map(along).collect();
@@ -147,7 +157,9 @@ impl Cutting<'_> {
             grown = false;
             for d in (0..cell.len()).rev() {
                 let mut larger = cell.clone();
-                let (Some(slot), Some(unit), Some(n)) = (larger.get_mut(d), made.unit.get(d), made.plan.shape.get(d)) else {
+                let (Some(slot), Some(unit), Some(n)) =
+                    (larger.get_mut(d), made.unit.get(d), made.plan.shape.get(d))
+                else {
                     continue;
                 };
                 let whole = self.neighbours || unit.checked_rem(slot.saturating_mul(2)) == Some(0);
@@ -168,7 +180,8 @@ impl Cutting<'_> {
 impl Pass {
     /// Where in a block its cells begin, in an order that finishes chunks soon after they are begun.
     pub(super) fn order(&self, stages: &[Stage]) -> Vec<Vec<u64>> {
-        let counts: Vec<u64> = self.block.iter().zip(&self.cell).map(|(b, c)| b.div_ceil((*c).max(1))).collect();
+        let counts: Vec<u64> =
+            self.block.iter().zip(&self.cell).map(|(b, c)| b.div_ceil((*c).max(1))).collect();
         let total: u64 = counts.iter().product();
         let mut starts = Vec::new();
         let mut at = vec![0u64; counts.len()];

@@ -5,8 +5,8 @@
 //! where 99 % of it are inside, and it stands on the centre of the block: on its middle pixel, or, if k is even, half on either of the two in
 //! the middle. Beyond the border of the image its last pixels go on. ngff-zarr's default method is the same to the last digit.
 
-use super::kernel::{advance, refused, strides};
 use super::Method;
+use super::kernel::{advance, refused, strides};
 use crate::error::{Error, Result};
 use crate::meta::DataType;
 use crate::meta::dtype::Float;
@@ -184,7 +184,10 @@ impl Gaussian {
                 let here = places.get(num::usize_of(*o)?).ok_or_else(small)?;
                 let old = std::mem::take(&mut rows);
                 for (base, weight) in old {
-                    rows.extend(here.iter().map(|(i, w)| (base.saturating_add(i.saturating_mul(*stride)), weight * w)));
+                    rows.extend(
+                        here.iter()
+                            .map(|(i, w)| (base.saturating_add(i.saturating_mul(*stride)), weight * w)),
+                    );
                 }
             }
             sums.fill(0.0);
@@ -220,7 +223,8 @@ impl Gaussian {
                 weighted
                     .map(|(i, w)| {
                         // Beyond the border its last pixels go on.
-                        let at = begin.saturating_add(num::u64_of(i)).saturating_sub(weights.before).min(last);
+                        let at =
+                            begin.saturating_add(num::u64_of(i)).saturating_sub(weights.before).min(last);
                         Ok((num::usize_of(at.saturating_sub(first))?, *w))
                     })
                     .collect()

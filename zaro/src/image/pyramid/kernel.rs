@@ -57,7 +57,8 @@ impl Kernel {
         let strides = strides(shape, self.size)?;
         let lines = num::product_usize(count.get(..rank - 1).unwrap_or_default())?;
         let line = wide.saturating_mul(self.size);
-        if out.len() != lines.saturating_mul(line) || input.len() != num::product_usize(shape)?.saturating_mul(self.size)
+        if out.len() != lines.saturating_mul(line)
+            || input.len() != num::product_usize(shape)?.saturating_mul(self.size)
         {
             return Err(Error::invalid("a region and its buffer differ in size"));
         }

@@ -157,7 +157,8 @@ impl Work<'_> {
             let made = bytes_of(self.above, &blocks.clipped(&start, &pass.block))?;
             self.bar.advance(made.saturating_mul(first.plan.step.iter().product()));
         }
-        let queue = Queue { block: before, cell: 0, left: HashMap::new(), early: BTreeSet::new(), done: before };
+        let queue =
+            Queue { block: before, cell: 0, left: HashMap::new(), early: BTreeSet::new(), done: before };
         let shared = Mutex::new((queue, journal));
         let failed = AtomicBool::new(false);
         let take = || {
@@ -238,9 +239,12 @@ impl Work<'_> {
         let needed = match &self.gaussian {
             Some(gaussian) => gaussian.needs(&made, step, shape),
             None => {
-                let start: Vec<u64> = made.start.iter().zip(step).map(|(o, f)| o.saturating_mul(*f)).collect();
+                let start: Vec<u64> =
+                    made.start.iter().zip(step).map(|(o, f)| o.saturating_mul(*f)).collect();
                 let count = made.count.iter().zip(step).zip(start.iter().zip(shape));
-                let count = count.map(|((n, f), (s, all))| n.saturating_mul(*f).min(all.saturating_sub(*s))).collect();
+                let count = count
+                    .map(|((n, f), (s, all))| n.saturating_mul(*f).min(all.saturating_sub(*s)))
+                    .collect();
                 Region { start, count }
             }
         };
@@ -260,7 +264,9 @@ impl Work<'_> {
 
     /// Adds pixels to the chunks of a level that they belong to.
     fn add(&self, level: usize, part: &Region, pixels: &[u8]) -> Result<()> {
-        let (Some(stage), Some(tiles)) = (self.stages.get(level), self.tiles.get(level)) else { return Ok(()) };
+        let (Some(stage), Some(tiles)) = (self.stages.get(level), self.tiles.get(level)) else {
+            return Ok(());
+        };
         let (firsts, counts) = tiles.touched(&part.start, &part.count);
         let mut at = vec![0u64; counts.len()];
         for _ in 0..num::product(&counts)? {
@@ -311,7 +317,8 @@ impl Work<'_> {
         let next = level.saturating_add(1);
         let (Some(smaller), Some(kernel)) = (self.stages.get(next), &self.kernel) else { return Ok(()) };
         let step = &smaller.plan.step;
-        let start: Vec<u64> = chunk.start.iter().zip(step).map(|(s, f)| s.checked_div(*f).unwrap_or(0)).collect();
+        let start: Vec<u64> =
+            chunk.start.iter().zip(step).map(|(s, f)| s.checked_div(*f).unwrap_or(0)).collect();
         let count: Vec<u64> = chunk
             .count
             .iter()
@@ -353,7 +360,8 @@ impl Work<'_> {
             std::collections::hash_map::Entry::Occupied(o) => o.get().clone(),
             std::collections::hash_map::Entry::Vacant(v) => {
                 let all = Tiles::new(&stage.plan.shape, &stage.whole);
-                let start: Vec<u64> = place.1.iter().zip(&stage.whole).map(|(i, n)| i.saturating_mul(*n)).collect();
+                let start: Vec<u64> =
+                    place.1.iter().zip(&stage.whole).map(|(i, n)| i.saturating_mul(*n)).collect();
                 let left = AtomicU64::new(num::product(&all.clipped(&start, &stage.whole))?);
                 let gathering = own.array.gather(&place.1, self.write)?;
                 v.insert(Arc::new(Shard { gathering, left })).clone()
@@ -373,7 +381,9 @@ fn place_part(pixels: &[u8], part: &Region, bytes: &mut [u8], chunk: &Region, si
     let outside = || Error::invalid("pixels lie outside of their chunk");
     let rank = part.start.len();
     let first: Vec<u64> = part.start.iter().zip(&chunk.start).map(|(a, b)| (*a).max(*b)).collect();
-    let ends = |r: &Region| -> Vec<u64> { r.start.iter().zip(&r.count).map(|(s, n)| s.saturating_add(*n)).collect() };
+    let ends = |r: &Region| -> Vec<u64> {
+        r.start.iter().zip(&r.count).map(|(s, n)| s.saturating_add(*n)).collect()
+    };
     let end: Vec<u64> = ends(part).iter().zip(&ends(chunk)).map(|(a, b)| (*a).min(*b)).collect();
     let count: Vec<u64> = end.iter().zip(&first).map(|(e, s)| e.saturating_sub(*s)).collect();
     let (from, to) = (strides(&part.count, size)?, strides(&chunk.count, size)?);
