@@ -7,6 +7,7 @@
 
 mod attributes;
 mod cut;
+mod elsewhere;
 mod gaussian;
 mod journal;
 mod kernel;
@@ -33,8 +34,9 @@ use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, Mode, edit, writ
 use crate::store::SharedStore;
 use attributes::Made;
 use cut::Stage;
+pub use elsewhere::build_at;
 use journal::Journal;
-pub use plan::{Factors, LevelPlan, plan};
+pub use plan::{Factors, LevelPlan, follow, plan};
 
 /// How several pixels become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -389,7 +391,7 @@ impl Task<'_> {
     ) -> Result<(Journal, bool)> {
         let documents = stages.iter().map(|s| format!("{} {}", s.array.path(), s.array.meta().document));
         let settings = format!("{} {}", method.text(), documents.collect::<Vec<_>>().join(" "));
-        let old = Journal::find(self.store, &self.group)?;
+        let old = Journal::find(self.store, &self.group, journal::LEVELS)?;
         if let Some(old) = old {
             if old.is_of(&settings) {
                 return Ok((old, true));
@@ -443,7 +445,7 @@ impl Task<'_> {
             }
         }
         let paths: Vec<String> = levels.iter().map(|l| l.path.clone()).collect();
-        Ok((Journal::begin(self.store, &self.group, &settings, &paths)?, false))
+        Ok((Journal::begin(self.store, &self.group, journal::LEVELS, &settings, &paths)?, false))
     }
 }
 
