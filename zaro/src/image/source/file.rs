@@ -63,12 +63,6 @@ impl Handle {
         }
     }
 
-    /// Fills `out` from `offset` on.
-    pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.check(offset, num::u64_of(out.len()))?;
-        Ok(self.file.read_exact_at(out, offset)?)
-    }
-
     /// `length` bytes, which must be in the file before memory is taken for them.
     pub(super) fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         self.check(offset, num::u64_of(length))?;

@@ -204,7 +204,7 @@ impl Source {
     /// Reads a block: `count` positions from `start` on, along t, c, z, y, x, in this order, on all threads.
     pub fn read_block(&self, start: [u64; 5], count: [u64; 5], out: &mut [u8]) -> Result<()> {
         let [t0, c0, z0, y0, x0] = start;
-        let [ts, cs, zs, ys, xs] = count;
+        let [_, cs, zs, ys, xs] = count;
         let end = |from: u64, n: u64| from.saturating_add(n);
         let plane = num::product_usize(&[ys, xs, num::u64_of(self.data_type.size())])?;
         let total = num::product_usize(&count)?.checked_mul(self.data_type.size());

@@ -48,7 +48,6 @@ pub(super) mod tag {
 pub(super) const WHITE_IS_ZERO: u64 = 0;
 pub(super) const RGB: u64 = 2;
 pub(super) const PALETTE: u64 = 3;
-pub(super) const CMYK: u64 = 5;
 pub(super) const YCBCR: u64 = 6;
 
 /// The compression of JPEG.
