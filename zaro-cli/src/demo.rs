@@ -3,7 +3,8 @@
 //! Two stores: `ocean.zarr` (V3: a packed climate field in shards, coordinates, texts, times; consolidated) and
 //! `cells.zarr` (V2: a picture in blosc). They are made as any program would make them: arrays are
 //! created, slabs written, metadata consolidated. Beside them `field.dat`, as an instrument might leave it, with
-//! `field.json`, references that make a Zarr of it; and a manifest of the ocean.
+//! `field.json`, references that make a Zarr of it; and a manifest of the ocean. `tissue.zarr` is an OME-Zarr image, whose
+//! levels and labels are made by the commands that are shown.
 
 use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use zaro::store::SharedStore;
 use zaro::store::local::LocalStore;
 use zaro::{Error, Result, Selection, Slab};
 
-use crate::output;
+use crate::{demo_image, output};
 
 /// Make a small example of everything in a folder, and show it
 #[derive(Debug, Args)]
@@ -54,6 +55,8 @@ impl Demo {
         make_cells(&cells).await?;
         let field = dir.join("field.json");
         make_references(&dir.join("field.dat"), &field)?;
+        let (tissue, nuclei) = (dir.join("tissue.zarr"), dir.join("nuclei.npy"));
+        demo_image::make(&tissue, &nuclei).await?;
         // An earlier demo's is of files that are gone.
         let manifest = dir.join("ocean.manifest.json");
         if manifest.exists() {
@@ -74,6 +77,12 @@ impl Demo {
             line(&["read", &text(&field), "sst", "--select", "6,80:84,200:205"]),
             line(&["manifest", "create", &text(&ocean), "-o", &text(&manifest)]),
             line(&["manifest", "verify", &text(&manifest), "--folder", &text(&ocean), "--bytes"]),
+            line(&["image", "pyramid", &text(&tissue), "--levels", "3"]),
+            line(&["image", "add-labels", &text(&tissue), "nuclei", "--from", &text(&nuclei)]),
+            line(&["image", "info", &text(&tissue)]),
+            line(&["image", "validate", &text(&tissue)]),
+            line(&["image", "render", &text(&tissue), "-o", &picture("tissue.png")]),
+            line(&["image", "render", &text(&tissue), "--labels", "nuclei", "-o", &picture("nuclei.png")]),
         ])
     }
 
@@ -81,7 +90,7 @@ impl Demo {
     pub(crate) fn closing(&self) -> Result<()> {
         let dir = self.dir.display();
         output::print(&format!(
-            "\nEverything is in {dir}/: look at july.png and cells.png, and try\n  \
+            "\nEverything is in {dir}/: look at july.png, cells.png, tissue.png and nuclei.png, and try\n  \
              zaro read {dir}/ocean.zarr sst --sel month=0 -o january.npy\n  \
              zaro meta {dir}/ocean.zarr sst --json\n  \
              zaro --help\n"

@@ -308,7 +308,11 @@ impl Page<'_> {
             .unwrap_or_default()
             .iter()
             .filter(|(n, _)| {
-                self.all || !matches!(n.as_str(), "_ARRAY_DIMENSIONS" | "multiscales" | "ome" | "omero")
+                self.all
+                    || !matches!(
+                        n.as_str(),
+                        "_ARRAY_DIMENSIONS" | "multiscales" | "ome" | "omero" | "plate" | "well"
+                    )
             })
             .collect();
         if members.is_empty() {
@@ -331,15 +335,16 @@ impl Page<'_> {
     /// The images of the top group, with their levels.
     fn images(&self, node: &Node, below: &[Node], out: &mut String) {
         let p = self.paint;
-        for image in ome::images(node.meta.attributes()) {
-            out.push_str(&format!("{}\n", p.green(&plain(&image.text()))));
-            for (path, scale) in image.levels.iter().take(12) {
+        for image in ome::words(node.meta.attributes()) {
+            out.push_str(&format!("{}\n", p.green(&plain(&image.text))));
+            for level in image.levels.iter().take(12) {
+                let path = level.path.as_str();
                 let full = zaro::meta::path::join(&node.path, path);
                 let shape = below.iter().find(|n| n.path == full).and_then(|n| match &n.meta {
                     NodeMeta::Array(a) => Some(times(&a.shape)),
                     NodeMeta::Group(_) => None,
                 });
-                let scale = scale.as_ref().map_or(String::new(), |s| {
+                let scale = level.scale.as_ref().map_or(String::new(), |s| {
                     format!("  scale {}", s.iter().map(f64::to_string).collect::<Vec<_>>().join(" × "))
                 });
                 let line = format!("  {path}  {}{scale}", shape.unwrap_or_else(|| "missing".into()));
@@ -350,8 +355,8 @@ impl Page<'_> {
 
     /// The first image of a group further down, in a word.
     fn image_note(&self, node: &Node) -> String {
-        match ome::images(node.meta.attributes()).first() {
-            Some(image) => format!("  {}", self.paint.green(&plain(&image.text()))),
+        match ome::words(node.meta.attributes()).first() {
+            Some(image) => format!("  {}", self.paint.green(&plain(&image.text))),
             None => String::new(),
         }
     }

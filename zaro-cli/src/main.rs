@@ -23,6 +23,7 @@ mod copy;
 mod create;
 mod delete;
 mod demo;
+mod demo_image;
 mod dtype;
 mod element;
 mod format;

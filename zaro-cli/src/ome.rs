@@ -1,80 +1,59 @@
-//! A short word on OME-Zarr images, from a group's attributes.
+//! A short word on OME-Zarr images, from a group's attributes. `zaro image info` has more.
 
+use zaro::image::model::{Axis, Level};
+use zaro::image::parse;
 use zaro::meta::Json;
 
-/// What the attributes of a group say of the image in it.
+/// What the attributes of a group say, in a line: `OME-Zarr image 0.5 "cells": z, y, x (micrometer), 3 levels`.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Image {
-    /// Its name, if it has one.
-    pub(crate) name: Option<String>,
-    /// The version of OME-Zarr.
-    pub(crate) version: Option<String>,
-    /// Its axes, with their units.
-    pub(crate) axes: Vec<(String, Option<String>)>,
-    /// The arrays from the largest to the smallest: path, and the scale of each axis.
-    pub(crate) levels: Vec<(String, Option<Vec<f64>>)>,
+pub(crate) struct Word {
+    /// The line.
+    pub(crate) text: String,
+    /// The arrays of an image, from the largest to the smallest.
+    pub(crate) levels: Vec<Level>,
 }
 
-impl Image {
-    /// `OME-Zarr image 0.5 "cells": z, y, x (micrometer), 3 levels`.
-    pub(crate) fn text(&self) -> String {
-        let mut text = String::from("OME-Zarr image");
-        if let Some(version) = &self.version {
-            text.push_str(&format!(" {version}"));
-        }
-        if let Some(name) = &self.name {
-            text.push_str(&format!(" {name:?}"));
-        }
-        if !self.axes.is_empty() {
-            text.push_str(&format!(": {}", axes_text(&self.axes)));
-        }
-        let n = self.levels.len();
-        text.push_str(&format!(", {n} level{}", if n == 1 { "" } else { "s" }));
-        text
-    }
-}
-
-/// The images described by the attributes: `multiscales`, since version 0.5 below `ome`.
-pub(crate) fn images(attributes: &Json) -> Vec<Image> {
-    let ome = attributes.get("ome").unwrap_or(attributes);
-    let all = ome.get("multiscales").and_then(Json::items).unwrap_or_default();
-    let version = ome.get("version").and_then(Json::as_str);
-    all.iter()
-        .map(|m| Image {
-            name: m
-                .get("name")
-                .and_then(Json::as_str)
-                .filter(|n| !n.is_empty() && *n != "/")
-                .map(str::to_owned),
-            version: m.get("version").and_then(Json::as_str).or(version).map(str::to_owned),
-            axes: m.get("axes").and_then(Json::items).unwrap_or_default().iter().filter_map(axis).collect(),
-            levels: m
-                .get("datasets")
-                .and_then(Json::items)
-                .unwrap_or_default()
-                .iter()
-                .filter_map(level)
-                .collect(),
+/// The images, the plate or the well described by the attributes.
+pub(crate) fn words(attributes: &Json) -> Vec<Word> {
+    let group = parse::group(attributes);
+    let version = group.version.map_or(String::new(), |v| format!(" {v}"));
+    let name = |name: Option<String>| match name {
+        Some(name) if !name.is_empty() && name != "/" => format!(" {name:?}"),
+        _ => String::new(),
+    };
+    let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+    let mut words: Vec<Word> = group
+        .multiscales
+        .into_iter()
+        .map(|m| {
+            let kind = if group.label.is_some() { "labels" } else { "image" };
+            let axes = axes_text(&m.axes);
+            let levels = plural(m.levels.len(), "level");
+            Word {
+                text: format!("OME-Zarr {kind}{version}{}: {axes}, {levels}", name(m.name)),
+                levels: m.levels,
+            }
         })
-        .collect()
-}
-
-fn axis(value: &Json) -> Option<(String, Option<String>)> {
-    let name = value.as_str().or_else(|| value.get("name").and_then(Json::as_str))?;
-    Some((name.to_owned(), value.get("unit").and_then(Json::as_str).map(str::to_owned)))
-}
-
-fn level(value: &Json) -> Option<(String, Option<Vec<f64>>)> {
-    let path = value.get("path").and_then(Json::as_str)?;
-    let steps = value.get("coordinateTransformations").and_then(Json::items).unwrap_or_default();
-    let scale = steps.iter().find_map(|t| t.get("scale").and_then(Json::items));
-    Some((path.to_owned(), scale.and_then(|s| s.iter().map(Json::as_f64).collect())))
+        .collect();
+    let mut add = |text: String| words.push(Word { text, levels: Vec::new() });
+    if let Some(plate) = group.plate {
+        let (rows, columns) = (plural(plate.rows.len(), "row"), plural(plate.columns.len(), "column"));
+        let wells = plural(plate.wells.len(), "well");
+        add(format!("OME-Zarr plate{version}{}: {rows}, {columns}, {wells}", name(plate.name)));
+    }
+    if let Some(well) = group.well {
+        add(format!("OME-Zarr well{version}: {}", plural(well.fields.len(), "field")));
+    }
+    if group.layout {
+        add(format!("OME-Zarr collection{version} (bioformats2raw)"));
+    }
+    words
 }
 
 /// `z, y, x (micrometer)`.
-fn axes_text(axes: &[(String, Option<String>)]) -> String {
-    let names: Vec<&str> = axes.iter().map(|(n, _)| n.as_str()).collect();
-    let mut units: Vec<&str> = axes.iter().filter_map(|(_, u)| u.as_deref()).collect();
+fn axes_text(axes: &[Axis]) -> String {
+    let names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
+    let mut units: Vec<&str> = axes.iter().filter_map(|a| a.unit.as_deref()).collect();
     units.dedup();
     if units.is_empty() { names.join(", ") } else { format!("{} ({})", names.join(", "), units.join(", ")) }
 }
@@ -87,15 +66,17 @@ mod tests {
     fn both_places_of_multiscales_are_seen() {
         let inner = r#"{"name":"cells","axes":[{"name":"y","unit":"micrometer"},"x"],
             "datasets":[{"path":"0","coordinateTransformations":[{"type":"scale","scale":[0.5,1]}]}]}"#;
-        for text in [
-            format!(r#"{{"multiscales":[{inner}]}}"#),
-            format!(r#"{{"ome":{{"version":"0.5","multiscales":[{inner}]}}}}"#),
+        for (text, version) in [
+            (format!(r#"{{"multiscales":[{inner}]}}"#), ""),
+            (format!(r#"{{"ome":{{"version":"0.5","multiscales":[{inner}]}}}}"#), " 0.5"),
         ] {
-            let found = images(&Json::parse(text.as_bytes()).unwrap().value);
-            assert_eq!(found[0].name.as_deref(), Some("cells"));
-            assert_eq!(found[0].levels, [("0".to_owned(), Some(vec![0.5, 1.0]))]);
-            assert_eq!(axes_text(&found[0].axes), "y, x (micrometer)");
+            let found = words(&Json::parse(text.as_bytes()).unwrap().value);
+            assert_eq!(
+                found[0].text,
+                format!("OME-Zarr image{version} \"cells\": y, x (micrometer), 1 level")
+            );
+            assert_eq!(found[0].levels[0].scale, Some(vec![0.5, 1.0]));
         }
-        assert!(images(&Json::object()).is_empty());
+        assert!(words(&Json::object()).is_empty());
     }
 }

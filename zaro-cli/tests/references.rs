@@ -92,3 +92,12 @@ fn bad_references_are_errors_with_their_key() {
     store.put("r.json", "{\"something\": \"else\"}");
     store.zaro(&["info", "@:/r.json"]).fails(4, "no references");
 }
+
+#[test]
+fn a_mark_of_byte_order_is_passed_over_and_a_branch_of_plain_json_is_refused() {
+    let store = Store::new();
+    let text = document(1, r#""v/0": "base64:YQ==""#);
+    store.put("bom.json", [&b"\xef\xbb\xbf"[..], text.as_bytes()].concat());
+    assert_eq!(store.zaro(&["read", "@:/bom.json", "v", "--format", "json"]).text().trim(), "[97]");
+    assert_eq!(store.zaro(&["read", "@:/bom.json", "v", "--branch", "main"]).code, 2);
+}

@@ -231,3 +231,29 @@ fn what_is_compared_fetched_and_looked_back_at() {
         assert!(text.contains("\"a/1\"") && !text.contains("\"a/0\""), "{name}: {text}");
     }
 }
+
+#[test]
+fn what_is_not_a_manifest_or_not_a_zarr_is_left_alone() {
+    for (name, endpoint) in servers() {
+        let server = Server { endpoint };
+        let id = fresh();
+        let zarr = format!("s3://versioned/zarr/{id}");
+        // A Zarr that never was has no manifest.
+        let none = server.zaro(&["manifest", "create", &zarr]);
+        assert_eq!(none.status.code(), Some(3), "{name}: {}", String::from_utf8_lossy(&none.stderr));
+        server.put(&format!("zarr/{id}/zarr.json"), "{}");
+        // Somebody's document at the place of the manifest stays.
+        let checksum = server.ok(&["checksum", &zarr]);
+        let key = format!("zarr-manifest/{}/{}/{id}/{}.json", &id[..3], &id[3..6], checksum.trim());
+        server.put(&key, "something else");
+        let refused = server.zaro(&["manifest", "create", &zarr]);
+        assert!(!refused.status.success(), "{name}");
+        assert_eq!(server.curl("GET", &format!("versioned/{key}"), &[]), "something else", "{name}");
+        server.curl("DELETE", &format!("versioned/{key}"), &[]);
+        // A day is a moment, too: its beginning.
+        let early = server.zaro(&["manifest", "history", &zarr, "--at", "2001-01-01"]);
+        assert_eq!(early.status.code(), Some(3), "{name}: {}", String::from_utf8_lossy(&early.stderr));
+        let late = server.ok(&["manifest", "history", &zarr, "--at", "2101-01-01"]);
+        assert!(late.contains(checksum.trim()), "{name}: {late}");
+    }
+}

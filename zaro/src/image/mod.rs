@@ -20,6 +20,7 @@ pub mod parse;
 pub mod pyramid;
 pub mod render;
 pub mod source;
+pub mod summary;
 pub mod upgrade;
 pub mod validate;
 pub mod version;

@@ -55,7 +55,7 @@ pub fn group(attributes: &Json) -> Group {
 }
 
 fn multiscale(json: &Json) -> Multiscale {
-    let system = list(json, "coordinateSystems").first();
+    let system = intrinsic(json);
     let named: Vec<Axis> = match system {
         Some(system) => list(system, "axes").iter().filter_map(axis).collect(),
         None => list(json, "axes").iter().filter_map(axis).collect(),
@@ -75,6 +75,15 @@ fn multiscale(json: &Json) -> Multiscale {
         })
         .collect();
     Multiscale { name: text(json, "name"), axes, levels, method: text(json, "type") }
+}
+
+/// The coordinate system that the levels lead to (0.6): the one that their transforms name, else the first.
+pub(crate) fn intrinsic(json: &Json) -> Option<&Json> {
+    let systems = list(json, "coordinateSystems");
+    let name = |of: &Json| of.as_str().map(str::to_owned).or_else(|| text(of, "name"));
+    let steps = list(json, "datasets").iter().flat_map(|d| list(d, "coordinateTransformations"));
+    let wanted = steps.filter_map(|step| step.get("output")).find_map(name);
+    systems.iter().find(|s| wanted.is_some() && text(s, "name") == wanted).or_else(|| systems.first())
 }
 
 fn axis(json: &Json) -> Option<Axis> {
@@ -331,6 +340,19 @@ mod tests {
         assert_eq!(g.multiscales[0].axes[0].unit.as_deref(), Some("micrometer"));
         assert_eq!(g.multiscales[0].levels[0].scale, Some(vec![0.5, 1.0]));
         assert_eq!(g.multiscales[0].levels[0].translation, Some(vec![10.0, 0.0]));
+    }
+
+    #[test]
+    fn the_axes_are_those_of_the_system_that_levels_lead_to() {
+        let g = group(&json(
+            r#"{"ome":{"version":"0.6","multiscales":[{"coordinateSystems":[
+            {"name":"world","axes":[{"name":"a"}]},{"name":"own","axes":[{"name":"y"},{"name":"x"}]}],
+            "coordinateTransformations":[{"type":"scale","scale":[9,9],"input":{"name":"own"},"output":{"name":"world"}}],
+            "datasets":[{"path":"0","coordinateTransformations":[{"type":"scale","scale":[0.5,1],
+            "input":{"path":"0"},"output":{"name":"own"}}]}]}]}}"#,
+        ));
+        assert_eq!(g.multiscales[0].axes.len(), 2);
+        assert_eq!(g.multiscales[0].levels[0].scale, Some(vec![0.5, 1.0]));
     }
 
     #[test]
