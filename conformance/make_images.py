@@ -238,13 +238,13 @@ class Image:
         array(self.store, self.at(name), data, v3=self.v3, separator=self.separator, codec=self.codec, chunks=chunks,
               names=list(axes) if self.v3 else None, shards=shards, **more)
 
-    def label(self, name, data, colours, axes=None, levels=None, properties=None, extra=None):
+    def label(self, name, data, colours, axes=None, levels=None, properties=None):
         """Labels: a pyramid by the first samples."""
         axes = axes or self.axes
         parts = pyramid(data, axes, levels or len(self.levels), ref.decimate)
         names = self.names if levels is None else [str(i) for i in range(levels)]
         document = {"multiscales": [multiscale(self.version, axes, names, [d.shape for d in parts], name, mean=False)],
-                    "image-label": {**image_label(self.version, colours, properties), **(extra or {})}}
+                    "image-label": image_label(self.version, colours, properties, "../" * (2 + name.count("/")))}
         group(self.store, self.at("labels", name), wrap(self.version, document), self.v3)
         for path, level in zip(names, parts):
             self.array(f"labels/{name}/{path}", level, axes)
@@ -719,7 +719,7 @@ def more_labels():
         im = Image(store, version, "czyx", (2, 2, 32, 48), draw=TWO, levels=2)
         cells = objects((1, 2, 32, 48), "uint8", (1, 2, 255))
         im.label("cells", cells, {1: [0, 128, 0, 128], 2: [10, 20, 30, 77], 255: [255, 0, 255, 200]},
-                 properties={1: {"class": "a"}, 255: {"class": "overlap"}})
+                 properties={1: {"class": "a"}, 2: {"class": "b"}, 255: {"class": "overlap"}})
         im.label("deep/nuclei", objects((2, 32, 48), "int64", (0, 5, 0, 2**40)), {5: [255, 255, 0, 255], 2**40: [0, 0, 255, 1]}, axes="zyx")
         group(store, "labels/deep", {}, version >= "0.5")
         expect(store, version, [im.known()], [
@@ -821,7 +821,7 @@ def broken():
     case("V23", "no-channels", lambda o, m, i: o["omero"].pop("channels"))
     case("V23", "hash", lambda o, m, i: set_(o["omero"]["channels"][0], "color", "#FF0000"), ("0.4",))
     case("V23", "short", lambda o, m, i: set_(o["omero"]["channels"][0], "color", "F00"), ("0.4",))
-    case("V23", "window", lambda o, m, i: set_(o["omero"]["channels"][0]["window"], "start", "0"))
+    case("V23", "window", lambda o, m, i: set_(o["omero"]["channels"][0]["window"], "start", "0"), strength=None)
     case("V23", "no-window", lambda o, m, i: o["omero"]["channels"][0].pop("window"), ("0.5", "0.6"), "should")
     case("V24", "count", lambda o, m, i: o["omero"]["channels"].pop(), everywhere, "lint", axes="tczyx", shape=wide)
     case("V24", "start", lambda o, m, i: o["omero"]["channels"][0]["window"].update(start=500, end=100), strength="lint")
