@@ -243,7 +243,7 @@ def measure(args, zaro, folder):
     if "render" in only:
         mine, theirs, third = (str(folder / n) for n in ("zaro.png", "formula.png", "table.png"))
         nothing = lambda: None  # noqa: E731
-        programs = {"zaro render": (nothing, [zaro, "image", "render", folder / "four.zarr", "-o", mine, "--overwrite"])}
+        programs = {"zaro render": (nothing, [zaro, "image", "render", folder / "four.zarr", "-o", mine])}
         if "numpy" in starts:
             programs["numpy formula"] = (nothing, [*me, "--peer", "draw", "formula", folder / "four.zarr", theirs])
             programs["numpy table"] = (nothing, [*me, "--peer", "draw", "table", folder / "four.zarr", third])

@@ -552,6 +552,47 @@ def looks():
     expect("look-half.zarr", "0.4", [], rule="V23", strength="must", sensible=True)
 
 
+def views():
+    """Parts, projections, other channels and colours than the image says, planes side by side."""
+    for version, axes, shape in (("0.4", "tczyx", (2, 3, 4, 40, 56)), ("0.5", "czyx", (3, 4, 40, 56))):
+        store = f"views-v{version}.zarr"
+        draw = omero(channel("FF0000", 150, 1500, label="red"), channel("00FF00", 100, 1700, label="DAPI", family="polynomial", coefficient=0.5),
+                     channel("0000FF", 300, 1000, label="blue", active=False), z=1)
+        im = Image(store, version, axes, shape, draw=draw, levels=3)
+        im.label("cells", objects(tuple(1 if a == "c" else n for a, n in zip(axes, shape)), "uint16"), COLOURS)
+        base, deep = im.levels[0], axes.index("z")
+        def project(how, start=0, stop=4, data=base, at=deep):
+            cut = np.take(data, range(start, stop), at)
+            out = cut.max(at) if how == "max" else np.floor(cut.astype(np.float64).mean(at) + 0.5).astype(data.dtype)
+            return out[0] if axes[0] == "t" else out
+        red, dapi, blue = draw["channels"]
+        def only(*channels):
+            return im.picture(1, draw={"channels": list(channels)})
+        off = lambda c: {**c, "active": False}  # noqa: E731
+        sheet = np.zeros((2 * 40, 2 * 56, 3), np.uint8)
+        for z in range(4):
+            sheet[z // 2 * 40 : z // 2 * 40 + 40, z % 2 * 56 : z % 2 * 56 + 56] = im.picture(z)
+        expect(store, version, [im.known()], [
+            ({"words": ["--crop", "10,5,20,30"]}, im.picture(1)[5:35, 10:30]),
+            ({"words": ["--crop", "40,30,100,100"]}, im.picture(1)[30:, 40:]),
+            ({"words": ["--crop", "10,6,20,30"], "labels": ["cells"]}, im.picture(1, labels=["cells"])[6:36, 10:30]),
+            ({"words": ["--crop", "8,4,20,28"], "level": 1}, im.picture(1, level=1)[2:16, 4:14]),
+            ({"words": ["--project", "max"]}, im.picture(planes=project("max"))),
+            ({"words": ["--project", "max", "--z", "1:3"]}, im.picture(planes=project("max", 1, 3))),
+            ({"words": ["--project", "mean"], "near": 1}, im.picture(planes=project("mean"))),
+            ({"words": ["--size", "28"]}, im.picture(1, level=1)),
+            ({"words": ["--size", "28x20"]}, im.picture(1, level=1)),
+            ({"words": ["--channels", "2"]}, only(off(red), off(dapi), {**blue, "active": True})),
+            ({"words": ["--channels", "red,blue"]}, only(red, off(dapi), {**blue, "active": True})),
+            ({"words": ["--channel", "DAPI:color=FF8000,window=50:900,family=linear,inverted=true"]},
+             only(off(red), channel("FF8000", 50, 900, inverted=True), blue)),
+            ({"words": ["--model", "greyscale"]}, im.picture(1, draw={"channels": draw["channels"], "rdefs": {"model": "greyscale"}})),
+            ({"words": ["--model", "greyscale", "--channels", "1"]}, im.picture(1, draw={"channels": [off(red), dapi, blue], "rdefs": {"model": "greyscale"}})),
+            ({"words": ["--labels", "all", "--opacity", "0.5"], "z": 2}, im.picture(2, labels=["cells"], opacity=0.5)),
+            ({"words": ["--contact-sheet"]}, sheet),
+        ])
+
+
 def transformed():
     # A scale of the whole pyramid, and labels of another pyramid: coarser, fewer levels.
     store = "v0.4-whole-scale.zarr"
@@ -1020,7 +1061,7 @@ def main():
         shutil.rmtree(ROOT)
     ROOT.mkdir(parents=True)
     EXPECTED.clear()
-    for part in (seeds, early, axes_orders, types, looks, transformed, plates, layouts, more_labels, new_writers):
+    for part in (seeds, early, axes_orders, types, looks, views, transformed, plates, layouts, more_labels, new_writers):
         part()
     if given.old_writer:
         old_writer(given.old_writer)
