@@ -166,7 +166,7 @@ fn index_of(text: &str, said: &[Channel], count: usize) -> Result<usize> {
 }
 
 /// The colour of a channel that has none.
-fn default_color(index: usize, count: usize) -> [u8; 3] {
+pub(crate) fn default_color(index: usize, count: usize) -> [u8; 3] {
     const RED: [u8; 3] = [255, 0, 0];
     const GREEN: [u8; 3] = [0, 255, 0];
     const BLUE: [u8; 3] = [0, 0, 255];

@@ -18,12 +18,15 @@ mod request;
 mod samples;
 mod settings;
 mod source;
+mod windows;
 
+pub(crate) use look::default_color;
 pub use look::{ChannelLook, Look};
 pub use picture::{MOST_PIXELS, Picture};
 pub use quantum::Curve;
 pub use request::{Rendered, Request, Sheet, render};
 pub use settings::{ChannelSetting, Depth, LabelChoice, Projection, Region, Settings, Size, View};
+pub use windows::windows;
 
 use std::ops::Range;
 

@@ -76,7 +76,9 @@ struct Draft<'a> {
 /// below 0.4. `NotFound`, if a level is needed that is not there.
 pub fn lift(attributes: &Json, from: Version, to: Version, context: &Context) -> Result<Lifted> {
     if to < from && to < Version::V04 {
-        return Err(Error::unsupported(format!("there is no way down from {from} to {to}; 0.4 is the least")));
+        return Err(Error::unsupported(format!(
+            "there is no way down from {from} to {to}; 0.4 is the least"
+        )));
     }
     let mut draft = Draft::of(attributes, context);
     for step in [Version::V03, Version::V04, Version::V06] {
@@ -144,7 +146,9 @@ impl<'a> Draft<'a> {
         for (name, value) in ome.members().unwrap_or_default() {
             let name = match attributes.get(name) {
                 Some(other) if other != value => {
-                    notes.push(format!("there are two {name:?}, in ome and beside it; the first is ome.{name} now"));
+                    notes.push(format!(
+                        "there are two {name:?}, in ome and beside it; the first is ome.{name} now"
+                    ));
                     format!("ome.{name}")
                 }
                 _ => name.clone(),
