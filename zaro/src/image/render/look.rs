@@ -31,6 +31,8 @@ pub struct ChannelLook {
     pub color: [u8; 3],
     /// Intensities to grey values.
     pub curve: Curve,
+    /// Whether nothing said which intensities to tell apart.
+    pub guessed: bool,
 }
 
 /// How an image is drawn.
@@ -69,8 +71,8 @@ impl Look {
         let mut channels = Vec::new();
         for (index, own) in chosen.into_iter().take(drawn) {
             let base = said.channels.get(index).cloned().unwrap_or_default();
-            let window = match own.window {
-                Some(window) => window,
+            let (window, guessed) = match own.window {
+                Some(window) => (window, false),
                 None => window(pyramid, num::u64_of(index), t, base.window).await?,
             };
             let family = own.family.unwrap_or(base.family);
@@ -86,6 +88,7 @@ impl Look {
                     coefficient: if family == Family::Linear { 1.0 } else { coefficient },
                     inverted: own.inverted.unwrap_or(base.inverted),
                 },
+                guessed,
             });
         }
         let projection = said.projection.as_deref().and_then(|word| match word {
@@ -105,6 +108,21 @@ impl Look {
         let z = omero.and_then(|o| o.default_z).filter(|z| *z < depth).unwrap_or(depth / 2);
         let t = omero.and_then(|o| o.default_t).unwrap_or(0);
         Ok(Self { channels: Vec::new(), model: ColorModel::Color, z, t, projection: None })
+    }
+
+    /// Whether nothing said of some channel which intensities to tell apart.
+    pub(super) fn is_guessed(&self) -> bool {
+        self.channels.iter().any(|c| c.guessed)
+    }
+
+    /// Guessed windows so wide that they hold those of `other`, too.
+    pub(super) fn widen(&mut self, other: &Self) {
+        for channel in self.channels.iter_mut().filter(|c| c.guessed) {
+            if let Some(other) = other.channels.iter().find(|c| c.index == channel.index && c.guessed) {
+                channel.curve.start = channel.curve.start.min(other.curve.start);
+                channel.curve.end = channel.curve.end.max(other.curve.end);
+            }
+        }
     }
 
     /// This one, for another image, which may have fewer channels.
@@ -183,24 +201,21 @@ pub(crate) fn default_color(index: usize, count: usize) -> [u8; 3] {
 }
 
 /// The window of a channel: what is said if that makes sense, the whole range of the type if it does not, a guess where
-/// nothing is said.
-async fn window(pyramid: &Pyramid, channel: u64, t: u64, said: Window) -> Result<(f64, f64)> {
-    let kind = Kind::of(&pyramid.first()?.meta().data_type)?;
-    match (said.start, said.end, kind.range()) {
-        (Some(start), Some(end), Some((least, most))) => {
-            let sensible = start <= end && start >= least && end <= most;
-            return Ok(if sensible { (start, end) } else { (least, most) });
+/// nothing is said; and whether it is one.
+async fn window(pyramid: &Pyramid, channel: u64, t: u64, said: Window) -> Result<((f64, f64), bool)> {
+    let range = Kind::of(&pyramid.first()?.meta().data_type)?.range();
+    if let (Some(start), Some(end)) = (said.start, said.end) {
+        let (least, most) = range.unwrap_or((f64::MIN, f64::MAX));
+        if start <= end && start >= least && end <= most {
+            return Ok(((start, end), false));
         }
-        (Some(start), Some(end), None) if start <= end => return Ok((start, end)),
-        _ => {}
+        if let Some(range) = range {
+            return Ok((range, false));
+        }
     }
     let guessed = guess(pyramid, channel, t).await?;
-    let (start, end) = match kind.range() {
-        // Reals that make no sense are not used at all.
-        None if said.start.is_some() && said.end.is_some() => guessed,
-        _ => (said.start.unwrap_or(guessed.0), said.end.unwrap_or(guessed.1)),
-    };
-    Ok(if start <= end { (start, end) } else { guessed })
+    let (start, end) = (said.start.unwrap_or(guessed.0), said.end.unwrap_or(guessed.1));
+    Ok((if start <= end { (start, end) } else { guessed }, true))
 }
 
 /// A window in which most of a channel can be seen, from its smallest level.

@@ -316,6 +316,7 @@ mod tests {
                 coefficient: 1.0,
                 inverted: false,
             },
+            guessed: false,
         };
         let mut channels = vec![channel(0, [0, 0, 255]), channel(1, [255, 255, 0]), channel(2, [0, 255, 0])];
         if model == ColorModel::Greyscale {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use futures::stream::{self, StreamExt as _};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
 use crate::image::find::{Found, Image, find, image_at};
@@ -14,6 +16,11 @@ use crate::num;
 
 /// The longer side of a plate or a sheet that may choose it.
 const SHEET: u32 = 2048;
+
+/// How many wells or fields are under way at a time.
+const AT_ONCE: usize = 8;
+/// How many images of a plate windows are guessed from.
+const GUESSED_FROM: usize = 24;
 
 /// What is to be drawn.
 #[derive(Debug, Clone, Default)]
@@ -289,9 +296,13 @@ async fn plate_picture(zarr: &Zarr, path: &str, plate: &Plate, request: &Request
     }
     let mut cells = Vec::new();
     let mut missing = Vec::new();
-    for place in &plate.wells {
+    let wells = plate.wells.iter().map(|place| async move {
         let at = join(path, place.path.trim_matches('/'));
-        match find(zarr, &at).await {
+        (place, find(zarr, &at).await, at)
+    });
+    let mut wells = stream::iter(wells).buffered(AT_ONCE);
+    while let Some((place, found, at)) = wells.next().await {
+        match found {
             Ok(Found::Well { path, well, .. }) => {
                 let all = fields(&path, &well, &Request { field: None, ..request.clone() })?;
                 // Wells need not have as many fields as the first.
@@ -308,6 +319,7 @@ async fn plate_picture(zarr: &Zarr, path: &str, plate: &Plate, request: &Request
             Err(e) => return Err(e),
         }
     }
+    drop(wells);
     if cells.is_empty() {
         return Err(Error::not_found("the plate has no such fields").with_node(shown(path)));
     }
@@ -336,35 +348,53 @@ async fn table(
     standard: &Default,
 ) -> Result<Rendered> {
     let mut notes = Vec::new();
-    let mut made: Option<(Table, Look)> = None;
-    for (path, row, column) in cells {
-        let image = match image_at(zarr, &path).await {
-            Ok(image) => image,
+    let mut images = Vec::new();
+    let opened = cells
+        .into_iter()
+        .map(|(path, row, column)| async move { (image_at(zarr, &path).await, path, row, column) });
+    let mut opened = stream::iter(opened).buffered(AT_ONCE);
+    while let Some((image, path, row, column)) = opened.next().await {
+        match image {
+            Ok(image) => images.push((image, row, column)),
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 notes.push(format!("the field {path} is not there: left black"));
-                continue;
             }
             Err(e) => return Err(e),
-        };
-        let look = made.as_ref().map(|(_, look)| look);
-        let renderer = Renderer::open_as(zarr, &image, &request.settings, look).await?;
-        let levels = renderer.levels();
-        if made.is_none() {
-            let level = request.view.level.unwrap_or(standard.level).min(levels.len().saturating_sub(1));
-            let (width, height) = levels.get(level).copied().unwrap_or((1, 1));
-            let most = if request.view.level.is_some() { None } else { standard.most };
-            let cell = cell((side(width)?, side(height)?), rows, columns, request, most)?;
-            made = Some((Table::new(rows, columns, cell, request.gap)?, renderer.look().clone()));
-        }
-        if let Some((table, _)) = &mut made {
-            let size = Size::Exactly(table.cell.0, table.cell.1);
-            let level = request.view.level.map(|l| l.min(levels.len().saturating_sub(1)));
-            let view = View { size: Some(size), level, ..request.view.clone() };
-            table.put(&renderer.draw(&view).await?, row, column)?;
         }
     }
-    let (table, look) = made.ok_or_else(|| Error::not_found("none of the images is there"))?;
-    Ok(Rendered { picture: table.picture, look, notes })
+    drop(opened);
+    let Some((first, ..)) = images.first() else {
+        return Err(Error::not_found("none of the images is there"));
+    };
+    let renderer = Renderer::open(zarr, first, &request.settings).await?;
+    let mut look = renderer.look().clone();
+    if look.is_guessed() {
+        // One image is not enough to guess from: the others may be brighter.
+        for (image, ..) in images.iter().step_by(images.len().div_ceil(GUESSED_FROM)).skip(1) {
+            look.widen(Renderer::open(zarr, image, &request.settings).await?.look());
+        }
+    }
+    let levels = renderer.levels();
+    let level = request.view.level.unwrap_or(standard.level).min(levels.len().saturating_sub(1));
+    let (width, height) = levels.get(level).copied().unwrap_or((1, 1));
+    let most = if request.view.level.is_some() { None } else { standard.most };
+    let cell = cell((side(width)?, side(height)?), rows, columns, request, most)?;
+    let mut table = Table::new(rows, columns, cell, request.gap)?;
+    let look = &look;
+    let drawn = images.iter().map(|(image, row, column)| async move {
+        let renderer = Renderer::open_as(zarr, image, &request.settings, Some(look)).await?;
+        let last = renderer.levels().len().saturating_sub(1);
+        let level = request.view.level.map(|l| l.min(last));
+        let view = View { size: Some(Size::Exactly(cell.0, cell.1)), level, ..request.view.clone() };
+        Ok::<_, Error>((renderer.draw(&view).await?, *row, *column))
+    });
+    let mut drawn = stream::iter(drawn).buffered(AT_ONCE);
+    while let Some(done) = drawn.next().await {
+        let (picture, row, column) = done?;
+        table.put(&picture, row, column)?;
+    }
+    drop(drawn);
+    Ok(Rendered { picture: table.picture, look: look.clone(), notes })
 }
 
 #[cfg(test)]
