@@ -8,6 +8,7 @@ use zaro::image::Version;
 use zaro::image::model::Axis;
 use zaro::image::pyramid::{self, Built, Factors, Frame, Method, PyramidOptions};
 use zaro::meta::{Json, NodeMeta, short};
+use zaro::store::SharedStore;
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
@@ -55,6 +56,9 @@ pub(crate) struct Pyramid {
     /// Replace levels that are there, or what is at --to
     #[arg(long)]
     overwrite: bool,
+    /// Leave labels as they are that have one level
+    #[arg(long)]
+    no_labels: bool,
     /// Wait until everything is on the disk (fsync)
     #[arg(long)]
     fsync: bool,
@@ -167,7 +171,7 @@ impl Pyramid {
             cancel: Some(watch.cancel.clone()),
             ..self.options(common)?
         };
-        let frame = self.frame();
+        let (frame, labels) = (self.frame(), !self.no_labels);
         let begun = std::time::Instant::now();
         let built = match &self.to {
             Some(to) => {
@@ -176,7 +180,8 @@ impl Pyramid {
                 let (store, into) = common.open_for_writing(&at, self.fsync).await?;
                 let (name, from) = (self.target.uri.clone(), self.target.path.clone());
                 zaro::blocking::off(move || {
-                    pyramid::build_at(&source, &name, &from, &frame, &store, &into, &options)
+                    let built = pyramid::build_at(&source, &name, &from, &frame, &store, &into, &options)?;
+                    Ok((built, follow(labels, &store, &into, &options)?))
                 })
                 .await
             }
@@ -189,18 +194,19 @@ impl Pyramid {
                 }
                 zaro::blocking::off(move || {
                     if is_array {
-                        pyramid::build_from_array(&store, &path, &frame, &options)
-                    } else {
-                        pyramid::build(&store, &path, &options)
+                        let built = pyramid::build_from_array(&store, &path, &frame, &options)?;
+                        return Ok((built, Vec::new()));
                     }
+                    let built = pyramid::build(&store, &path, &options)?;
+                    Ok((built, follow(labels, &store, &path, &options)?))
                 })
                 .await
             }
         };
         watch.finish();
-        let built = built?;
+        let (built, labels) = built?;
         if self.json {
-            output::print(&format!("{}\n", report(&built)))?;
+            output::print(&format!("{}\n", report(&built, &labels)))?;
         } else {
             let shapes: Vec<String> =
                 built.levels.iter().map(|(path, shape)| format!("{path} {shape:?}")).collect();
@@ -213,6 +219,9 @@ impl Pyramid {
                 begun.elapsed().as_secs_f64(),
                 shapes.join(", ")
             ));
+            if !labels.is_empty() {
+                common.say(&format!("made those of labels, too: {}", labels.join(", ")));
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -241,7 +250,12 @@ impl Pyramid {
     }
 }
 
-fn report(built: &Built) -> Json {
+/// Gives labels as many levels as their image, if that is wanted.
+fn follow(wanted: bool, store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Vec<String>> {
+    if wanted { pyramid::build_labels(store, path, options) } else { Ok(Vec::new()) }
+}
+
+fn report(built: &Built, labels: &[String]) -> Json {
     let mut out = Json::object();
     let level = |(path, shape): &(String, Vec<u64>)| {
         let mut level = Json::object();
@@ -252,5 +266,6 @@ fn report(built: &Built) -> Json {
     out.set("levels", Json::Array(built.levels.iter().map(level).collect()));
     out.set("method", Json::string(built.method.text()));
     out.set("resumed", Json::Bool(built.resumed));
+    out.set("labels", Json::Array(labels.iter().map(|l| Json::string(l.as_str())).collect()));
     out
 }

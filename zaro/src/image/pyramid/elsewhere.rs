@@ -1,13 +1,15 @@
-//! A pyramid somewhere else: the largest level is copied, and the others are made there.
+//! A pyramid somewhere else: the largest level is copied, and the others are made there. And those of labels, which follow
+//! their image's.
 
 use super::journal::{COPY, Journal, LEVELS};
-use super::{Built, Frame, PyramidOptions, attributes, build, build_from_array};
+use super::{Built, Factors, Frame, Method, PyramidOptions, attributes, build, build_from_array, follow};
 use crate::blocking::wait;
 use crate::copy::{CopyOptions, Sizes, copy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
 use crate::hierarchy::{self, Existing};
 use crate::image::find;
+use crate::image::model::Axis;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{Json, NodeMeta, edit};
 use crate::store::SharedStore;
@@ -131,4 +133,41 @@ fn clear(store: &SharedStore, to: &str, unfinished: bool) -> Result<()> {
         return wait(hierarchy::delete(store, to));
     }
     wait(hierarchy::replace(store, to))
+}
+
+/// Gives labels of the image at `path` that have one level as many as the image has, by their mode; with
+/// [`Existing::Replace`] also those that have others. Says which.
+pub fn build_labels(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Vec<String>> {
+    let zarr = super::open(store)?;
+    let image = wait(find::image_at(&zarr, path))?;
+    let multiscale = image.multiscale(None)?;
+    let arrays = wait(image.arrays(&zarr, multiscale))?;
+    let shapes: Vec<Vec<u64>> = arrays.iter().map(|a| a.shape().to_vec()).collect();
+    let mut made = Vec::new();
+    for label in wait(image.labels(&zarr))? {
+        let few = label.levels.len() == 1 || options.existing == Existing::Replace;
+        if label.is_mask || label.levels.len() == shapes.len() || !few {
+            continue;
+        }
+        let Some(first) = label.levels.first() else { continue };
+        let shape = wait(zarr.array(&first.path))?.shape().to_vec();
+        // Some have fewer axes than their image.
+        let named = |axis: &Axis| multiscale.axis(&axis.name);
+        let Some(axes) = label.axes.iter().map(named).collect::<Option<Vec<usize>>>() else { continue };
+        let pick = |s: &Vec<u64>| axes.iter().filter_map(|d| s.get(*d)).copied().collect::<Vec<u64>>();
+        let followed: Vec<Vec<u64>> = shapes.iter().map(pick).collect();
+        let labels = PyramidOptions {
+            method: Some(Method::Mode),
+            levels: None,
+            factors: Factors::Levels(follow(&shape, &followed)),
+            chunks: None,
+            shards: None,
+            codecs: None,
+            progress: None,
+            ..options.clone()
+        };
+        build(store, &label.path, &labels)?;
+        made.push(label.name);
+    }
+    Ok(made)
 }

@@ -34,7 +34,7 @@ use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, Mode, edit, writ
 use crate::store::SharedStore;
 use attributes::Made;
 use cut::Stage;
-pub use elsewhere::build_at;
+pub use elsewhere::{build_at, build_labels};
 use journal::Journal;
 pub use plan::{Factors, LevelPlan, follow, plan};
 
