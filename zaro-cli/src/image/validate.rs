@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::image::Version;
-use zaro::image::validate::{Finding, Level, Options, Report, validate, validate_attributes};
+use zaro::image::validate::{Finding, Level, Options, Report, archive, validate, validate_attributes};
 use zaro::meta::Json;
 use zaro::{Error, ErrorKind, Result};
 
@@ -91,7 +91,15 @@ impl Validate {
             return Ok(validate_attributes(&attributes, &options));
         }
         let zarr = common.open_direct(&self.uri).await?;
-        validate(&zarr, &self.path, &options).await
+        let mut report = validate(&zarr, &self.path, &options).await?;
+        if is_ozx(&self.uri)
+            && let Some(zip) = zaro::open::open_archive(&self.uri, &common.store_options()?).await?
+        {
+            let mut findings = archive::check(&zip).await?;
+            findings.append(&mut report.findings);
+            report.findings = findings;
+        }
+        Ok(report)
     }
 
     /// The protocol of the specification's tests: a line of JSON, whatever was found.
@@ -144,6 +152,12 @@ fn attributes_at(uri: &str, certain: bool) -> Result<Option<Json>> {
         return Ok(Some(document.get("attributes").cloned().unwrap_or_else(Json::object)));
     }
     Ok(Some(document))
+}
+
+/// Whether an address is called an `.ozx`, whose file has rules of its own.
+fn is_ozx(uri: &str) -> bool {
+    let path = uri.split(['?', '#']).next().unwrap_or_default();
+    path.trim_end_matches('/').to_ascii_lowercase().ends_with(".ozx")
 }
 
 fn count(n: usize, level: Level) -> String {

@@ -145,7 +145,7 @@ fn float(n: u64) -> f64 {
 /// V5, V19, V20, V21: the levels among themselves.
 fn levels(sink: &mut Sink, pyramid: &Pyramid, arrays: &[Option<Box<ArrayMeta>>], judged: Judged) {
     let known: Vec<_> =
-        pyramid.levels.iter().zip(arrays).filter_map(|(l, a)| Some((l, a.as_ref()?))).collect();
+        pyramid.levels.iter().zip(arrays).filter_map(|(l, a)| Some((l, a.as_deref()?))).collect();
     for pair in known.windows(2) {
         let [(before, large), (level, small)] = pair else { continue };
         let place = level.place.as_str();
@@ -183,7 +183,7 @@ fn levels(sink: &mut Sink, pyramid: &Pyramid, arrays: &[Option<Box<ArrayMeta>>],
 }
 
 /// V20: scales and translations fit the shapes.
-fn agreement(sink: &mut Sink, known: &[(&super::image::SeenLevel, &Box<ArrayMeta>)]) {
+fn agreement(sink: &mut Sink, known: &[(&super::image::SeenLevel, &ArrayMeta)]) {
     let Some(((first, full), rest)) = known.split_first() else { return };
     let Some(scale0) = &first.placed.scale else { return };
     let zeros = vec![0.0; scale0.len()];

@@ -249,8 +249,7 @@ fn rotation(sink: &mut Sink, rows: &[Vec<f64>], place: &str) {
         for (j, b) in rows.iter().enumerate().skip(i) {
             let product: f64 = a.iter().zip(b).map(|(x, y)| x * y).sum();
             let wanted = if i == j { 1.0 } else { 0.0 };
-            // What is no number is not near.
-            if !((product - wanted).abs() <= ROUNDED) {
+            if !is_near(product, wanted) {
                 let found = format!("rows {i} and {j} with the product {product}");
                 sink.must("V37", place, found, "orthonormal rows");
                 return;
@@ -258,9 +257,14 @@ fn rotation(sink: &mut Sink, rows: &[Vec<f64>], place: &str) {
         }
     }
     let found = determinant(rows.to_vec());
-    if !((found - 1.0).abs() <= ROUNDED) {
+    if !is_near(found, 1.0) {
         sink.must("V37", place, format!("the determinant {found}"), "the determinant 1");
     }
+}
+
+/// What is no number is not near.
+fn is_near(x: f64, wanted: f64) -> bool {
+    (x - wanted).abs() <= ROUNDED
 }
 
 fn determinant(mut rows: Vec<Vec<f64>>) -> f64 {
