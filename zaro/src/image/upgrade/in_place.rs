@@ -191,7 +191,7 @@ fn old_documents(plan: &Plan, kept: &BTreeSet<String>) -> Vec<String> {
     }
     for path in &plan.old {
         let stays = match plan.nodes.get(&plan.relative(path)) {
-            Some(planned) if plan.was == plan.to.format() => {
+            Some(planned) if plan.was == plan.to.format() && !plan.moves(path) => {
                 let is_array = |meta: &NodeMeta| matches!(meta, NodeMeta::Array(_));
                 planned.old.as_ref().map(is_array) == Some(matches!(planned.what, What::Array { .. }))
             }

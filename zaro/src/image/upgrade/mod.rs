@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`lift`] | the attributes of a group |
 //! | `tree` | what is there |
-//! | `arrays`, `masks`, `plan` | what it is to become |
+//! | `arrays`, `masks`, `moves`, `plan` | what it is to become |
 //! | `run`, `sample` | elements, copied, coded anew, or taken from a mask; and compared |
 //! | `in_place`, `elsewhere` | the order in which things are changed |
 
@@ -18,6 +18,7 @@ mod elsewhere;
 mod in_place;
 pub mod lift;
 mod masks;
+mod moves;
 mod plan;
 mod run;
 mod sample;
