@@ -18,7 +18,7 @@ use zaro::{Array, Error, Result, Slab, num};
 use crate::args::{Common, Target};
 use crate::input::cast::Cast;
 use crate::input::csv::Table;
-use crate::input::npy::Header;
+use zaro::image::source::npy::Header;
 use crate::input::stream::Stream;
 use crate::input::{InputFormat, Origin, json};
 use crate::making::{self, Extents, Making};

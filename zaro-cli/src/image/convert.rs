@@ -1,19 +1,208 @@
-//! `zaro image convert`.
+//! `zaro image convert`: files to OME-Zarr.
 
 use std::process::ExitCode;
 
 use clap::Args;
+use zaro::hierarchy::Existing;
+use zaro::image::Version;
+use zaro::image::convert::{ConvertOptions, Converted, convert};
+use zaro::image::pyramid::Method;
+use zaro::image::source::{self, Source, SourceOptions};
+use zaro::meta::{Json, short};
 use zaro::{Error, Result};
 
-use crate::args::Common;
+use crate::args::{Common, Target};
+use crate::output;
+use crate::progress::Watch;
+
+const EXAMPLES: &str = "\
+Examples:
+  A TIFF file of any kind, with its pixel size and channels:
+      zaro image convert stack.ome.tif stack.zarr
+  One file a plane; braces say what the numbers in the names are:
+      zaro image convert 'img_t{t:03}_c{c}_z{z:02}.tif' image.zarr
+      zaro image convert plane*.png stack.zarr --pixel-size 2,0.5,0.5 --unit micrometer
+  Large shards of small chunks, to a bucket:
+      zaro image convert big.tif s3://bucket/big.zarr --chunks 512,512 --shards 4096,4096
+  An array of numpy, to an older version:
+      zaro image convert cells.npy cells.zarr --axes czyx --to 0.4
+
+Axes t, c and z of length 1 are left out; --keep-axes keeps those the file speaks of. Smaller
+levels are made until y and x are small; --levels 1 makes none. A file of several images becomes
+a collection (bioformats2raw.layout) with the images 0, 1, 2; --series takes one of them.";
 
 /// Make an image of TIFF, PNG, JPEG or numpy files
 #[derive(Debug, Args)]
-pub(crate) struct Convert {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Convert {
+    /// The files, and where to: a path, s3://, gs://, az://, or a new .zip
+    #[arg(value_name = "INPUT... OUTPUT", required = true, num_args = 2..)]
+    paths: Vec<String>,
+    /// The version to write: 0.4, 0.5 or 0.6
+    #[arg(long, value_name = "VERSION", default_value = "0.5", value_parser = parse_version)]
+    to: Version,
+    /// What the names of files mean: img_t{t}_c{c}_z{z}.tif
+    #[arg(long, value_name = "PATTERN")]
+    pattern: Option<String>,
+    /// Planes that are missing are zeros
+    #[arg(long)]
+    allow_missing: bool,
+    /// What the dimensions are, letters of tczyx: of a numpy file, of the pages of a TIFF file, of a list of files
+    #[arg(long, value_name = "LETTERS")]
+    axes: Option<String>,
+    /// Keep the axes that the file speaks of, also those of length 1
+    #[arg(long)]
+    keep_axes: bool,
+    /// Only this image of a file that holds several, from 0
+    #[arg(long, value_name = "N")]
+    series: Option<usize>,
+    /// The name of the image [default: that of the file]
+    #[arg(long)]
+    name: Option<String>,
+    /// The size of a pixel: z,y,x or y,x or one for all [default: what the file says]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',')]
+    pixel_size: Option<Vec<f64>>,
+    /// The unit of that, such as micrometer or um [default: what the file says]
+    #[arg(long)]
+    unit: Option<String>,
+    /// Replace what is at the output
+    #[arg(long)]
+    overwrite: bool,
+    /// What was made, as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// The shape of a chunk, such as 1,1,1,1024,1024 or 1024,1024: the last axes
+    #[arg(long, value_name = "LENGTHS", value_delimiter = ',', help_heading = "How it is stored")]
+    chunks: Option<Vec<u64>>,
+    /// The shape of a shard, in the same form
+    #[arg(long, value_name = "LENGTHS", value_delimiter = ',', help_heading = "How it is stored")]
+    shards: Option<Vec<u64>>,
+    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, none, or JSON [default: zstd]
+    #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
+    codec: Option<String>,
+    /// How many levels, the largest among them
+    #[arg(long, value_name = "N", help_heading = "How it is stored")]
+    levels: Option<usize>,
+    /// How pixels become one in smaller levels: mean, mode, gaussian or decimate
+    #[arg(long, value_name = "METHOD", value_parser = parse_method, help_heading = "How it is stored")]
+    method: Option<Method>,
+}
+
+fn parse_version(text: &str) -> std::result::Result<Version, String> {
+    match Version::parse(text) {
+        Some(version @ (Version::V04 | Version::V05 | Version::V06)) => Ok(version),
+        _ => Err("write 0.4, 0.5 or 0.6".to_owned()),
+    }
+}
+
+fn parse_method(text: &str) -> std::result::Result<Method, String> {
+    Method::parse(text).ok_or_else(|| "write mean, mode, gaussian or decimate".to_owned())
+}
 
 impl Convert {
     /// Runs the command.
-    pub(crate) async fn run(&self, _common: &Common) -> Result<ExitCode> {
-        Err(Error::unsupported("not built yet"))
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        let Some((output, inputs)) = self.paths.split_last() else {
+            return Err(Error::usage("name files and an output"));
+        };
+        let sources = self.sources(inputs)?;
+        for source in &sources {
+            for warning in &source.warnings {
+                common.warn(&format!("{}: {warning}", source.name));
+            }
+        }
+        let at = Target { uri: output.clone(), path: String::new() };
+        let (store, path) = common.open_for_writing(&at, false).await?;
+        let watch = Watch::new(0, common.progress);
+        let options = ConvertOptions {
+            version: Some(self.to),
+            chunks: self.chunks.clone(),
+            shards: self.shards.clone(),
+            codecs: self.codec.as_deref().map(short::parse).transpose()?,
+            levels: self.levels,
+            method: self.method,
+            name: self.name.clone(),
+            pixel_size: self.pixel_size.clone(),
+            unit: self.unit.as_deref().map(unit).transpose()?,
+            keep_axes: self.keep_axes,
+            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
+            memory: common.memory,
+            progress: watch.callback_of_all(),
+            cancel: Some(watch.cancel.clone()),
+        };
+        let begun = std::time::Instant::now();
+        let made = zaro::blocking::off(move || convert(&sources, &store, &path, &options)).await;
+        watch.finish();
+        let made = made?;
+        if self.json {
+            output::print(&format!("{}\n", Json::Array(made.iter().map(report).collect())))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        for image in &made {
+            common.say(&told(image));
+        }
+        common.note(&format!("{:.1} s", begun.elapsed().as_secs_f64()));
+        Ok(ExitCode::SUCCESS)
     }
+
+    fn sources(&self, inputs: &[String]) -> Result<Vec<Source>> {
+        let (files, found) = source::expand(inputs)?;
+        let options = SourceOptions {
+            axes: self.axes.clone(),
+            pattern: self.pattern.clone().or(found),
+            allow_missing: self.allow_missing,
+            indexes: false,
+        };
+        let mut sources = source::open(&files, &options)?;
+        if let Some(n) = self.series {
+            let there = sources.len();
+            if n >= there {
+                return Err(Error::usage(format!("there is no image {n}: there are {there}, from 0")));
+            }
+            sources = sources.into_iter().skip(n).take(1).collect();
+        }
+        Ok(sources)
+    }
+}
+
+/// The unit's name, also from its symbol.
+fn unit(text: &str) -> Result<String> {
+    let known = source::units::length(text).map(str::to_owned);
+    known.ok_or_else(|| Error::usage(format!("{text:?} is no unit of length, such as micrometer")))
+}
+
+fn told(image: &Converted) -> String {
+    let first = image.levels.first().map(Vec::as_slice).unwrap_or_default();
+    let sides: Vec<String> =
+        image.axes.iter().zip(first).map(|(axis, n)| format!("{} {n}", axis.name)).collect();
+    let pixel: Vec<String> = image
+        .axes
+        .iter()
+        .zip(&image.scale)
+        .filter_map(|(axis, size)| Some(format!("{} {size} {}", axis.name, axis.unit.as_deref()?)))
+        .collect();
+    let levels = image.levels.len();
+    format!(
+        "made {:?}: {} of {}, {levels} level{}; {}",
+        image.name,
+        sides.join(", "),
+        image.data_type,
+        if levels == 1 { "" } else { "s" },
+        if pixel.is_empty() { "pixels without a size".to_owned() } else { format!("a pixel is {}", pixel.join(", ")) }
+    )
+}
+
+fn report(image: &Converted) -> Json {
+    let mut out = Json::object();
+    out.set("path", Json::string(image.path.as_str()));
+    out.set("name", Json::string(image.name.as_str()));
+    out.set("axes", Json::Array(image.axes.iter().map(|a| Json::string(a.name.as_str())).collect()));
+    out.set("scale", Json::Array(image.scale.iter().map(|s| Json::float(*s)).collect()));
+    let units = image.axes.iter().map(|a| a.unit.as_deref().map_or(Json::Null, Json::string));
+    out.set("units", Json::Array(units.collect()));
+    out.set("data_type", Json::string(image.data_type.to_string()));
+    let shape = |level: &Vec<u64>| Json::Array(level.iter().map(Json::int).collect());
+    out.set("levels", Json::Array(image.levels.iter().map(shape).collect()));
+    out
 }

@@ -7,7 +7,6 @@ pub(crate) mod cast;
 pub(crate) mod csv;
 pub(crate) mod held;
 pub(crate) mod json;
-pub(crate) mod npy;
 pub(crate) mod stream;
 
 use std::fs::File;

@@ -1,1 +1,543 @@
 //! Files to OME-Zarr.
+//!
+//! The largest level is written block by block: a block is as many whole chunks or shards as come out of the file together,
+//! so that nothing is decoded twice and no chunk written twice, and a few of them are under way at a time, as many as
+//! fit into the memory. The group says that it is an image when its pixels are whole; the smaller levels come
+//! after that, and are added when they are whole, too.
+
+mod extent;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::array::{Array, OnProgress, Order, Progress, Selection, Values, WriteOptions};
+use crate::blocking::wait;
+use crate::error::{Error, Result};
+use crate::hierarchy::{self, Existing};
+use crate::image::document;
+use crate::image::model::{Axis, Channel, ColorModel, Level, Multiscale, Omero, Window};
+use crate::image::pyramid::{self, Method, PyramidOptions};
+use crate::image::source::{C, Source, X, Y, Z, metadata_only};
+use crate::image::version::Version;
+use crate::meta::create::NewArray;
+use crate::meta::edit::Attributes;
+use crate::meta::path::join;
+use crate::meta::{CodecMeta, DataType, Json};
+use crate::num;
+use crate::store::{Condition, SharedStore};
+use extent::Extent;
+
+/// The bytes of a chunk that nobody has chosen, about.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// The longest side of such a chunk.
+const CHUNK_SIDE: u64 = 1024;
+
+/// The memory used if nothing is said.
+const DEFAULT_MEMORY: usize = 256 << 20;
+
+/// How to convert. What is left out becomes what people expect.
+#[derive(Clone, Default)]
+pub struct ConvertOptions {
+    /// The version to write; 0.5 if it is not said.
+    pub version: Option<Version>,
+    /// The shape of a chunk, in the order of the image's axes. If fewer are given, those before them are 1.
+    pub chunks: Option<Vec<u64>>,
+    /// The shape of a shard, in the same form; none if it is not said. From 0.5 on.
+    pub shards: Option<Vec<u64>>,
+    /// The codecs, in encoding order; zstd if they are not said.
+    pub codecs: Option<Vec<CodecMeta>>,
+    /// How many levels there are to be; as many as it takes until y and x are small, if it is not said.
+    pub levels: Option<usize>,
+    /// How pixels become one in smaller levels.
+    pub method: Option<Method>,
+    /// The name of the image, in place of the file's.
+    pub name: Option<String>,
+    /// The size of a pixel, in place of the file's: of z, y and x, of y and x, or of all.
+    pub pixel_size: Option<Vec<f64>>,
+    /// The unit of the size of pixels, in place of the file's.
+    pub unit: Option<String>,
+    /// Axes that the files speak of stay, also where they have the length 1.
+    pub keep_axes: bool,
+    /// What to do with what is there already.
+    pub existing: Existing,
+    /// Memory to use; 0 for the default.
+    pub memory: usize,
+    /// Told how far it has come, in bytes of pixels.
+    pub progress: Option<OnProgress>,
+    /// Set it to stop.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl fmt::Debug for ConvertOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConvertOptions")
+            .field("version", &self.version)
+            .field("chunks", &self.chunks)
+            .field("shards", &self.shards)
+            .field("levels", &self.levels)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An image that was made.
+#[derive(Debug, Clone)]
+pub struct Converted {
+    /// The path of its group.
+    pub path: String,
+    /// Its name.
+    pub name: String,
+    /// Its axes.
+    pub axes: Vec<Axis>,
+    /// The size of a pixel along each; 1 where it is not known.
+    pub scale: Vec<f64>,
+    /// The type of its pixels.
+    pub data_type: DataType,
+    /// The shapes of its levels, the largest first.
+    pub levels: Vec<Vec<u64>>,
+}
+
+/// Makes an image of each source at `path`: of one the image itself, of several a `bioformats2raw.layout` with the images 0,
+/// 1, 2 in it. Blocks until it is done.
+pub fn convert(
+    sources: &[Source],
+    store: &SharedStore,
+    path: &str,
+    options: &ConvertOptions,
+) -> Result<Vec<Converted>> {
+    let version = options.version.unwrap_or(Version::V05);
+    if !matches!(version, Version::V04 | Version::V05 | Version::V06) {
+        return Err(Error::usage(format!("images are made in version 0.4, 0.5 or 0.6, not {version}")));
+    }
+    if version < Version::V05 && options.shards.is_some() {
+        return Err(Error::usage(format!("OME-Zarr {version} has no shards; 0.5 has")));
+    }
+    if options.levels == Some(0) {
+        return Err(Error::usage("an image has at least one level"));
+    }
+    if !store.is_writable() {
+        return Err(Error::unsupported("this kind of store cannot be written to").with_store(store));
+    }
+    let bytes = |s: &Source| num::product(&s.sizes)?.checked_mul(num::u64_of(s.data_type.size())).ok_or_else(too_large);
+    let total = sources.iter().try_fold(0u64, |n, s| Ok::<_, Error>(n.saturating_add(bytes(s)?)))?;
+    let job = Job {
+        store,
+        version,
+        options,
+        done: Arc::default(),
+        // The smaller levels are counted as often as the largest, since all of it is read for them.
+        total: if options.levels == Some(1) { total } else { total.saturating_mul(2) },
+    };
+    // What cannot work is found before anything is written.
+    let plans = sources.iter().map(|s| job.plan(s)).collect::<Result<Vec<_>>>()?;
+    let done = match (sources, plans.as_slice()) {
+        ([], _) => return Err(Error::usage("there is nothing to convert")),
+        ([source], [plan]) => vec![job.image(source, plan, path)?],
+        _ => job.collection(sources, &plans, path)?,
+    };
+    wait(store.finish())?;
+    Ok(done)
+}
+
+fn too_large() -> Error {
+    Error::unsupported("images of more than 2^64 bytes")
+}
+
+/// A conversion under way.
+struct Job<'a> {
+    store: &'a SharedStore,
+    version: Version,
+    options: &'a ConvertOptions,
+    done: Arc<AtomicU64>,
+    total: u64,
+}
+
+/// What an image will be like.
+struct Plan {
+    /// Which of t, c, z, y, x it has.
+    used: Vec<usize>,
+    axes: Vec<Axis>,
+    scale: Vec<f64>,
+    array: NewArray,
+}
+
+impl Job<'_> {
+    fn plan(&self, source: &Source) -> Result<Plan> {
+        let used = source.used(self.options.keep_axes);
+        let mut axes = source.axes(&used);
+        let of = |i: &usize| source.scale.get(*i).copied().flatten().unwrap_or(1.0);
+        let mut scale: Vec<f64> = used.iter().map(of).collect();
+        if let Some(sizes) = &self.options.pixel_size {
+            set_pixel_size(&used, sizes, &mut scale)?;
+        }
+        if let Some(unit) = &self.options.unit {
+            for (axis, i) in axes.iter_mut().zip(&used) {
+                if *i >= Z {
+                    axis.unit = Some(unit.clone());
+                }
+            }
+        }
+        let shape: Vec<u64> = used.iter().filter_map(|i| source.sizes.get(*i)).copied().collect();
+        let full = |name: &str, given: &Option<Vec<u64>>| match given {
+            None => Ok(None),
+            Some(list) if list.len() <= shape.len() && !list.is_empty() => {
+                let missing = shape.len() - list.len();
+                Ok(Some(std::iter::repeat_n(1, missing).chain(list.iter().copied()).collect::<Vec<u64>>()))
+            }
+            Some(list) => Err(Error::usage(format!(
+                "{} {name} are given, the image has {} axes",
+                list.len(),
+                shape.len()
+            ))),
+        };
+        let shards = full("lengths of shards", &self.options.shards)?;
+        let chunks = match full("lengths of chunks", &self.options.chunks)? {
+            // Longer than the image is as long as the image; with shards the one has to divide the other.
+            Some(chunks) if shards.is_none() => chunks.iter().zip(&shape).map(|(c, n)| *c.min(n)).collect(),
+            Some(chunks) => chunks,
+            None => {
+                let chunks = default_chunks(source, &used);
+                match &shards {
+                    Some(shards) => chunks.iter().zip(shards).map(|(c, s)| dividing(*c, *s)).collect(),
+                    None => chunks,
+                }
+            }
+        };
+        let mut array = NewArray {
+            shape,
+            data_type: source.data_type.clone(),
+            chunks: Some(chunks),
+            shards,
+            codecs: self.options.codecs.clone(),
+            ..NewArray::default()
+        };
+        document::prepare(&mut array, self.version, &axes);
+        // Says what is wrong with it.
+        array.meta()?;
+        Ok(Plan { used, axes, scale, array })
+    }
+
+    fn image(&self, source: &Source, plan: &Plan, path: &str) -> Result<Converted> {
+        let format = self.version.format();
+        let begun = Json::object();
+        wait(hierarchy::create_group(self.store, path, format, &begun, self.options.existing))?;
+        let array = wait(hierarchy::create_array(self.store, &join(path, "0"), &plan.array, Existing::Refuse))?;
+        let extents = self.pixels(source, plan, &array)?;
+        let name = self.options.name.clone().unwrap_or_else(|| source.name.clone());
+        let multiscale = Multiscale {
+            name: Some(name.clone()),
+            axes: plan.axes.clone(),
+            levels: vec![Level { path: "0".into(), scale: Some(plan.scale.clone()), translation: None }],
+            method: None,
+        };
+        let omero = omero(source, &name, &extents);
+        let attributes = document::image(self.version, &multiscale, Some(&omero), None, None);
+        self.describe(path, attributes)?;
+        let mut levels = vec![plan.array.shape.clone()];
+        if self.options.levels != Some(1) {
+            levels.extend(self.smaller(source, plan, path)?);
+        }
+        Ok(Converted {
+            path: path.to_owned(),
+            name,
+            axes: plan.axes.clone(),
+            scale: plan.scale.clone(),
+            data_type: source.data_type.clone(),
+            levels,
+        })
+    }
+
+    /// Gives a group its attributes.
+    fn describe(&self, path: &str, attributes: Json) -> Result<()> {
+        let Json::Object(members) = attributes else { return Ok(()) };
+        wait(hierarchy::edit_attributes(self.store, path, &Attributes::Replace(members)))
+    }
+
+    fn smaller(&self, source: &Source, plan: &Plan, path: &str) -> Result<Vec<Vec<u64>>> {
+        let before = self.done.load(Ordering::Relaxed);
+        let total = self.total;
+        let progress = self.options.progress.clone().map(|told| -> OnProgress {
+            Arc::new(move |p: Progress| told(Progress { done: before.saturating_add(p.done).min(total), total }))
+        });
+        let options = PyramidOptions {
+            levels: self.options.levels,
+            method: self.options.method,
+            chunks: plan.array.chunks.clone(),
+            shards: Some(plan.array.shards.clone()),
+            codecs: self.options.codecs.clone(),
+            existing: Existing::Replace,
+            memory: self.options.memory,
+            progress,
+            cancel: self.options.cancel.clone(),
+            ..PyramidOptions::default()
+        };
+        let built = pyramid::build(self.store, path, &options)?;
+        let bytes = num::product(&source.sizes)?.saturating_mul(num::u64_of(source.data_type.size()));
+        self.done.fetch_add(bytes, Ordering::Relaxed);
+        Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
+    }
+
+    fn collection(&self, sources: &[Source], plans: &[Plan], path: &str) -> Result<Vec<Converted>> {
+        let format = self.version.format();
+        let empty = Json::object();
+        wait(hierarchy::create_group(self.store, path, format, &empty, self.options.existing))?;
+        let mut made = Vec::new();
+        for (i, (source, plan)) in sources.iter().zip(plans).enumerate() {
+            made.push(self.image(source, plan, &join(path, &i.to_string()))?);
+        }
+        let series = (0..sources.len()).map(|i| Json::string(i.to_string())).collect();
+        let listed = document::group(self.version, vec![("series".to_owned(), Json::Array(series))]);
+        let ome = join(path, "OME");
+        wait(hierarchy::create_group(self.store, &ome, format, &listed, Existing::Refuse))?;
+        let xml = metadata_only(sources)?;
+        let _ = wait(self.store.put(&join(&ome, "METADATA.ome.xml"), xml.into(), Condition::Always))?;
+        let layout = vec![("bioformats2raw.layout".to_owned(), Json::int(3))];
+        self.describe(path, document::group(self.version, layout))?;
+        Ok(made)
+    }
+
+    /// Writes all pixels of the largest level; says between which values those of each channel are.
+    fn pixels(&self, source: &Source, plan: &Plan, array: &Array) -> Result<Vec<Extent>> {
+        let memory = if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory };
+        let outer = plan.array.shards.as_ref().or(plan.array.chunks.as_ref());
+        let outer = five(&plan.used, outer.map(Vec::as_slice).unwrap_or_default());
+        let blocks = Blocks::new(source, outer, memory)?;
+        let size = num::u64_of(source.data_type.size());
+        let channels = num::usize_of(source.sizes[C])?;
+        let extents = Mutex::new(vec![Extent::default(); channels]);
+        let options = WriteOptions {
+            alone: true,
+            blank: true,
+            cancel: self.options.cancel.clone(),
+            ..WriteOptions::default()
+        };
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let one = |i: usize, buffer: &mut Vec<u8>| -> Result<()> {
+            if self.options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
+                return Err(Error::cancelled());
+            }
+            let (start, count) = blocks.at(num::u64_of(i));
+            let bytes = num::product(&count)?.saturating_mul(size);
+            buffer.resize(num::usize_of(bytes)?, 0);
+            source.read_block(start, count, buffer)?;
+            extent::widen(&extents, &source.data_type, start[C], count, buffer)?;
+            let pick = |all: [u64; 5]| plan.used.iter().filter_map(|i| all.get(*i)).copied().collect::<Vec<_>>();
+            let place = Selection::start_count(&pick(start), &pick(count));
+            array.write(&place, Values::new(buffer, Order::C), &options)?;
+            let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+            if let Some(progress) = &self.options.progress {
+                progress(Progress { done, total: self.total });
+            }
+            Ok(())
+        };
+        let total = num::usize_of(blocks.total)?;
+        let work = || {
+            let mut buffer = Vec::new();
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= total || failed.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let done = one(i, &mut buffer);
+                if done.is_err() {
+                    failed.store(true, Ordering::Relaxed);
+                    return done;
+                }
+            }
+        };
+        std::thread::scope(|s| {
+            let others: Vec<_> = (1..blocks.workers.min(total)).map(|_| s.spawn(work)).collect();
+            let mine = work();
+            others.into_iter().fold(mine, |done, other| {
+                done.and(other.join().unwrap_or_else(|_| Err(Error::io("a converting thread was lost"))))
+            })
+        })?;
+        Ok(extents.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Numbers of the axes that are used as numbers of all five; the others are 1.
+fn five(used: &[usize], list: &[u64]) -> [u64; 5] {
+    let mut all = [1; 5];
+    for (i, n) in used.iter().zip(list) {
+        if let Some(to) = all.get_mut(*i) {
+            *to = (*n).max(1);
+        }
+    }
+    all
+}
+
+/// The blocks that are read and written together.
+struct Blocks {
+    shape: [u64; 5],
+    sizes: [u64; 5],
+    /// How many along each axis.
+    counts: [u64; 5],
+    total: u64,
+    /// How many are under way at a time.
+    workers: usize,
+}
+
+impl Blocks {
+    /// Of whole chunks or shards of the shape `outer`.
+    fn new(source: &Source, outer: [u64; 5], memory: usize) -> Result<Self> {
+        let sizes = source.sizes;
+        let size = num::u64_of(source.data_type.size().max(1));
+        let memory = num::u64_of(memory);
+        let bytes = |shape: &[u64; 5]| {
+            shape.iter().zip(sizes).fold(size, |n, (s, whole)| n.saturating_mul((*s).min(whole)))
+        };
+        let mut workers = num::u64_of(rayon::current_num_threads()).clamp(2, 16);
+        // Half of the memory for blocks; decoding and encoding take some, too.
+        let budget = |workers: u64| memory / 2 / workers.max(1);
+        while workers > 1 && bytes(&outer) > budget(workers) {
+            workers -= 1;
+        }
+        let mut shape = outer;
+        let [c, y, x] = source.grain();
+        // First what comes out of the file together, so that it is decoded once; then more of the same rows.
+        for (axis, grain) in [(C, c), (Y, y), (X, x), (X, u64::MAX)] {
+            let (Some(step), Some(whole)) = (outer.get(axis).copied(), sizes.get(axis).copied()) else { continue };
+            let wanted = grain.min(whole).div_ceil(step).saturating_mul(step);
+            let mut longer = shape;
+            if let Some(to) = longer.get_mut(axis) {
+                *to = wanted.max(*to);
+            }
+            // For what is compressed in one piece, fewer workers are better than decoding it again and again.
+            let alone = axis != X;
+            if bytes(&longer) <= budget(workers) {
+                shape = longer;
+            } else if alone && bytes(&longer) <= budget(1) {
+                shape = longer;
+                while workers > 1 && bytes(&shape) > budget(workers) {
+                    workers -= 1;
+                }
+            } else if axis == X {
+                let one = bytes(&shape).max(1);
+                let times = (budget(workers) / one).max(1);
+                if let Some(to) = shape.get_mut(X) {
+                    *to = to.saturating_mul(times).min(wanted.max(*to));
+                }
+            }
+        }
+        let mut counts = [1; 5];
+        for ((to, n), s) in counts.iter_mut().zip(sizes).zip(shape) {
+            *to = n.div_ceil(s.max(1));
+        }
+        let total = num::product(&counts)?;
+        Ok(Self { shape, sizes, counts, total, workers: num::usize_of(workers)? })
+    }
+
+    /// Where a block begins, and its extents.
+    fn at(&self, number: u64) -> ([u64; 5], [u64; 5]) {
+        let (mut start, mut count) = ([0; 5], [1; 5]);
+        let mut rest = number;
+        let axes = self.shape.iter().zip(self.sizes).zip(self.counts);
+        let places = start.iter_mut().zip(count.iter_mut()).zip(axes).rev();
+        for ((start, count), ((shape, size), n)) in places {
+            *start = (rest % n.max(1)) * shape;
+            *count = (*shape).min(size - *start);
+            rest /= n.max(1);
+        }
+        (start, count)
+    }
+}
+
+fn set_pixel_size(used: &[usize], sizes: &[f64], scale: &mut [f64]) -> Result<()> {
+    if sizes.iter().any(|s| !(s.is_finite() && *s > 0.0)) {
+        return Err(Error::usage(format!("{sizes:?} are no sizes of pixels")));
+    }
+    let axes: &[usize] = match sizes.len() {
+        1 | 3 => &[Z, Y, X],
+        2 => &[Y, X],
+        n => return Err(Error::usage(format!("{n} sizes of pixels; there are one, two (y,x) or three (z,y,x)"))),
+    };
+    for (k, axis) in axes.iter().enumerate() {
+        let size = sizes.get(k).or(sizes.first()).copied().unwrap_or(1.0);
+        if let Some(to) = used.iter().position(|i| i == axis).and_then(|i| scale.get_mut(i)) {
+            *to = size;
+        }
+    }
+    Ok(())
+}
+
+/// Chunks of about 1 MiB: planes, or parts of them, of 1024 by 1024; of small planes several along z.
+fn default_chunks(source: &Source, used: &[usize]) -> Vec<u64> {
+    let [.., z, y, x] = source.sizes;
+    let size = num::u64_of(source.data_type.size().max(1));
+    let side = if size <= 2 { CHUNK_SIDE } else { CHUNK_SIDE / 2 };
+    // No slivers at the end: what is a little longer is one chunk.
+    let cut = |n: u64| if n <= side + side / 4 { n } else { side };
+    let (y, x) = (cut(y), cut(x));
+    let plane = y.saturating_mul(x).saturating_mul(size).max(1);
+    let mut deep = 1u64;
+    while deep < z && deep.saturating_mul(plane) < CHUNK_BYTES {
+        deep = deep.saturating_mul(2);
+    }
+    let deep = z.div_ceil(z.div_ceil(deep.max(1)).max(1));
+    let all = [1, 1, deep.max(1), y, x];
+    used.iter().filter_map(|i| all.get(*i)).copied().collect()
+}
+
+/// The longest that is no longer than `chunk` and divides `shard`.
+fn dividing(chunk: u64, shard: u64) -> u64 {
+    let least = shard.div_ceil(chunk.max(1)).max(1);
+    (least..=least.saturating_add(4096))
+        .find(|k| shard.checked_rem(*k) == Some(0))
+        .and_then(|k| shard.checked_div(k))
+        .filter(|c| *c > 0)
+        .unwrap_or(shard)
+}
+
+/// How it is drawn: as the file says; where it says nothing, between the least and the greatest value, in colours that can be
+/// told apart.
+fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
+    let n = extents.len();
+    let top = match &source.data_type {
+        DataType::UInt(8) => Some(255.0),
+        DataType::UInt(16) => Some(65535.0),
+        _ => None,
+    };
+    let channel = |(i, extent): (usize, &Extent)| {
+        let mut channel = source.channels.get(i).cloned().unwrap_or_else(|| Channel { active: i < 6, ..Channel::default() });
+        let (least, most) = match top.filter(|_| source.is_rgb) {
+            Some(top) => (0.0, top),
+            None => extent.between(),
+        };
+        let given = channel.window;
+        let start = given.start.unwrap_or(least);
+        let end = given.end.unwrap_or(most);
+        channel.window = Window {
+            start: Some(start),
+            end: Some(if end > start { end } else { start + 1.0 }),
+            min: Some(least),
+            max: Some(if most > least { most } else { least + 1.0 }),
+        };
+        channel.color = channel.color.or_else(|| Some(color(i, n)));
+        channel
+    };
+    let channels: Vec<Channel> = extents.iter().enumerate().map(channel).collect();
+    let grey = channels.len() == 1 && channels.iter().all(|c| c.color == Some([255; 3]));
+    Omero {
+        name: Some(name.to_owned()),
+        channels,
+        default_z: Some(source.sizes[Z] / 2),
+        default_t: Some(0),
+        model: Some(if grey { ColorModel::Greyscale } else { ColorModel::Color }),
+        projection: None,
+    }
+}
+
+/// A colour for channel `i` of `n`.
+fn color(i: usize, n: usize) -> [u8; 3] {
+    const MANY: [[u8; 3]; 6] =
+        [[0, 255, 255], [255, 255, 0], [255, 0, 255], [255, 0, 0], [0, 255, 0], [0, 0, 255]];
+    let list: &[[u8; 3]] = match n {
+        1 => &[[255; 3]],
+        2 => &[[255, 0, 255], [0, 255, 0]],
+        3 => &[[255, 0, 0], [0, 255, 0], [0, 0, 255]],
+        _ => &MANY,
+    };
+    list.get(i).copied().unwrap_or([255; 3])
+}

@@ -291,7 +291,7 @@ async fn image(
 }
 
 /// The version of a group, and whether it had to be assumed.
-async fn version_of(
+pub(crate) async fn version_of(
     zarr: &Zarr,
     path: &str,
     format: Format,

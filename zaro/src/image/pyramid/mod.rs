@@ -1,1 +1,461 @@
 //! Levels made from the largest one.
+//!
+//! [`plan()`] says which there will be; [`build`] makes them, and says so in the image's metadata when all are whole.
+//!
+//! Every level is made of the one above it, several in one pass over the pixels (`cut.rs`, `pass.rs`): the largest level
+//! is read once. A pyramid that was killed goes on where it was when it is begun again with the same words (`journal.rs`).
+
+mod attributes;
+mod cut;
+mod elsewhere;
+mod gaussian;
+mod journal;
+mod kernel;
+mod pass;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::array::{Array, DEFAULT_MEMORY, OnProgress};
+use crate::blocking::wait;
+use crate::error::{Error, Result};
+use crate::group::{OpenOptions, Zarr};
+use crate::hierarchy::{self, Existing};
+use crate::image::model::{Axis, Level, Multiscale};
+use crate::image::version::Version;
+use crate::image::{document, find};
+use crate::meta::create::NewArray;
+use crate::meta::path::{join, shown};
+use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, Mode, edit, write};
+use crate::store::SharedStore;
+use attributes::Made;
+use cut::Stage;
+pub use elsewhere::build_at;
+use journal::Journal;
+pub use plan::{Factors, LevelPlan, follow, plan};
+
+/// How several pixels become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Method {
+    /// Their mean; of integers the nearest, half up.
+    #[default]
+    Mean,
+    /// The most frequent value; of several, the smallest. For labels.
+    Mode,
+    /// A weighted mean of them and their neighbours, by a Gaussian bell around their centre.
+    Gaussian,
+    /// The first of them.
+    Decimate,
+}
+
+impl Method {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Mean, Self::Mode, Self::Gaussian, Self::Decimate];
+
+    /// Its word.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::Mode => "mode",
+            Self::Gaussian => "gaussian",
+            Self::Decimate => "decimate",
+        }
+    }
+
+    /// From its word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|m| m.text() == text)
+    }
+}
+
+/// How to make a pyramid. What is left out is as in the largest level.
+#[derive(Clone, Default)]
+pub struct PyramidOptions {
+    /// How many levels there are to be, with the largest; until y and x are at most 256 long, if it is not said.
+    pub levels: Option<usize>,
+    /// How pixels become one; if it is not said, by their mean, but booleans and labels by their mode.
+    pub method: Option<Method>,
+    /// How much smaller each level is than the one above.
+    pub factors: Factors,
+    /// The shape of chunks; of inner ones, if there are shards. Levels that are smaller have smaller ones.
+    pub chunks: Option<Vec<u64>>,
+    /// The shape of shards; `Some(None)` for none.
+    pub shards: Option<Option<Vec<u64>>>,
+    /// The codecs, in encoding order.
+    pub codecs: Option<Vec<CodecMeta>>,
+    /// What to do with smaller levels that are there already.
+    pub existing: Existing,
+    /// Memory to use; 0 for the default.
+    pub memory: usize,
+    /// Told how far it has come, in bytes of the largest level.
+    pub progress: Option<OnProgress>,
+    /// Set it to stop. What is done stays, and the same call goes on later.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl fmt::Debug for PyramidOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PyramidOptions")
+            .field("levels", &self.levels)
+            .field("method", &self.method)
+            .field("factors", &self.factors)
+            .field("chunks", &self.chunks)
+            .field("shards", &self.shards)
+            .field("codecs", &self.codecs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Built {
+    /// The smaller levels: the paths of their arrays from the image's group, and their shapes.
+    pub levels: Vec<(String, Vec<u64>)>,
+    /// How pixels became one.
+    pub method: Method,
+    /// Whether an earlier call was taken up.
+    pub resumed: bool,
+}
+
+/// How a plain array becomes an image.
+#[derive(Debug, Clone, Default)]
+pub struct Frame {
+    /// Its axes; from the names of its dimensions, if there are none here.
+    pub axes: Vec<Axis>,
+    /// The size of a pixel along each axis; 1, if there are none here.
+    pub scale: Vec<f64>,
+    /// The version of OME-Zarr; 0.5, or 0.4 for an array of Zarr V2.
+    pub version: Option<Version>,
+    /// The name of the image.
+    pub name: Option<String>,
+}
+
+/// Makes the smaller levels of the image whose group is at `path`, from its largest level, and then writes them into its
+/// metadata. Everything else in the metadata stays. Blocks until it is done.
+///
+/// Readers see the new levels when all are whole. A call that was killed goes on when it is made again.
+pub fn build(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
+    let zarr = open(store)?;
+    let image = wait(find::image_at(&zarr, path))?;
+    let multiscale = image.multiscale(None)?.clone();
+    let first = multiscale.levels.first().ok_or_else(|| Error::invalid("the image has no levels"))?;
+    let task = Task {
+        store,
+        group: image.path.clone(),
+        first: first.path.trim_matches('/').to_owned(),
+        axes: multiscale.axes.clone(),
+        version: image.version,
+        attributes: Attributes::There((*image.attributes).clone()),
+        is_label: image.label.is_some(),
+    };
+    task.run(options).map_err(|e| e.with_node(shown(&image.path)))
+}
+
+/// Makes an image of the array at `path`: smaller levels beside it, and metadata in the group it lies in. Blocks until it
+/// is done.
+pub fn build_from_array(
+    store: &SharedStore,
+    path: &str,
+    frame: &Frame,
+    options: &PyramidOptions,
+) -> Result<Built> {
+    let zarr = open(store)?;
+    let path = zarr.key_of(path)?;
+    let Some((group, name)) =
+        path.rsplit_once('/').or(Some(("", path.as_str()))).filter(|(_, n)| !n.is_empty())
+    else {
+        return Err(Error::usage(
+            "this array lies in no group that could be an image; name another place with --to",
+        )
+        .with_node(shown(&path)));
+    };
+    let array = wait(zarr.array(&path))?;
+    let attributes = match wait(hierarchy::find(store, group))? {
+        Some(node) => node.meta.attributes().clone(),
+        None => Json::object(),
+    };
+    if attributes::which(&attributes).is_some() {
+        return Err(Error::usage("this array lies in an image already; name that").with_node(shown(group)));
+    }
+    let (version, multiscale) = framed(array.meta(), name, frame)?;
+    let task = Task {
+        store,
+        group: group.to_owned(),
+        first: name.to_owned(),
+        axes: multiscale.axes.clone(),
+        version,
+        attributes: Attributes::New(attributes, Box::new(multiscale)),
+        is_label: false,
+    };
+    task.run(options).map_err(|e| e.with_node(shown(group)))
+}
+
+/// The version and the pyramid of one level that a plain array becomes.
+fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multiscale)> {
+    let rank = meta.shape.len();
+    let axes = if frame.axes.is_empty() {
+        let names = meta.dimension_names.as_deref().unwrap_or_default();
+        let named: Option<Vec<Axis>> = names.iter().map(|n| n.as_deref().map(Axis::named)).collect();
+        named.filter(|n| n.len() == rank && rank > 0).ok_or_else(|| {
+            Error::usage("the array's dimensions have no names; say what they are with --axes, such as tczyx")
+        })?
+    } else {
+        frame.axes.clone()
+    };
+    if axes.len() != rank {
+        return Err(Error::usage(format!("{} axes are named, the array has {rank} dimensions", axes.len())));
+    }
+    let version =
+        frame.version.unwrap_or(if meta.format == Format::V3 { Version::V05 } else { Version::V04 });
+    if version.format() != meta.format {
+        return Err(Error::usage(format!(
+            "OME-Zarr {version} is Zarr V{}, and the array is V{}; zaro copy --zarr-format makes one of the other",
+            version.format().number(),
+            meta.format.number()
+        )));
+    }
+    if version < Version::V03
+        && (rank != 5 || !axes.iter().map(|a| a.name.as_str()).eq(["t", "c", "z", "y", "x"]))
+    {
+        return Err(Error::usage(format!("an image of OME-Zarr {version} has the axes tczyx")));
+    }
+    if version == Version::V04 && meta.keys.separator != '/' {
+        return Err(Error::usage(
+            "OME-Zarr 0.4 has chunks in folders (0/0), this array has not; zaro copy --separator / makes one that has",
+        ));
+    }
+    let scale = if frame.scale.is_empty() { vec![1.0; rank] } else { frame.scale.clone() };
+    if scale.len() != rank || scale.iter().any(|s| !s.is_finite() || *s <= 0.0) {
+        return Err(Error::usage(format!("the size of a pixel is {rank} numbers greater than 0")));
+    }
+    let level = Level { path: name.to_owned(), scale: Some(scale), translation: None };
+    let multiscale = Multiscale { name: frame.name.clone(), axes, levels: vec![level], method: None };
+    Ok((version, multiscale))
+}
+
+fn open(store: &SharedStore) -> Result<Zarr> {
+    // What is changed are the nodes' own documents.
+    let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    wait(Zarr::from_store(store.clone(), options))
+}
+
+/// The attributes of the image's group.
+#[derive(Debug)]
+enum Attributes {
+    /// An image's.
+    There(Json),
+    /// A group's that becomes one, and the pyramid of one level that it is to hold.
+    New(Json, Box<Multiscale>),
+}
+
+impl Attributes {
+    /// The attributes of an image with its largest level.
+    fn image(&self, version: Version) -> Json {
+        match self {
+            Self::There(attributes) => attributes.clone(),
+            Self::New(old, multiscale) => {
+                let mut all = old.clone();
+                let new = document::image(version, multiscale, None, None, None);
+                for (name, value) in new.members().unwrap_or_default() {
+                    all.set(name, value.clone());
+                }
+                all
+            }
+        }
+    }
+}
+
+/// A pyramid to be made.
+#[derive(Debug)]
+struct Task<'a> {
+    store: &'a SharedStore,
+    /// The path of the image's group.
+    group: String,
+    /// The path of the largest level from there.
+    first: String,
+    axes: Vec<Axis>,
+    version: Version,
+    attributes: Attributes,
+    is_label: bool,
+}
+
+impl Task<'_> {
+    fn run(&self, options: &PyramidOptions) -> Result<Built> {
+        let memory = if options.memory == 0 { DEFAULT_MEMORY } else { options.memory };
+        let at = join(&self.group, &self.first);
+        let base = wait(hierarchy::open_array(self.store, &at, memory / 4))?;
+        let method = method(base.meta(), self.is_label, options.method);
+        let plans = plan(base.shape(), &self.axes, &options.factors, options.levels)?;
+        let mut levels = Vec::with_capacity(plans.len());
+        let mut stages = Vec::with_capacity(plans.len());
+        for (i, plan) in plans.into_iter().enumerate() {
+            let path = attributes::level_path(&self.first, i.saturating_add(1));
+            let most = plan.step.iter().fold(1u64, |n, f| n.saturating_mul(*f));
+            if most > kernel::MOST {
+                return Err(Error::usage(format!("{most} pixels are too many to become one")));
+            }
+            let meta = self.level_meta(base.meta(), &plan.shape, options)?;
+            let node = join(&self.group, &path);
+            let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), memory / 4)?;
+            stages.push(Stage::new(array, plan.clone()));
+            levels.push(Made { path, plan });
+        }
+        // What cannot be made is refused before anything is changed.
+        match method {
+            Method::Gaussian => drop(gaussian::Gaussian::of(&base.meta().data_type, &[])?),
+            _ => drop(kernel::Kernel::of(method, &base.meta().data_type)?),
+        }
+        let (mut journal, resumed) = self.begin(&stages, &levels, method, options.existing)?;
+        pass::run(&base, &stages, method, memory, options, &mut journal)?;
+        for stage in &stages {
+            let there = wait(hierarchy::find(self.store, stage.array.path()))?.is_some();
+            let stored = write::array(stage.array.meta())?;
+            let format = stage.array.meta().format;
+            wait(hierarchy::put_documents(self.store, stage.array.path(), format, stored, !there))?;
+        }
+        let how = attributes::how(method, &options.factors, &levels);
+        self.publish(&levels, Some((method, how)))?;
+        journal.end()?;
+        wait(self.store.finish())?;
+        let levels = levels.into_iter().map(|l| (l.path, l.plan.shape)).collect();
+        Ok(Built { levels, method, resumed })
+    }
+
+    /// Writes the levels into the metadata.
+    fn publish(&self, levels: &[Made], method: Option<(Method, Json)>) -> Result<()> {
+        let image = self.attributes.image(self.version);
+        let changed = attributes::with_levels(&image, self.version, self.axes.len(), levels, method)?;
+        let members = changed.members().unwrap_or_default().to_vec();
+        let how = edit::Attributes::Patch { set: members, unset: Vec::new() };
+        wait(hierarchy::edit_attributes(self.store, &self.group, &how))
+    }
+
+    /// The metadata of a smaller level.
+    fn level_meta(&self, base: &ArrayMeta, shape: &[u64], options: &PyramidOptions) -> Result<ArrayMeta> {
+        let mut new = NewArray { shape: shape.to_vec(), ..NewArray::like(base)? };
+        // What an array's attributes say is about that array.
+        new.attributes.clear();
+        if base.format == Format::V3 {
+            new.dimension_names = Some(self.axes.iter().map(|a| Some(a.name.clone())).collect());
+        } else if self.version == Version::V03 {
+            document::prepare(&mut new, self.version, &self.axes);
+        }
+        if let Some(shards) = &options.shards {
+            new.shards.clone_from(shards);
+        }
+        if let Some(chunks) = &options.chunks {
+            new.chunks = Some(chunks.clone());
+            if options.shards.is_none() {
+                let fits = |s: &Vec<u64>| s.iter().zip(chunks).all(|(s, c)| s.checked_rem(*c) == Some(0));
+                new.shards = new.shards.filter(fits);
+            }
+        }
+        if let Some(codecs) = &options.codecs {
+            new.codecs = Some(codecs.clone());
+        }
+        let chunks = new.chunks.take().unwrap_or_else(|| base.grid.largest());
+        for (what, lengths) in [("chunks", Some(&chunks)), ("shards", new.shards.as_ref())] {
+            if let Some(lengths) = lengths.filter(|l| l.len() != shape.len() || l.contains(&0)) {
+                return Err(Error::usage(format!(
+                    "{lengths:?} is not the shape of {what} of {} dimensions",
+                    shape.len()
+                )));
+            }
+        }
+        // A level that is smaller than a chunk is one chunk.
+        let cut: Vec<u64> = chunks.iter().zip(shape).map(|(c, n)| (*c).min((*n).max(1))).collect();
+        if let Some(shards) = &mut new.shards {
+            for ((s, c), n) in shards.iter_mut().zip(&cut).zip(shape) {
+                let whole = n.div_ceil(*c).max(1).saturating_mul(*c);
+                // A shard consists of whole chunks.
+                *s = (*s).checked_div(*c).unwrap_or(1).max(1).saturating_mul(*c).min(whole);
+            }
+        }
+        new.chunks = Some(cut);
+        new.meta()
+    }
+
+    /// Takes up an unfinished pyramid of the same kind, and says so, or begins a new one.
+    fn begin(
+        &self,
+        stages: &[Stage],
+        levels: &[Made],
+        method: Method,
+        existing: Existing,
+    ) -> Result<(Journal, bool)> {
+        let documents = stages.iter().map(|s| format!("{} {}", s.array.path(), s.array.meta().document));
+        let settings = format!("{} {}", method.text(), documents.collect::<Vec<_>>().join(" "));
+        let old = Journal::find(self.store, &self.group, journal::LEVELS)?;
+        if let Some(old) = old {
+            if old.is_of(&settings) {
+                return Ok((old, true));
+            }
+            if existing == Existing::Refuse {
+                return Err(Error::usage(
+                    "a pyramid with other settings was begun here and not finished; begin anew with --overwrite",
+                ));
+            }
+            // Nobody names these but the journal.
+            for path in old.levels() {
+                wait(hierarchy::delete(self.store, &join(&self.group, &path)))?;
+            }
+        }
+        let image = self.attributes.image(self.version);
+        let kept = attributes::kept_paths(&image);
+        let group = crate::image::parse::group(&image);
+        let smaller: Vec<String> = group
+            .multiscales
+            .iter()
+            .find(|m| !m.levels.is_empty())
+            .map(|m| m.levels.iter().skip(1).map(|l| l.path.trim_matches('/').to_owned()).collect())
+            .unwrap_or_default();
+        if existing == Existing::Refuse && !smaller.is_empty() {
+            return Err(Error::usage(format!(
+                "the image has {} levels already; they are made anew with --overwrite",
+                smaller.len().saturating_add(1)
+            )));
+        }
+        for path in levels.iter().map(|l| &l.path) {
+            if kept.contains(path) {
+                return Err(Error::usage(format!("{path:?} is a level of another pyramid of this image")));
+            }
+            let listed = wait(self.store.list(&join(&self.group, path)))?;
+            let empty = listed.objects.is_empty() && listed.prefixes.is_empty();
+            if !empty && existing == Existing::Refuse {
+                return Err(Error::usage(format!(
+                    "something is at {path:?} already, where a level is to be; it is replaced with --overwrite"
+                )));
+            }
+        }
+        if !smaller.is_empty() {
+            // Before they go, nobody is to look for them.
+            self.publish(&[], None)?;
+        }
+        for path in smaller.iter().chain(levels.iter().map(|l| &l.path)).filter(|p| !kept.contains(p)) {
+            let at = join(&self.group, path);
+            let listed = wait(self.store.list(&at))?;
+            if !(listed.objects.is_empty() && listed.prefixes.is_empty()) {
+                wait(hierarchy::delete(self.store, &at))?;
+            }
+        }
+        let paths: Vec<String> = levels.iter().map(|l| l.path.clone()).collect();
+        Ok((Journal::begin(self.store, &self.group, journal::LEVELS, &settings, &paths)?, false))
+    }
+}
+
+/// How pixels of an array become one.
+fn method(meta: &ArrayMeta, is_label: bool, asked: Option<Method>) -> Method {
+    match asked {
+        // There is nothing between true and false.
+        Some(Method::Mean | Method::Gaussian) | None if meta.data_type == DataType::Bool => Method::Mode,
+        Some(method) => method,
+        None if is_label => Method::Mode,
+        None => Method::Mean,
+    }
+}

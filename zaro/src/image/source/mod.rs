@@ -1,1 +1,313 @@
-//! Pictures and files of numbers that become images.
+//! Files as images: TIFF of every kind, PNG, JPEG, numpy, and many files of one plane each.
+//!
+//! A [`Source`] says what a file holds in the words of OME-Zarr (axes t, c, z, y, x, pixel sizes, channels) and reads any
+//! part of it. [`open()`] tells by the first bytes what a file is. Nothing is read before it is asked for, and never more than
+//! the strips or tiles that a part lies in.
+//!
+//! * [`Source::read`] gives a part of one plane, [`Source::read_block`] a block of all five axes.
+//! * [`Pixels`] is what a kind of file has to do.
+
+mod file;
+mod natural;
+pub mod npy;
+mod ome;
+mod pattern;
+mod picture;
+mod tiff;
+pub mod units;
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::image::model::{Axis, Channel};
+use crate::meta::DataType;
+use crate::num;
+
+pub use ome::metadata_only;
+pub use pattern::expand;
+
+/// The axes of images, in the order of OME-Zarr.
+pub const AXES: [char; 5] = ['t', 'c', 'z', 'y', 'x'];
+
+/// Where the axes are in five numbers.
+pub const T: usize = 0;
+/// Where channels are.
+pub const C: usize = 1;
+/// Where z is.
+pub const Z: usize = 2;
+/// Where rows are.
+pub const Y: usize = 3;
+/// Where columns are.
+pub const X: usize = 4;
+
+/// A part of the planes of one time and depth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// The time.
+    pub t: u64,
+    /// The channels.
+    pub c: Range<u64>,
+    /// The depth.
+    pub z: u64,
+    /// The rows.
+    pub y: Range<u64>,
+    /// The columns.
+    pub x: Range<u64>,
+}
+
+impl Window {
+    /// How many channels, rows and columns.
+    #[must_use]
+    pub fn counts(&self) -> [u64; 3] {
+        [&self.c, &self.y, &self.x].map(|r| r.end.saturating_sub(r.start))
+    }
+
+    /// The bytes of elements of `size` bytes.
+    pub fn bytes(&self, size: usize) -> Result<usize> {
+        let [c, y, x] = self.counts();
+        num::product_usize(&[c, y, x, num::u64_of(size)])
+    }
+}
+
+/// What can be read plane by plane.
+pub trait Pixels: Send + Sync {
+    /// Reads a part: little-endian, channel by channel, row by row. It lies within the image, and `out` has its size.
+    fn read(&self, window: &Window, out: &mut [u8]) -> Result<()>;
+
+    /// How many channels, rows and columns come out together: reading less costs as much.
+    fn grain(&self) -> [u64; 3];
+}
+
+/// An image in files.
+#[derive(Clone)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// Its extents along t, c, z, y, x.
+    pub sizes: [u64; 5],
+    /// The axes that the file speaks of, whatever their extent.
+    pub declared: [bool; 5],
+    /// The size of a pixel along each axis, where the file says it.
+    pub scale: [Option<f64>; 5],
+    /// The units of these.
+    pub units: [Option<String>; 5],
+    /// The type of its elements.
+    pub data_type: DataType,
+    /// What is known of its channels: nothing, or one each.
+    pub channels: Vec<Channel>,
+    /// Whether the first three channels are red, green and blue.
+    pub is_rgb: bool,
+    /// The OME-XML it came with. Several images of one file share it.
+    pub xml: Option<Arc<str>>,
+    /// What was odd about the file.
+    pub warnings: Vec<String>,
+    pixels: Arc<dyn Pixels>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source")
+            .field("name", &self.name)
+            .field("sizes", &self.sizes)
+            .field("data_type", &self.data_type)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How files are to be understood.
+#[derive(Debug, Clone, Default)]
+pub struct SourceOptions {
+    /// The axes, in the order of the file: for numpy files, and for the pages of TIFF files that do not say. Letters of
+    /// t, c, z, y, x.
+    pub axes: Option<String>,
+    /// What the names of several files say of their place: see [`expand`].
+    pub pattern: Option<String>,
+    /// Planes that are not there are zeros.
+    pub allow_missing: bool,
+    /// Palettes are not looked up: the numbers are what is wanted, as of labels.
+    pub indexes: bool,
+}
+
+impl Source {
+    pub(crate) fn new(name: String, sizes: [u64; 5], data_type: DataType, pixels: Arc<dyn Pixels>) -> Self {
+        Self {
+            name,
+            sizes,
+            declared: sizes.map(|n| n != 1),
+            scale: [None; 5],
+            units: Default::default(),
+            data_type,
+            channels: Vec::new(),
+            is_rgb: false,
+            xml: None,
+            warnings: Vec::new(),
+            pixels,
+        }
+    }
+
+    /// How many channels, rows and columns come out of the file together.
+    #[must_use]
+    pub fn grain(&self) -> [u64; 3] {
+        self.pixels.grain()
+    }
+
+    pub(crate) fn pixels(&self) -> Arc<dyn Pixels> {
+        self.pixels.clone()
+    }
+
+    /// Which of the five axes an image of this has: y and x; of the others those that are longer than one; if they are to be
+    /// `kept`, also those that the file speaks of.
+    #[must_use]
+    pub fn used(&self, kept: bool) -> Vec<usize> {
+        let more = |i: usize| self.sizes.get(i).is_some_and(|n| *n != 1);
+        let said = |i: usize| kept && self.declared.get(i).copied().unwrap_or(false);
+        (0..5).filter(|i| *i >= Y || more(*i) || said(*i)).collect()
+    }
+
+    /// These axes of the five, with their units.
+    #[must_use]
+    pub fn axes(&self, used: &[usize]) -> Vec<Axis> {
+        let axis = |i: &usize| {
+            let name = AXES.get(*i).map_or(String::new(), char::to_string);
+            Axis { unit: self.units.get(*i).cloned().flatten(), ..Axis::named(&name) }
+        };
+        used.iter().map(axis).collect()
+    }
+
+    /// Reads a part of the planes of one time and depth.
+    pub fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
+        let [t, c, z, y, x] = self.sizes;
+        let inside = |r: &Range<u64>, n: u64| r.start <= r.end && r.end <= n;
+        let fits = window.t < t
+            && window.z < z
+            && inside(&window.c, c)
+            && inside(&window.y, y)
+            && inside(&window.x, x);
+        if !fits {
+            return Err(Error::usage(format!("{window:?} lies outside an image of {:?}", self.sizes)));
+        }
+        let wanted = window.bytes(self.data_type.size())?;
+        if wanted != out.len() {
+            return Err(Error::usage(format!("a window of {wanted} bytes into {}", out.len())));
+        }
+        if wanted == 0 {
+            return Ok(());
+        }
+        self.pixels.read(window, out)
+    }
+
+    /// Reads a block: `count` positions from `start` on, along t, c, z, y, x, in this order, on all threads.
+    pub fn read_block(&self, start: [u64; 5], count: [u64; 5], out: &mut [u8]) -> Result<()> {
+        let [t0, c0, z0, y0, x0] = start;
+        let [_, cs, zs, ys, xs] = count;
+        let end = |from: u64, n: u64| from.saturating_add(n);
+        let plane = num::product_usize(&[ys, xs, num::u64_of(self.data_type.size())])?;
+        let total = num::product_usize(&count)?.checked_mul(self.data_type.size());
+        if total != Some(out.len()) {
+            return Err(Error::usage(format!("a block of {count:?} into {} bytes", out.len())));
+        }
+        if plane == 0 || out.is_empty() {
+            return Ok(());
+        }
+        let window = |t: u64, c: Range<u64>, z: u64| Window {
+            t,
+            c,
+            z,
+            y: y0..end(y0, ys),
+            x: x0..end(x0, xs),
+        };
+        let together = self.grain().first().copied().unwrap_or(1);
+        if together <= 1 || cs == 1 {
+            return out.par_chunks_mut(plane).enumerate().try_for_each(|(i, out)| {
+                let i = num::u64_of(i);
+                let (z, rest) = (i % zs.max(1), i / zs.max(1));
+                let (c, t) = (rest % cs.max(1), rest / cs.max(1));
+                let c = end(c0, c);
+                self.read(&window(end(t0, t), c..end(c, 1), end(z0, z)), out)
+            });
+        }
+        let volume = plane.saturating_mul(num::usize_of(cs.saturating_mul(zs))?);
+        out.par_chunks_mut(volume.max(1)).enumerate().try_for_each(|(t, out)| {
+            let t = end(t0, num::u64_of(t));
+            if zs == 1 {
+                return self.read(&window(t, c0..end(c0, cs), z0), out);
+            }
+            // Channels that lie together in the file have all depths between them here.
+            let mut planes = vec![0; plane.saturating_mul(num::usize_of(cs)?)];
+            for z in 0..zs {
+                self.read(&window(t, c0..end(c0, cs), end(z0, z)), &mut planes)?;
+                let z = num::usize_of(z)?;
+                let places = out.chunks_exact_mut(plane).skip(z).step_by(num::usize_of(zs)?);
+                for (to, from) in places.zip(planes.chunks_exact(plane)) {
+                    to.copy_from_slice(from);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The images of one or several files: one if they make one, several if a file holds several.
+pub fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Vec<Source>> {
+    if let Some(axes) = &options.axes {
+        axis_letters(axes)?;
+    }
+    match files {
+        [] => Err(Error::usage("there are no files")),
+        [one] if options.pattern.is_none() => open_file(one, options),
+        many => Ok(vec![pattern::open(many, options)?]),
+    }
+}
+
+/// The images of one file.
+fn open_file(path: &Path, options: &SourceOptions) -> Result<Vec<Source>> {
+    let at = |e: Error| e.with_store(path.display());
+    let file = file::Input::open(path)?;
+    let magic = file.head(8).map_err(at)?;
+    let found = match magic.as_slice() {
+        [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => tiff::open(file, options),
+        [0x89, b'P', b'N', b'G', ..] => picture::png(file, options).map(|s| vec![s]),
+        [0xff, 0xd8, 0xff, ..] => picture::jpeg(file).map(|s| vec![s]),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => npy::open(file, options).map(|s| vec![s]),
+        [] => Err(Error::invalid("the file is empty")),
+        _ => Err(Error::unsupported("this is no TIFF, PNG, JPEG or numpy file")),
+    };
+    found.map_err(at)
+}
+
+/// What a file is called without its folder and its ending.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
+    let lower = name.to_ascii_lowercase();
+    for ending in [".ome.tiff", ".ome.tif", ".ome.tf2", ".ome.tf8", ".ome.btf"] {
+        if lower.ends_with(ending) {
+            return name.get(..name.len() - ending.len()).unwrap_or(&name).to_owned();
+        }
+    }
+    Path::new(&name).file_stem().map_or(name.clone(), |s| s.to_string_lossy().into_owned())
+}
+
+/// The places among t, c, z, y, x that these letters name, which must be different.
+pub(crate) fn axis_letters(axes: &str) -> Result<Vec<usize>> {
+    let mut places = Vec::new();
+    for letter in axes.chars().filter(|c| *c != ',' && !c.is_whitespace()) {
+        let place = AXES.iter().position(|a| *a == letter.to_ascii_lowercase());
+        match place {
+            Some(place) if !places.contains(&place) => places.push(place),
+            _ => {
+                return Err(Error::usage(format!(
+                    "axes are letters of tczyx, each at most once, not {axes:?}"
+                )));
+            }
+        }
+    }
+    if !places.contains(&Y) || !places.contains(&X) {
+        return Err(Error::usage(format!("axes {axes:?} lack y or x")));
+    }
+    Ok(places)
+}

@@ -1,0 +1,292 @@
+//! The levels in the metadata of an image. What is there already is changed as it is written, so that unknown keys stay.
+
+use super::{Factors, LevelPlan, Method};
+use crate::error::{Error, Result};
+use crate::image::version::{self, Version};
+use crate::meta::Json;
+
+/// A level that was made.
+#[derive(Debug, Clone)]
+pub(super) struct Made {
+    /// Its path, from the image's group.
+    pub(super) path: String,
+    /// Its factors.
+    pub(super) plan: LevelPlan,
+}
+
+/// Which item of `multiscales` is meant: the first that has levels.
+pub(super) fn which(attributes: &Json) -> Option<usize> {
+    let all = version::ome(attributes).get("multiscales")?.items()?;
+    all.iter().position(|m| !datasets(m).is_empty())
+}
+
+fn datasets(multiscale: &Json) -> &[Json] {
+    multiscale.get("datasets").and_then(Json::items).unwrap_or_default()
+}
+
+/// The paths of all levels of all multiscales but the smaller levels of the one that is meant.
+pub(super) fn kept_paths(attributes: &Json) -> Vec<String> {
+    let which = which(attributes);
+    let all = version::ome(attributes).get("multiscales").and_then(Json::items).unwrap_or_default();
+    let of = |(i, m): (usize, &Json)| {
+        let most = if Some(i) == which { 1 } else { usize::MAX };
+        let paths = datasets(m).iter().take(most).filter_map(|d| d.get("path")?.as_str().map(str::to_owned));
+        paths.collect::<Vec<_>>()
+    };
+    all.iter().enumerate().flat_map(of).collect()
+}
+
+/// How the levels were made, for `metadata`.
+pub(super) fn how(method: Method, factors: &Factors, levels: &[Made]) -> Json {
+    let mut kwargs = Json::object();
+    let steps = |made: &Made| Json::Array(made.plan.step.iter().map(Json::int).collect());
+    kwargs.set("method", Json::string(method.text()));
+    match factors {
+        Factors::Levels(_) => {}
+        _ => {
+            if let Some(first) = levels.first() {
+                kwargs.set("factors", steps(first));
+            }
+        }
+    }
+    let mut out = Json::object();
+    out.set("description", Json::string(description(method)));
+    out.set("method", Json::string("zaro image pyramid"));
+    out.set("version", Json::string(env!("CARGO_PKG_VERSION")));
+    out.set("kwargs", kwargs);
+    out
+}
+
+fn description(method: Method) -> &'static str {
+    match method {
+        Method::Mean => "the mean of the pixels that become one; of integers the nearest, half up",
+        Method::Mode => "the most frequent of the pixels that become one; of several, the smallest",
+        Method::Gaussian => {
+            "a discrete Gaussian of variance (k^2-1)/(8 ln 2) around the centre of the pixels that become one"
+        }
+        Method::Decimate => "the first of the pixels that become one",
+    }
+}
+
+/// The attributes with these smaller levels in place of those that there were.
+pub(super) fn with_levels(
+    attributes: &Json,
+    version: Version,
+    rank: usize,
+    levels: &[Made],
+    method: Option<(Method, Json)>,
+) -> Result<Json> {
+    let missing = || Error::invalid("there are no multiscales");
+    let which = which(attributes).ok_or_else(missing)?;
+    let mut all: Vec<Json> =
+        version::ome(attributes).get("multiscales").and_then(Json::items).unwrap_or_default().to_vec();
+    let multiscale = all.get_mut(which).ok_or_else(missing)?;
+    let first = datasets(multiscale).first().cloned().ok_or_else(missing)?;
+    let centred = method.as_ref().is_none_or(|(m, _)| *m != Method::Decimate);
+    let mut list = vec![first.clone()];
+    for level in levels {
+        list.push(dataset(version, &first, rank, level, centred)?);
+    }
+    multiscale.set("datasets", Json::Array(list));
+    match method {
+        Some((method, how)) => {
+            multiscale.set("type", Json::string(method.text()));
+            let mut metadata = match multiscale.get("metadata") {
+                Some(old @ Json::Object(_)) => old.clone(),
+                _ => Json::object(),
+            };
+            // Words about another way to make levels are wrong now.
+            metadata.remove("args");
+            for (name, value) in how.members().unwrap_or_default() {
+                metadata.set(name, value.clone());
+            }
+            multiscale.set("metadata", metadata);
+        }
+        None => {
+            multiscale.remove("type");
+            multiscale.remove("metadata");
+        }
+    }
+    let mut changed = attributes.clone();
+    match changed.get("ome") {
+        Some(inner @ Json::Object(_)) => {
+            let mut inner = inner.clone();
+            inner.set("multiscales", Json::Array(all));
+            changed.set("ome", inner);
+        }
+        _ => changed.set("multiscales", Json::Array(all)),
+    }
+    Ok(changed)
+}
+
+fn numbers(list: &[f64]) -> Json {
+    Json::Array(list.iter().map(|x| Json::float(*x)).collect())
+}
+
+/// The numbers of a transform of a kind in a list, as they are written.
+fn vector(list: &[Json], kind: &str) -> Option<Vec<f64>> {
+    list.iter().find_map(|t| match t.get("type").and_then(Json::as_str) {
+        Some("sequence") => vector(t.get("transformations").and_then(Json::items).unwrap_or_default(), kind),
+        Some(found) if found == kind => t.get(kind)?.items()?.iter().map(Json::as_f64).collect(),
+        _ => None,
+    })
+}
+
+/// The item of a smaller level, from that of the largest.
+fn dataset(version: Version, first: &Json, rank: usize, level: &Made, centred: bool) -> Result<Json> {
+    let mut out = Json::object();
+    out.set("path", Json::string(level.path.as_str()));
+    if version < Version::V04 {
+        return Ok(out);
+    }
+    let given = first.get("coordinateTransformations").and_then(Json::items).unwrap_or_default();
+    let of = |kind: &str, usual: f64| {
+        let found = vector(given, kind).unwrap_or_else(|| vec![usual; rank]);
+        if found.len() == rank {
+            return Ok(found);
+        }
+        Err(Error::invalid(format!(
+            "the {kind} of the largest level has {} numbers, not {rank}",
+            found.len()
+        )))
+    };
+    let (scale, translation) = (of("scale", 1.0)?, of("translation", 0.0)?);
+    let factors = level.plan.factors.iter().map(|f| f64::from(u32::try_from(*f).unwrap_or(u32::MAX)));
+    let larger: Vec<f64> = scale.iter().zip(factors).map(|(s, f)| s * f).collect();
+    let moved: Vec<f64> = translation
+        .iter()
+        .zip(scale.iter().zip(&larger))
+        .map(|(t, (s, l))| if centred { t + (l - s) / 2.0 } else { *t })
+        .collect();
+    let mut list = vec![transform("scale", &larger)];
+    if moved.iter().any(|t| *t != 0.0) {
+        list.push(transform("translation", &moved));
+    }
+    if version >= Version::V06 {
+        let mut one = match list.as_slice() {
+            [scale] => scale.clone(),
+            _ => {
+                let mut sequence = Json::object();
+                sequence.set("type", Json::string("sequence"));
+                sequence.set("transformations", Json::Array(list));
+                sequence
+            }
+        };
+        let mut input = Json::object();
+        input.set("path", Json::string(level.path.as_str()));
+        one.set("input", input);
+        if let Some(output) = given.first().and_then(|t| t.get("output")) {
+            one.set("output", output.clone());
+        }
+        list = vec![one];
+    }
+    out.set("coordinateTransformations", Json::Array(list));
+    Ok(out)
+}
+
+fn transform(kind: &str, values: &[f64]) -> Json {
+    let mut out = Json::object();
+    out.set("type", Json::string(kind));
+    out.set(kind, numbers(values));
+    out
+}
+
+/// The path of level `number`, from that of the largest: `0` to `1`, `s0` to `s1`, `scale0/image` to `scale1/image`; a
+/// name without a zero to `1` beside it.
+pub(super) fn level_path(first: &str, number: usize) -> String {
+    let first = first.trim_matches('/');
+    let bytes = first.as_bytes();
+    let digit = |i: Option<usize>| i.and_then(|i| bytes.get(i)).is_some_and(u8::is_ascii_digit);
+    let lone =
+        |i: &usize| bytes.get(*i) == Some(&b'0') && !digit(i.checked_sub(1)) && !digit(i.checked_add(1));
+    if let Some(at) = (0..bytes.len()).rev().find(lone)
+        && let (Some(before), Some(after)) = (first.get(..at), first.get(at.saturating_add(1)..))
+    {
+        return format!("{before}{number}{after}");
+    }
+    match first.rsplit_once('/') {
+        Some((folder, _)) => format!("{folder}/{number}"),
+        None => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::parse;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap().value
+    }
+
+    fn made(path: &str, factors: &[u64]) -> Made {
+        let plan = LevelPlan { shape: vec![1, 1], step: vec![2, 2], factors: factors.to_vec() };
+        Made { path: path.into(), plan }
+    }
+
+    #[test]
+    fn names_follow_that_of_the_largest() {
+        for (first, wanted) in [
+            ("0", "2"),
+            ("s0", "s2"),
+            ("scale0/image", "scale2/image"),
+            ("a0/0", "a0/2"),
+            ("image", "2"),
+            ("g/full", "g/2"),
+            ("10", "2"),
+        ] {
+            assert_eq!(level_path(first, 2), wanted);
+        }
+    }
+
+    #[test]
+    fn scale_and_translation_are_those_of_the_pixels_that_became_one() {
+        // The example of the text: pixels of half a micrometre, at 10.
+        let old = json(
+            r#"{"other":1,"multiscales":[{"version":"0.4","axes":[{"name":"y"},{"name":"x"}],"x":2,"datasets":[
+            {"path":"0","coordinateTransformations":[{"type":"scale","scale":[0.5,0.5]},
+            {"type":"translation","translation":[10,0]}]},{"path":"old"}]}],"omero":{"unknown":[]}}"#,
+        );
+        let levels = [made("1", &[2, 2]), made("2", &[4, 4])];
+        let how = how(Method::Mean, &Factors::default(), &levels);
+        let new = with_levels(&old, Version::V04, 2, &levels, Some((Method::Mean, how.clone()))).unwrap();
+        let read = parse::group(&new).multiscales.remove(0);
+        assert_eq!(read.levels[1].scale, Some(vec![1.0, 1.0]));
+        assert_eq!(read.levels[1].translation, Some(vec![10.25, 0.25]));
+        assert_eq!(read.levels[2].scale, Some(vec![2.0, 2.0]));
+        assert_eq!(read.levels[2].translation, Some(vec![10.75, 0.75]));
+        assert_eq!(read.levels.len(), 3);
+        assert_eq!(read.method.as_deref(), Some("mean"));
+        assert_eq!(new.get("other"), old.get("other"));
+        assert_eq!(new.get("omero"), old.get("omero"));
+        let multiscale = &new.get("multiscales").unwrap().items().unwrap()[0];
+        assert_eq!(multiscale.get("x"), Some(&Json::int(2)));
+        assert!(multiscale.get("metadata").unwrap().get("kwargs").is_some());
+        // The first of each stays where it is.
+        let new = with_levels(&old, Version::V04, 2, &levels, Some((Method::Decimate, how))).unwrap();
+        let read = parse::group(&new).multiscales.remove(0);
+        assert_eq!(read.levels[2].translation, Some(vec![10.0, 0.0]));
+    }
+
+    #[test]
+    fn every_version_has_its_own_form() {
+        let levels = [made("s1", &[2, 2])];
+        let how = || Some((Method::Mode, Json::object()));
+        let old = json(
+            r#"{"ome":{"version":"0.6","multiscales":[{"coordinateSystems":[{"name":"w","axes":[{"name":"y"},{"name":"x"}]}],
+            "datasets":[{"path":"s0","coordinateTransformations":[{"type":"identity","input":{"path":"s0"},
+            "output":{"name":"w"}}]}]}]}}"#,
+        );
+        let new = with_levels(&old, Version::V06, 2, &levels, how()).unwrap();
+        let text = new.to_string();
+        assert!(
+            text.contains(
+                r#"{"path":"s1","coordinateTransformations":[{"type":"sequence","transformations":[{"type":"scale","scale":[2.0,2.0]},{"type":"translation","translation":[0.5,0.5]}],"input":{"path":"s1"},"output":{"name":"w"}}]}"#
+            ),
+            "{text}"
+        );
+        let old = json(r#"{"multiscales":[{"datasets":[]},{"datasets":[{"path":"0"}]}]}"#);
+        let new = with_levels(&old, Version::V02, 5, &levels, how()).unwrap();
+        assert!(new.to_string().contains(r#""datasets":[{"path":"0"},{"path":"s1"}]"#));
+    }
+}

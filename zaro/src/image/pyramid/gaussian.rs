@@ -1,0 +1,274 @@
+//! Pixels weighted by a Gaussian bell around the centre of those that become one.
+//!
+//! For a factor k the bell has the variance (k² − 1) / (8 ln 2), so that its full width at half maximum is that of the
+//! blur between both levels. It is the bell of a grid of pixels (Lindeberg's discrete Gaussian, e^−t I_n(t)), cut off
+//! where 99 % of it are inside, and it stands on the centre of the block: on its middle pixel, or, if k is even, half on either of the two in
+//! the middle. Beyond the border of the image its last pixels go on. ngff-zarr's default method is the same to the last digit.
+
+use super::Method;
+use super::kernel::{advance, refused, strides};
+use crate::error::{Error, Result};
+use crate::meta::DataType;
+use crate::meta::dtype::Float;
+use crate::num;
+
+/// The share of the bell that is kept.
+const KEPT: f64 = 0.99;
+
+/// Weights of pixels along one axis.
+#[derive(Debug, Clone, PartialEq)]
+struct Weights {
+    /// How many pixels before the first of the block the first weight is for.
+    before: u64,
+    weights: Vec<f64>,
+}
+
+impl Weights {
+    fn of(step: u64) -> Self {
+        if step < 2 {
+            return Self { before: 0, weights: vec![1.0] };
+        }
+        let k = f64::from(u32::try_from(step).unwrap_or(u32::MAX));
+        let bell = bell((k * k - 1.0) / (8.0 * std::f64::consts::LN_2));
+        let radius = num::u64_of(bell.len() / 2);
+        let middle = (step - 1) / 2;
+        if step % 2 == 1 {
+            return Self { before: radius.saturating_sub(middle), weights: trimmed(bell, radius, middle) };
+        }
+        // Half on either of the two in the middle.
+        let mut both = vec![0.0; bell.len() + 1];
+        for (i, w) in bell.iter().enumerate() {
+            for slot in both.iter_mut().skip(i).take(2) {
+                *slot += w / 2.0;
+            }
+        }
+        Self { before: radius.saturating_sub(middle), weights: trimmed(both, radius, middle) }
+    }
+
+    /// How many pixels after the first of the block the last weight is for.
+    fn after(&self) -> u64 {
+        num::u64_of(self.weights.len()).saturating_sub(self.before).saturating_sub(1)
+    }
+}
+
+/// Weights that begin with the first pixel of the block, if they would begin later.
+fn trimmed(weights: Vec<f64>, radius: u64, middle: u64) -> Vec<f64> {
+    let zeros = usize::try_from(middle.saturating_sub(radius)).unwrap_or(0);
+    std::iter::repeat_n(0.0, zeros).chain(weights).collect()
+}
+
+/// e^−t I_n(t) for n from −r to r, normalised.
+fn bell(t: f64) -> Vec<f64> {
+    // Downwards, where the recurrence is stable; the whole sums up to one, which sets the scale.
+    let mut n = 16.0 + (8.0 * t.sqrt()).ceil();
+    let (mut above, mut here) = (0.0, 1e-280);
+    let mut half = vec![here];
+    while n > 0.5 {
+        let below = above + 2.0 * n / t * here;
+        (above, here) = (here, below);
+        half.push(here);
+        n -= 1.0;
+        if here > 1e200 {
+            half.iter_mut().for_each(|x| *x *= 1e-200);
+            (above, here) = (above * 1e-200, here * 1e-200);
+        }
+    }
+    half.reverse();
+    let total = 2.0 * half.iter().skip(1).sum::<f64>() + half.first().copied().unwrap_or(1.0);
+    let mut kept = Vec::new();
+    let mut sum = 0.0;
+    for w in half {
+        sum += if kept.is_empty() { w } else { 2.0 * w } / total;
+        kept.push(w);
+        if sum >= KEPT {
+            break;
+        }
+    }
+    let inside = sum * total;
+    kept.iter().skip(1).rev().chain(&kept).map(|w| w / inside).collect()
+}
+
+/// The nearest single-precision number.
+#[allow(clippy::as_conversions, reason = "the nearest one is what is wanted")]
+pub(super) fn narrow(x: f64) -> f32 {
+    x as f32
+}
+
+/// Adds the pixels of a row, times a weight.
+type Add = fn(&[u8], f64, &mut [f64]);
+/// Stores a row.
+type Store = fn(&[f64], &mut [u8]);
+
+/// The Gaussian method for a type of pixels.
+#[derive(Debug, Clone)]
+pub(super) struct Gaussian {
+    size: usize,
+    add: Add,
+    store: Store,
+    along: Vec<Weights>,
+}
+
+/// A part of a level.
+#[derive(Debug, Clone)]
+pub(super) struct Region {
+    pub(super) start: Vec<u64>,
+    pub(super) count: Vec<u64>,
+}
+
+impl Gaussian {
+    pub(super) fn of(data_type: &DataType, step: &[u64]) -> Result<Self> {
+        let (add, store): (Add, Store) = match data_type {
+            DataType::UInt(2 | 4 | 8) => (add_u8, store_u8),
+            DataType::Int(2 | 4 | 8) => (add_i8, store_i8),
+            DataType::UInt(16) => (add_u16, store_u16),
+            DataType::Int(16) => (add_i16, store_i16),
+            DataType::UInt(32) => (add_u32, store_u32),
+            DataType::Int(32) => (add_i32, store_i32),
+            DataType::UInt(64) => (add_u64, store_u64),
+            DataType::Int(64) => (add_i64, store_i64),
+            DataType::Float(Float::F16) => (add_f16, store_f16),
+            DataType::Float(Float::BF16) => (add_bf16, store_bf16),
+            DataType::Float(Float::F32) => (add_f32, store_f32),
+            DataType::Float(Float::F64) => (add_f64, store_f64),
+            _ => return Err(refused(Method::Gaussian, data_type)),
+        };
+        Ok(Self { size: data_type.size(), add, store, along: step.iter().map(|f| Weights::of(*f)).collect() })
+    }
+
+    /// What has to be read of a level of `shape` to make the `made` part of the smaller one.
+    pub(super) fn needs(&self, made: &Region, step: &[u64], shape: &[u64]) -> Region {
+        let mut start = Vec::new();
+        let mut count = Vec::new();
+        for (((o, n), (f, extent)), weights) in
+            made.start.iter().zip(&made.count).zip(step.iter().zip(shape)).zip(&self.along)
+        {
+            let last = o.saturating_add(*n).saturating_sub(1).saturating_mul(*f);
+            let first = o.saturating_mul(*f).saturating_sub(weights.before).min(extent.saturating_sub(1));
+            let end = last.saturating_add(weights.after()).saturating_add(1).min(*extent);
+            start.push(first);
+            count.push(end.saturating_sub(first));
+        }
+        Region { start, count }
+    }
+
+    /// Makes the `made` part of the smaller level from the part `region` of the level of `shape`.
+    pub(super) fn reduce(
+        &self,
+        input: &[u8],
+        region: &Region,
+        step: &[u64],
+        shape: &[u64],
+        made: &Region,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let rank = shape.len();
+        let small = || Error::invalid("a region and its buffer differ in size");
+        let strides = strides(&region.count, self.size)?;
+        let (Some(width), Some(wide)) = (region.count.last(), made.count.last()) else { return Err(small()) };
+        let (width, wide) = (num::usize_of(*width)?, num::usize_of(*wide)?);
+        // Along the last axis, which pixel each weight of each new pixel is for.
+        let across = self.places(rank - 1, region, step, shape, made)?;
+        let lines = num::product_usize(made.count.get(..rank - 1).unwrap_or_default())?;
+        let line = wide.saturating_mul(self.size);
+        if out.len() != lines.saturating_mul(line) {
+            return Err(small());
+        }
+        let places: Vec<Vec<Vec<(usize, f64)>>> =
+            (0..rank - 1).map(|d| self.places(d, region, step, shape, made)).collect::<Result<_>>()?;
+        let mut at = vec![0u64; rank - 1];
+        let mut sums = vec![0.0; width];
+        let mut values = vec![0.0; wide];
+        for row in out.chunks_exact_mut(line.max(1)).take(lines) {
+            let mut rows: Vec<(usize, f64)> = vec![(0, 1.0)];
+            for ((o, places), stride) in at.iter().zip(&places).zip(&strides) {
+                let here = places.get(num::usize_of(*o)?).ok_or_else(small)?;
+                let old = std::mem::take(&mut rows);
+                for (base, weight) in old {
+                    rows.extend(
+                        here.iter()
+                            .map(|(i, w)| (base.saturating_add(i.saturating_mul(*stride)), weight * w)),
+                    );
+                }
+            }
+            sums.fill(0.0);
+            for (start, weight) in rows {
+                let end = start.saturating_add(width.saturating_mul(self.size));
+                (self.add)(input.get(start..end).ok_or_else(small)?, weight, &mut sums);
+            }
+            for (value, weighted) in values.iter_mut().zip(&across) {
+                *value = weighted.iter().map(|(i, w)| sums.get(*i).copied().unwrap_or(0.0) * w).sum();
+            }
+            (self.store)(&values, row);
+            advance(&mut at, &made.count);
+        }
+        Ok(())
+    }
+
+    /// For each new position along dimension `d`: positions in the region, and their weights.
+    fn places(
+        &self,
+        d: usize,
+        region: &Region,
+        step: &[u64],
+        shape: &[u64],
+        made: &Region,
+    ) -> Result<Vec<Vec<(usize, f64)>>> {
+        let of = |list: &[u64]| list.get(d).copied().unwrap_or(1);
+        let (first, last) = (of(&region.start), of(shape).saturating_sub(1));
+        let weights = self.along.get(d).ok_or_else(|| Error::invalid("a level has too many dimensions"))?;
+        (of(&made.start)..of(&made.start).saturating_add(of(&made.count)))
+            .map(|o| {
+                let begin = o.saturating_mul(of(step));
+                let weighted = weights.weights.iter().enumerate().filter(|(_, w)| **w != 0.0);
+                weighted
+                    .map(|(i, w)| {
+                        // Beyond the border its last pixels go on.
+                        let at =
+                            begin.saturating_add(num::u64_of(i)).saturating_sub(weights.before).min(last);
+                        Ok((num::usize_of(at.saturating_sub(first))?, *w))
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+}
+
+macro_rules! pixels {
+    ($($add:ident $store:ident $type:ty, $size:literal, $to:expr, $from:expr;)*) => {$(
+        #[allow(clippy::as_conversions, reason = "whole numbers beyond 2^53 are rounded; the way back clamps")]
+        fn $add(row: &[u8], weight: f64, sums: &mut [f64]) {
+            let to: fn($type) -> f64 = $to;
+            for (sum, pixel) in sums.iter_mut().zip(row.as_chunks::<$size>().0) {
+                *sum += weight * to(<$type>::from_le_bytes(*pixel));
+            }
+        }
+
+        #[allow(clippy::as_conversions, reason = "clamps")]
+        fn $store(values: &[f64], out: &mut [u8]) {
+            let from: fn(f64) -> $type = $from;
+            for (o, value) in out.as_chunks_mut::<$size>().0.iter_mut().zip(values) {
+                *o = from(*value).to_le_bytes();
+            }
+        }
+    )*};
+}
+
+pixels! {
+    add_u8 store_u8 u8, 1, |x| x.into(), |x| half_up(x) as u8;
+    add_i8 store_i8 i8, 1, |x| x.into(), |x| half_up(x) as i8;
+    add_u16 store_u16 u16, 2, |x| x.into(), |x| half_up(x) as u16;
+    add_i16 store_i16 i16, 2, |x| x.into(), |x| half_up(x) as i16;
+    add_u32 store_u32 u32, 4, |x| x.into(), |x| half_up(x) as u32;
+    add_i32 store_i32 i32, 4, |x| x.into(), |x| half_up(x) as i32;
+    add_u64 store_u64 u64, 8, |x| x as f64, |x| half_up(x) as u64;
+    add_i64 store_i64 i64, 8, |x| x as f64, |x| half_up(x) as i64;
+    add_f16 store_f16 half::f16, 2, half::f16::to_f64, half::f16::from_f64;
+    add_bf16 store_bf16 half::bf16, 2, half::bf16::to_f64, half::bf16::from_f64;
+    add_f32 store_f32 f32, 4, f64::from, narrow;
+    add_f64 store_f64 f64, 8, |x| x, |x| x;
+}
+
+/// The nearest whole number, half up. A billionth more, so that what is a half but for rounding counts as one.
+fn half_up(x: f64) -> f64 {
+    (x + 0.5 + 1e-9).floor()
+}

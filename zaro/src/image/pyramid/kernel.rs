@@ -1,0 +1,338 @@
+//! Many pixels to one, row by row: mean, mode, and the first of them.
+//!
+//! A row of the smaller level is made of several rows of the larger one (two of a plane, four of a volume), each of
+//! which has `step` pixels for one. What is common, two by two, has loops of its own that a compiler makes vectors of.
+
+use super::Method;
+use crate::error::{Error, Result};
+use crate::meta::DataType;
+use crate::meta::dtype::Float;
+use crate::num;
+
+/// No more pixels become one, so that sums fit.
+pub(super) const MOST: u64 = 1 << 24;
+
+/// Makes a row: the rows it is made of, how many pixels of each become one, where it goes.
+type Row = fn(&[&[u8]], usize, &mut [u8]);
+
+/// How pixels of a type become one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kernel {
+    size: usize,
+    row: Row,
+}
+
+impl Kernel {
+    /// The kernel for a method, other than the Gaussian one, which sees its neighbours.
+    pub(super) fn of(method: Method, data_type: &DataType) -> Result<Self> {
+        let row = match method {
+            Method::Mean => mean(data_type),
+            Method::Mode => mode(data_type),
+            Method::Decimate => decimate(data_type),
+            Method::Gaussian => None,
+        };
+        let size = data_type.size();
+        row.map(|row| Self { size, row }).ok_or_else(|| refused(method, data_type))
+    }
+
+    /// Makes `count` pixels of the region `input` of `shape`, in C order: `step` of them become one. Where the region ends
+    /// before, of those that are there.
+    pub(super) fn reduce(
+        &self,
+        input: &[u8],
+        shape: &[u64],
+        step: &[u64],
+        count: &[u64],
+        out: &mut [u8],
+    ) -> Result<()> {
+        let rank = shape.len();
+        let (Some(width), Some(across), Some(wide)) =
+            (shape.last(), step.last().filter(|f| **f > 0), count.last())
+        else {
+            return Err(Error::invalid("a level has no dimensions"));
+        };
+        let (width, across, wide) = (num::usize_of(*width)?, num::usize_of(*across)?, num::usize_of(*wide)?);
+        // Those of full steps, and perhaps one of what remains.
+        let full = wide.min(width.checked_div(across).unwrap_or(0));
+        let strides = strides(shape, self.size)?;
+        let lines = num::product_usize(count.get(..rank - 1).unwrap_or_default())?;
+        let line = wide.saturating_mul(self.size);
+        if out.len() != lines.saturating_mul(line)
+            || input.len() != num::product_usize(shape)?.saturating_mul(self.size)
+        {
+            return Err(Error::invalid("a region and its buffer differ in size"));
+        }
+        let mut rows: Vec<&[u8]> = Vec::new();
+        let mut starts: Vec<usize> = Vec::new();
+        let mut at = vec![0u64; rank - 1];
+        for made in out.chunks_exact_mut(line.max(1)).take(lines) {
+            starts.clear();
+            starts.push(0);
+            for (d, o) in at.iter().enumerate() {
+                let of = |list: &[u64]| list.get(d).copied().unwrap_or(1);
+                let first = o.saturating_mul(of(step));
+                let last = first.saturating_add(of(step)).min(of(shape));
+                let stride = strides.get(d).copied().unwrap_or(0);
+                let old = std::mem::take(&mut starts);
+                for base in old {
+                    for i in first..last {
+                        starts.push(base.saturating_add(num::usize_of(i)?.saturating_mul(stride)));
+                    }
+                }
+            }
+            rows.clear();
+            for start in &starts {
+                let end = start.saturating_add(width.saturating_mul(self.size));
+                rows.push(input.get(*start..end).ok_or_else(|| Error::invalid("a region is too small"))?);
+            }
+            let (whole, rest) = made.split_at_mut(full.saturating_mul(self.size));
+            (self.row)(&rows, across, whole);
+            if !rest.is_empty() {
+                let from = full.saturating_mul(across).saturating_mul(self.size);
+                for row in &mut rows {
+                    *row = row.get(from..).unwrap_or_default();
+                }
+                (self.row)(&rows, width.saturating_sub(full.saturating_mul(across)).max(1), rest);
+            }
+            advance(&mut at, count);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn refused(method: Method, data_type: &DataType) -> Error {
+    Error::unsupported(format!(
+        "pixels of type {data_type} have no {}; --method decimate takes the first",
+        if method == Method::Gaussian { "Gaussian mean" } else { method.text() }
+    ))
+}
+
+/// Bytes between neighbours, for each dimension.
+pub(super) fn strides(shape: &[u64], size: usize) -> Result<Vec<usize>> {
+    let mut stride = size;
+    let mut all = Vec::with_capacity(shape.len());
+    for n in shape.iter().rev() {
+        all.push(stride);
+        stride = stride.saturating_mul(num::usize_of(*n)?);
+    }
+    all.reverse();
+    Ok(all)
+}
+
+/// The next place in C order.
+pub(super) fn advance(at: &mut [u64], count: &[u64]) {
+    for (a, n) in at.iter_mut().zip(count).rev() {
+        *a += 1;
+        if *a < *n {
+            return;
+        }
+        *a = 0;
+    }
+}
+
+fn mean(data_type: &DataType) -> Option<Row> {
+    Some(match data_type {
+        DataType::UInt(2 | 4 | 8) => mean_u8,
+        DataType::Int(2 | 4 | 8) => mean_i8,
+        DataType::UInt(16) => mean_u16,
+        DataType::Int(16) => mean_i16,
+        DataType::UInt(32) => mean_u32,
+        DataType::Int(32) => mean_i32,
+        DataType::UInt(64) => mean_u64,
+        DataType::Int(64) => mean_i64,
+        DataType::Float(Float::F16) => mean_f16,
+        DataType::Float(Float::BF16) => mean_bf16,
+        DataType::Float(Float::F32) => mean_f32,
+        DataType::Float(Float::F64) => mean_f64,
+        _ => return None,
+    })
+}
+
+fn mode(data_type: &DataType) -> Option<Row> {
+    Some(match data_type {
+        DataType::Bool | DataType::UInt(2 | 4 | 8) => mode_u8,
+        DataType::Int(2 | 4 | 8) => mode_i8,
+        DataType::UInt(16) => mode_u16,
+        DataType::Int(16) => mode_i16,
+        DataType::UInt(32) => mode_u32,
+        DataType::Int(32) => mode_i32,
+        DataType::UInt(64) => mode_u64,
+        DataType::Int(64) => mode_i64,
+        _ => return None,
+    })
+}
+
+fn decimate(data_type: &DataType) -> Option<Row> {
+    if data_type.is_variable() {
+        return None;
+    }
+    Some(match data_type.size() {
+        1 => first::<1>,
+        2 => first::<2>,
+        4 => first::<4>,
+        8 => first::<8>,
+        16 => first::<16>,
+        _ => return None,
+    })
+}
+
+/// The first of each `step`.
+fn first<const SIZE: usize>(rows: &[&[u8]], step: usize, out: &mut [u8]) {
+    let Some(row) = rows.first() else { return };
+    let (out, _) = out.as_chunks_mut::<SIZE>();
+    for (o, pixels) in out.iter_mut().zip(row.chunks_exact(SIZE.saturating_mul(step.max(1)))) {
+        if let Some(first) = pixels.first_chunk() {
+            *o = *first;
+        }
+    }
+}
+
+/// How many pixels become one.
+fn pixels(rows: &[&[u8]], step: usize) -> u32 {
+    u32::try_from(rows.len().saturating_mul(step)).unwrap_or(u32::MAX)
+}
+
+macro_rules! integer_means {
+    ($($name:ident $type:ty, $size:literal, $pair:literal, $sum:ty, $wide:ty;)*) => {$(
+        /// The nearest integer to the mean, half up.
+        #[allow(clippy::as_conversions, reason = "a mean lies between its values, so it fits their type")]
+        fn $name(rows: &[&[u8]], step: usize, out: &mut [u8]) {
+            let value = |bytes: &[u8; $size]| <$sum>::from(<$type>::from_le_bytes(*bytes));
+            let pair = |two: &[u8; $pair]| match (two.first_chunk(), two.last_chunk()) {
+                (Some(a), Some(b)) => value(a) + value(b),
+                _ => 0,
+            };
+            let (out, _) = out.as_chunks_mut::<$size>();
+            match (rows, step) {
+                ([a, b], 2) => {
+                    let ((a, _), (b, _)) = (a.as_chunks::<$pair>(), b.as_chunks::<$pair>());
+                    for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                        *o = (((pair(a) + pair(b) + 2) >> 2) as $type).to_le_bytes();
+                    }
+                }
+                ([a, b, c, d], 2) => {
+                    let ((a, _), (b, _)) = (a.as_chunks::<$pair>(), b.as_chunks::<$pair>());
+                    let ((c, _), (d, _)) = (c.as_chunks::<$pair>(), d.as_chunks::<$pair>());
+                    for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                        *o = (((pair(a) + pair(b) + pair(c) + pair(d) + 4) >> 3) as $type).to_le_bytes();
+                    }
+                }
+                _ => {
+                    let n = <$wide>::from(pixels(rows, step));
+                    let mut sums = vec![0 as $wide; out.len()];
+                    for row in rows {
+                        for (sum, several) in sums.iter_mut().zip(row.chunks_exact($size * step.max(1))) {
+                            let (several, _) = several.as_chunks::<$size>();
+                            *sum += several.iter().map(|v| <$wide>::from(<$type>::from_le_bytes(*v))).sum::<$wide>();
+                        }
+                    }
+                    for (o, sum) in out.iter_mut().zip(&sums) {
+                        // Rounded down, also below zero.
+                        *o = ((2 * sum + n).div_euclid(2 * n) as $type).to_le_bytes();
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+integer_means! {
+    mean_u8 u8, 1, 2, u16, i64;
+    mean_i8 i8, 1, 2, i16, i64;
+    mean_u16 u16, 2, 4, u32, i64;
+    mean_i16 i16, 2, 4, i32, i64;
+    mean_u32 u32, 4, 8, u64, i64;
+    mean_i32 i32, 4, 8, i64, i64;
+    mean_u64 u64, 8, 16, u128, i128;
+    mean_i64 i64, 8, 16, i128, i128;
+}
+
+macro_rules! float_means {
+    ($($name:ident $type:ty, $size:literal, $pair:literal, $to:expr, $from:expr;)*) => {$(
+        /// The mean, summed in double precision. A NaN makes it NaN.
+        fn $name(rows: &[&[u8]], step: usize, out: &mut [u8]) {
+            let (to, from): (fn($type) -> f64, fn(f64) -> $type) = ($to, $from);
+            let value = |bytes: &[u8; $size]| to(<$type>::from_le_bytes(*bytes));
+            let pair = |two: &[u8; $pair]| match (two.first_chunk(), two.last_chunk()) {
+                (Some(a), Some(b)) => value(a) + value(b),
+                _ => 0.0,
+            };
+            let (out, _) = out.as_chunks_mut::<$size>();
+            if let ([a, b], 2) = (rows, step) {
+                let ((a, _), (b, _)) = (a.as_chunks::<$pair>(), b.as_chunks::<$pair>());
+                for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                    *o = from((pair(a) + pair(b)) * 0.25).to_le_bytes();
+                }
+                return;
+            }
+            let n = f64::from(pixels(rows, step));
+            let mut sums = vec![0.0; out.len()];
+            for row in rows {
+                for (sum, several) in sums.iter_mut().zip(row.chunks_exact($size * step.max(1))) {
+                    let (several, _) = several.as_chunks::<$size>();
+                    *sum += several.iter().map(value).sum::<f64>();
+                }
+            }
+            for (o, sum) in out.iter_mut().zip(&sums) {
+                *o = from(sum / n).to_le_bytes();
+            }
+        }
+    )*};
+}
+
+float_means! {
+    mean_f16 half::f16, 2, 4, half::f16::to_f64, half::f16::from_f64;
+    mean_bf16 half::bf16, 2, 4, half::bf16::to_f64, half::bf16::from_f64;
+    mean_f32 f32, 4, 8, f64::from, super::gaussian::narrow;
+    mean_f64 f64, 8, 16, |x| x, |x| x;
+}
+
+macro_rules! modes {
+    ($($name:ident $type:ty, $size:literal, $pair:literal;)*) => {$(
+        /// The most frequent value; of several, the smallest.
+        fn $name(rows: &[&[u8]], step: usize, out: &mut [u8]) {
+            let value = |bytes: &[u8; $size]| <$type>::from_le_bytes(*bytes);
+            let pair = |two: &[u8; $pair]| match (two.first_chunk(), two.last_chunk()) {
+                (Some(a), Some(b)) => (value(a), value(b)),
+                _ => (0, 0),
+            };
+            let (out, _) = out.as_chunks_mut::<$size>();
+            if let ([a, b], 2) = (rows, step) {
+                let ((a, _), (b, _)) = (a.as_chunks::<$pair>(), b.as_chunks::<$pair>());
+                for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                    let ((a, b), (c, d)) = (pair(a), pair(b));
+                    // Sorted; then equal ones are neighbours.
+                    let (low, high, left, right) = (a.min(b), a.max(b), c.min(d), c.max(d));
+                    let (first, last, x, y) = (low.min(left), high.max(right), low.max(left), high.min(right));
+                    let (second, third) = (x.min(y), x.max(y));
+                    let behind = if third == last { third } else { first };
+                    let middle = if second == third { second } else { behind };
+                    *o = (if first == second { first } else { middle }).to_le_bytes();
+                }
+                return;
+            }
+            let mut all: Vec<$type> = Vec::new();
+            for (i, o) in out.iter_mut().enumerate() {
+                all.clear();
+                for row in rows {
+                    let several = row.chunks_exact($size * step.max(1)).nth(i).unwrap_or_default();
+                    all.extend(several.as_chunks::<$size>().0.iter().map(value));
+                }
+                all.sort_unstable();
+                let most = all.chunk_by(|a, b| a == b).rev().max_by_key(|run| run.len());
+                *o = most.and_then(<[$type]>::first).copied().unwrap_or_default().to_le_bytes();
+            }
+        }
+    )*};
+}
+
+modes! {
+    mode_u8 u8, 1, 2;
+    mode_i8 i8, 1, 2;
+    mode_u16 u16, 2, 4;
+    mode_i16 i16, 2, 4;
+    mode_u32 u32, 4, 8;
+    mode_i32 i32, 4, 8;
+    mode_u64 u64, 8, 16;
+    mode_i64 i64, 8, 16;
+}

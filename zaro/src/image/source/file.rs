@@ -1,0 +1,73 @@
+//! Files that are read at places. They are opened for each read, so that ten thousand of them can be one image.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::num;
+
+/// A file that is there.
+#[derive(Debug, Clone)]
+pub(super) struct Input {
+    pub(super) path: PathBuf,
+    pub(super) len: u64,
+}
+
+impl Input {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let at = |e: std::io::Error| Error::from(e).with_store(path.display());
+        let meta = std::fs::metadata(path).map_err(at)?;
+        if !meta.is_file() {
+            return Err(Error::usage("this is no file").with_store(path.display()));
+        }
+        Ok(Self { path: path.to_owned(), len: meta.len() })
+    }
+
+    pub(super) fn handle(&self) -> Result<Handle> {
+        let file = File::open(&self.path).map_err(|e| Error::from(e).with_store(self.path.display()))?;
+        Ok(Handle { file, len: self.len })
+    }
+
+    /// The first bytes, at most `n`.
+    pub(super) fn head(&self, n: usize) -> Result<Vec<u8>> {
+        let n = num::usize_of(self.len.min(num::u64_of(n)))?;
+        self.handle()?.bytes(0, n)
+    }
+
+    /// All of it, if it is not beyond `limit`.
+    pub(super) fn whole(&self, limit: u64) -> Result<Vec<u8>> {
+        if self.len > limit {
+            return Err(Error::unsupported(format!("files of this kind with more than {limit} bytes")));
+        }
+        self.handle()?.bytes(0, num::usize_of(self.len)?)
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct Handle {
+    file: File,
+    pub(super) len: u64,
+}
+
+impl Handle {
+    /// Fails if bytes lie outside the file.
+    pub(super) fn check(&self, offset: u64, length: u64) -> Result<()> {
+        match offset.checked_add(length) {
+            Some(end) if end <= self.len => Ok(()),
+            _ => Err(Error::invalid(format!(
+                "bytes {offset}+{length} lie outside the file, which has {}",
+                self.len
+            ))),
+        }
+    }
+
+    /// `length` bytes, which must be in the file before memory is taken for them.
+    pub(super) fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        self.check(offset, num::u64_of(length))?;
+        let mut out = vec![0; length];
+        self.file.read_exact_at(&mut out, offset)?;
+        Ok(out)
+    }
+}

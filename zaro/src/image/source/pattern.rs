@@ -1,0 +1,522 @@
+//! Many files as one image: a plane, or a stack of them, in each.
+//!
+//! A pattern says what the names mean: `img_t{t:03}_c{c}_z{z:02}.tif`. Braces hold an axis, t, c or z; what comes after a
+//! colon is how the number was written, and does not matter for reading. Numbers must be without gaps, or evenly
+//! spaced; other words are ordered by name, and those of `{c}` become the names of channels. A `*` stands for anything.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::{C, Pixels, Source, SourceOptions, T, Window, Y, Z, natural, open_file, stem};
+use crate::error::{Error, Result};
+use crate::image::model::Channel;
+use crate::num;
+
+/// More planes than this are not laid out in memory.
+const MAX_FILES: u64 = 1 << 24;
+
+/// A part of a pattern.
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Text(String),
+    /// Digits or, if they are none, any text: an axis.
+    Field(usize),
+    /// Anything.
+    Any,
+}
+
+fn parse(pattern: &str) -> Result<Vec<Token>> {
+    let wrong = |why: &str| Error::usage(format!("the pattern {pattern:?} {why}"));
+    let mut tokens = Vec::new();
+    let mut rest = pattern;
+    while !rest.is_empty() {
+        let end = rest.find(['{', '*']).unwrap_or(rest.len());
+        let (text, after) = rest.split_at_checked(end).unwrap_or_default();
+        if !text.is_empty() {
+            tokens.push(Token::Text(text.to_owned()));
+        }
+        rest = after;
+        if let Some(after) = rest.strip_prefix('*') {
+            tokens.push(Token::Any);
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix('{') {
+            let (field, after) = after.split_once('}').ok_or_else(|| wrong("has a brace that is not closed"))?;
+            let name = field.split(':').next().unwrap_or_default().trim();
+            let axis = match name.to_ascii_lowercase().as_str() {
+                "t" | "time" => T,
+                "c" | "channel" => C,
+                "z" => Z,
+                _ => return Err(wrong("has braces that hold neither t, c nor z")),
+            };
+            if tokens.contains(&Token::Field(axis)) {
+                return Err(wrong("names an axis twice"));
+            }
+            if matches!(tokens.last(), Some(Token::Field(_) | Token::Any)) {
+                return Err(wrong("has nothing between two places that vary"));
+            }
+            tokens.push(Token::Field(axis));
+            rest = after;
+        }
+    }
+    if !tokens.iter().any(|t| matches!(t, Token::Field(_))) {
+        return Err(wrong("has no braces, such as {z}"));
+    }
+    Ok(tokens)
+}
+
+/// What stands in place of t, c, z in a name; `None` if the pattern does not fit.
+fn matched(tokens: &[Token], name: &str) -> Option<[Option<String>; 3]> {
+    fn fit(tokens: &[Token], rest: &str, found: &mut [Option<String>; 3]) -> bool {
+        let Some((token, later)) = tokens.split_first() else { return rest.is_empty() };
+        if let Token::Text(text) = token {
+            return rest.strip_prefix(text.as_str()).is_some_and(|rest| fit(later, rest, found));
+        }
+        let least = usize::from(matches!(token, Token::Field(_)));
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let try_end = |end: usize, found: &mut [Option<String>; 3]| {
+            let Some((part, after)) = rest.split_at_checked(end) else { return false };
+            if !fit(later, after, found) {
+                return false;
+            }
+            if let Token::Field(axis) = token
+                && let Some(to) = found.get_mut(*axis)
+            {
+                *to = Some(part.to_owned());
+            }
+            true
+        };
+        // A number is taken whole, if that fits; else the shortest text that does.
+        if least == 1 && digits > 0 && try_end(digits, found) {
+            return true;
+        }
+        (least..=rest.len()).any(|end| try_end(end, found))
+    }
+    let mut found = [None, None, None];
+    fit(tokens, name, &mut found).then_some(found)
+}
+
+/// The files that names with `*`, `?` or braces stand for, in the order of their numbers, and the pattern, if one of them is
+/// one.
+pub fn expand(inputs: &[String]) -> Result<(Vec<PathBuf>, Option<String>)> {
+    let mut files = Vec::new();
+    let mut pattern = None;
+    for input in inputs {
+        let path = Path::new(input);
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let has_fields = name.contains('{') && name.contains('}');
+        if path.exists() || !(has_fields || name.contains(['*', '?'])) {
+            files.push(path.to_owned());
+            continue;
+        }
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let tokens = if has_fields { parse(name)? } else { Vec::new() };
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(|e| Error::from(e).with_store(folder.display()))? {
+            let entry = entry?;
+            let other = entry.file_name().to_string_lossy().into_owned();
+            let fits = if has_fields { matched(&tokens, &other).is_some() } else { is_like(name, &other) };
+            if fits && entry.path().is_file() {
+                found.push((other, if folder == Path::new(".") { entry.file_name().into() } else { entry.path() }));
+            }
+        }
+        if found.is_empty() {
+            return Err(Error::not_found("no file has a name like this").with_store(input));
+        }
+        found.sort_by(|(a, _), (b, _)| natural::compare(a, b));
+        files.extend(found.into_iter().map(|(_, path)| path));
+        if has_fields {
+            if pattern.as_ref().is_some_and(|p| p != name) {
+                return Err(Error::usage("there can be one pattern only"));
+            }
+            pattern = Some(name.to_owned());
+        }
+    }
+    Ok((files, pattern))
+}
+
+/// Whether a name is like one with `*` and `?`.
+fn is_like(like: &str, name: &str) -> bool {
+    let (like, name): (Vec<char>, Vec<char>) = (like.chars().collect(), name.chars().collect());
+    // Which beginnings of the pattern fit what was read so far.
+    let mut fits = vec![false; like.len() + 1];
+    let mut start = true;
+    for i in 0..=like.len() {
+        if let Some(to) = fits.get_mut(i) {
+            *to = start;
+        }
+        start = start && like.get(i) == Some(&'*');
+    }
+    for c in &name {
+        let mut next = vec![false; fits.len()];
+        for (i, p) in like.iter().enumerate() {
+            let before = fits.get(i).copied().unwrap_or(false);
+            let same = fits.get(i + 1).copied().unwrap_or(false);
+            let already = next.get(i).copied().unwrap_or(false);
+            let fit = match p {
+                '*' => before || same || already,
+                '?' => before,
+                p => before && p == c,
+            };
+            if let Some(to) = next.get_mut(i + 1) {
+                *to = fit;
+            }
+        }
+        fits = next;
+    }
+    fits.last().copied().unwrap_or(false)
+}
+
+/// The names of the positions along one axis.
+struct Line {
+    names: Vec<String>,
+    place: HashMap<String, u64>,
+    /// Whether they are numbers.
+    is_counted: bool,
+}
+
+impl Line {
+    /// From all that names have in its place.
+    fn of(mut values: Vec<String>) -> Result<Self> {
+        values.sort_by(|a, b| natural::compare(a, b));
+        values.dedup();
+        let numbers: Option<Vec<u64>> = values.iter().map(|v| v.parse().ok()).collect();
+        let Some(numbers) = numbers else {
+            let place = values.iter().cloned().zip(0..).collect();
+            return Ok(Self { names: values, place, is_counted: false });
+        };
+        let first = numbers.iter().min().copied().unwrap_or(0);
+        let last = numbers.iter().max().copied().unwrap_or(0);
+        let step = numbers.iter().fold(0, |g, n| gcd(g, n - first)).max(1);
+        let count = (last - first) / step + 1;
+        if count > MAX_FILES {
+            return Err(Error::unsupported(format!("numbers from {first} to {last} in names")));
+        }
+        let place = values.iter().zip(&numbers).map(|(v, n)| (v.clone(), (n - first) / step)).collect();
+        let names = (0..count).map(|i| (first + i * step).to_string()).collect();
+        Ok(Self { names, place, is_counted: true })
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a.checked_rem(b).unwrap_or(0)) }
+}
+
+/// One image of many files.
+pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source> {
+    let name_of = |path: &PathBuf| path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
+    let mut files = files.to_vec();
+    files.sort_by(|a, b| natural::compare(&a.to_string_lossy(), &b.to_string_lossy()));
+    let tokens = match &options.pattern {
+        Some(pattern) => {
+            let name = Path::new(pattern).file_name().and_then(|n| n.to_str()).unwrap_or(pattern);
+            Some(parse(name)?)
+        }
+        None => guess(&files.iter().map(name_of).collect::<Vec<_>>())?,
+    };
+    let Some(tokens) = tokens else { return stacked(&files, options) };
+    let mut places: Vec<[Option<String>; 3]> = Vec::new();
+    for file in &files {
+        let found = matched(&tokens, &name_of(file));
+        places.push(found.ok_or_else(|| Error::usage("the name does not fit the pattern").with_store(file.display()))?);
+    }
+    let mut lines = Vec::new();
+    for axis in [T, C, Z] {
+        let values = places.iter().filter_map(|p| p.get(axis).cloned().flatten()).collect();
+        let has = tokens.contains(&Token::Field(axis));
+        lines.push(if has { Some(Line::of(values)?) } else { None });
+    }
+    let counts: Vec<u64> = lines.iter().map(|l| l.as_ref().map_or(1, |l| num::u64_of(l.names.len()))).collect();
+    if num::product(&counts)? > MAX_FILES {
+        return Err(Error::unsupported(format!("images of {counts:?} files")));
+    }
+    let mut parts: BTreeMap<u64, PathBuf> = BTreeMap::new();
+    for (file, found) in files.iter().zip(&places) {
+        let mut at = 0u64;
+        for ((line, value), n) in lines.iter().zip(found).zip(&counts) {
+            let i = match (line, value) {
+                (Some(line), Some(value)) => line.place.get(value).copied().unwrap_or(0),
+                _ => 0,
+            };
+            at = at * n + i;
+        }
+        if let Some(other) = parts.insert(at, file.clone()) {
+            return Err(Error::usage(format!("this and {} have the same place", other.display()))
+                .with_store(file.display()));
+        }
+    }
+    let tcz = [counts.first(), counts.get(1), counts.get(2)].map(|n| n.copied().unwrap_or(1));
+    check_missing(&parts, &lines, tcz, options)?;
+    let has = [lines.first(), lines.get(1), lines.get(2)].map(|l| l.is_some_and(Option::is_some));
+    let mut source = assemble(parts, tcz, has, options)?;
+    if let Some(Some(line)) = lines.get(C)
+        && !line.is_counted
+        && num::u64_of(line.names.len()) == source.sizes[C]
+    {
+        let look = |(i, name): (usize, &String)| Channel {
+            label: Some(name.clone()),
+            ..source.channels.get(i).cloned().unwrap_or_default()
+        };
+        source.channels = line.names.iter().enumerate().map(look).collect();
+    }
+    Ok(source)
+}
+
+fn check_missing(
+    parts: &BTreeMap<u64, PathBuf>,
+    lines: &[Option<Line>],
+    tcz: [u64; 3],
+    options: &SourceOptions,
+) -> Result<()> {
+    let total = num::product(&tcz)?;
+    let there = num::u64_of(parts.len());
+    if there == total || options.allow_missing {
+        return Ok(());
+    }
+    let [_, cs, zs] = tcz;
+    let named = |i: u64| {
+        let at = [i / zs.max(1) / cs.max(1), i / zs.max(1) % cs.max(1), i % zs.max(1)];
+        let word = |((line, letter), i): ((&Option<Line>, &str), u64)| {
+            let name = line.as_ref()?.names.get(usize::try_from(i).ok()?)?;
+            Some(format!("{letter} {name}"))
+        };
+        let words: Vec<String> = lines.iter().zip(["t", "c", "z"]).zip(at).filter_map(word).collect();
+        words.join(" ")
+    };
+    let names: Vec<String> = (0..total).filter(|i| !parts.contains_key(i)).take(5).map(named).collect();
+    let more = if total - there > num::u64_of(names.len()) { " and others" } else { "" };
+    Err(Error::invalid(format!(
+        "{} of {total} files are missing: {}{more}; --allow-missing makes them zeros",
+        total - there,
+        names.join(", ")
+    )))
+}
+
+/// Files one behind the other, along the first axis that is asked for, or z.
+fn stacked(files: &[PathBuf], options: &SourceOptions) -> Result<Source> {
+    let letters = options.axes.as_deref().unwrap_or("zyx");
+    let axis = match super::axis_letters(letters)?.first() {
+        Some(axis) if *axis < Y => *axis,
+        _ => return Err(Error::usage(format!("axes {letters:?} have none for the files"))),
+    };
+    let parts: BTreeMap<u64, PathBuf> = (0..).zip(files.iter().cloned()).collect();
+    let mut tcz = [1; 3];
+    let mut has = [false; 3];
+    if let (Some(n), Some(has)) = (tcz.get_mut(axis), has.get_mut(axis)) {
+        (*n, *has) = (num::u64_of(files.len()), true);
+    }
+    assemble(parts, tcz, has, options)
+}
+
+/// Opens the files, which must be alike, and puts them together.
+fn assemble(
+    parts: BTreeMap<u64, PathBuf>,
+    tcz: [u64; 3],
+    has: [bool; 3],
+    options: &SourceOptions,
+) -> Result<Source> {
+    // The axes that were given are those of the whole.
+    let inner = SourceOptions { axes: None, pattern: None, ..options.clone() };
+    let opened: Vec<(u64, Source)> = parts
+        .into_par_iter()
+        .map(|(i, path)| {
+            let mut found = open_file(&path, &inner)?;
+            match (found.pop(), found.is_empty()) {
+                (Some(source), true) => Ok((i, source)),
+                _ => Err(Error::unsupported("files of several images as parts of one").with_store(path.display())),
+            }
+        })
+        .collect::<Result<_>>()?;
+    let Some((_, first)) = opened.first() else { return Err(Error::usage("there are no files")) };
+    let mut whole = first.clone();
+    for ((axis, n), has) in [T, C, Z].into_iter().zip(tcz).zip(has) {
+        let (Some(size), Some(declared)) = (whole.sizes.get_mut(axis), whole.declared.get_mut(axis)) else { continue };
+        if has {
+            if *size != 1 {
+                let letter = super::AXES.get(axis).copied().unwrap_or(' ');
+                return Err(Error::usage(format!("the names have {letter}, but so has each file: {size} of them")));
+            }
+            *size = n;
+            *declared = true;
+        }
+    }
+    if has[C] {
+        whole.channels.clear();
+    }
+    whole.name = stem(Path::new(&first.name));
+    for (_, part) in &opened {
+        if (part.sizes, &part.data_type) != (first.sizes, &first.data_type) {
+            return Err(Error::invalid(format!(
+                "{:?} is {:?} of {}, but {:?} is {:?} of {}",
+                part.name, part.sizes, part.data_type, first.name, first.sizes, first.data_type
+            )));
+        }
+    }
+    let total = num::usize_of(num::product(&tcz)?)?;
+    let mut planes: Vec<Option<Arc<dyn Pixels>>> = vec![None; total];
+    for (i, part) in &opened {
+        if let Some(to) = planes.get_mut(num::usize_of(*i)?) {
+            *to = Some(part.pixels());
+        }
+    }
+    let grain = if has[C] { [1, first.grain()[1], first.grain()[2]] } else { first.grain() };
+    let missing = planes.iter().filter(|p| p.is_none()).count();
+    if missing > 0 {
+        whole.warnings.push(format!("{missing} files are missing and become zeros"));
+    }
+    whole.pixels = Arc::new(Mosaic { parts: planes, tcz, has, grain });
+    Ok(whole)
+}
+
+/// Files in the order t, c, z.
+struct Mosaic {
+    parts: Vec<Option<Arc<dyn Pixels>>>,
+    tcz: [u64; 3],
+    /// Which of t, c, z go from file to file.
+    has: [bool; 3],
+    grain: [u64; 3],
+}
+
+impl Pixels for Mosaic {
+    fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
+        let [_, cs, zs] = self.tcz;
+        let [has_t, has_c, has_z] = self.has;
+        let split = |has: bool, i: u64| if has { (i, 0) } else { (0, i) };
+        let (t, inner_t) = split(has_t, window.t);
+        let (z, inner_z) = split(has_z, window.z);
+        let one = |c: u64, inner: std::ops::Range<u64>, out: &mut [u8]| -> Result<()> {
+            let part = self.parts.get(num::usize_of((t * cs + c) * zs + z)?);
+            match part.and_then(Option::as_ref) {
+                Some(part) => {
+                    let window = Window { t: inner_t, c: inner, z: inner_z, y: window.y.clone(), x: window.x.clone() };
+                    part.read(&window, out)
+                }
+                None => {
+                    out.fill(0);
+                    Ok(())
+                }
+            }
+        };
+        if !has_c {
+            return one(0, window.c.clone(), out);
+        }
+        let [channels, ..] = window.counts();
+        let plane = out.len() / num::usize_of(channels)?.max(1);
+        for (out, c) in out.chunks_exact_mut(plane.max(1)).zip(window.c.clone()) {
+            one(c, 0..1, out)?;
+        }
+        Ok(())
+    }
+
+    fn grain(&self) -> [u64; 3] {
+        self.grain
+    }
+}
+
+/// What names that differ in several numbers mean by them, if letters before these tell: `_t001_c1_z02`. `None` if they differ
+/// in one number, or in none.
+fn guess(names: &[String]) -> Result<Option<Vec<Token>>> {
+    let split: Vec<Vec<&str>> = names.iter().map(|n| runs(n)).collect();
+    let Some(first) = split.first() else { return Ok(None) };
+    let is_digits = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
+    let alike = |other: &Vec<&str>| {
+        other.len() == first.len()
+            && other.iter().zip(first).all(|(a, b)| a == b || (is_digits(a) && is_digits(b)))
+    };
+    if !split.iter().all(alike) {
+        return Ok(None);
+    }
+    let varies = |i: usize| split.iter().any(|s| s.get(i) != first.get(i));
+    let varying: Vec<usize> = (0..first.len()).filter(|i| varies(*i)).collect();
+    let mut tokens: Vec<Token> = Vec::new();
+    let mut unknown = false;
+    for (i, run) in first.iter().enumerate() {
+        if !varying.contains(&i) {
+            tokens.push(Token::Text((*run).to_owned()));
+            continue;
+        }
+        let before = i.checked_sub(1).and_then(|i| first.get(i)).copied().unwrap_or_default().to_ascii_lowercase();
+        let word = before.rsplit(|c: char| !c.is_ascii_alphabetic()).find(|w| !w.is_empty() || before.is_empty());
+        let axis = match word.unwrap_or_default() {
+            "t" | "time" | "tp" | "frame" => Some(T),
+            "c" | "ch" | "channel" | "w" => Some(C),
+            "z" | "slice" | "plane" => Some(Z),
+            _ => None,
+        };
+        match axis.filter(|a| !tokens.contains(&Token::Field(*a))) {
+            Some(axis) => tokens.push(Token::Field(axis)),
+            None => unknown = true,
+        }
+    }
+    match (varying.len(), unknown) {
+        (0 | 1, true) | (0, _) => Ok(None),
+        (_, false) => Ok(Some(tokens)),
+        (n, true) => Err(Error::usage(format!(
+            "the names differ in {n} numbers; say what they are, such as --pattern 'img_t{{t}}_z{{z}}.tif'"
+        ))),
+    }
+}
+
+/// Runs of digits and of other letters.
+fn runs(name: &str) -> Vec<&str> {
+    let mut out = Vec::new();
+    let mut rest = name;
+    while let Some(first) = rest.chars().next() {
+        let digit = first.is_ascii_digit();
+        let end = rest.find(|c: char| c.is_ascii_digit() != digit).unwrap_or(rest.len());
+        let (run, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        out.push(run);
+        rest = after;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(pattern: &str, name: &str) -> Option<[Option<String>; 3]> {
+        matched(&parse(pattern).unwrap(), name)
+    }
+
+    #[test]
+    fn patterns_take_names_apart() {
+        let some = |s: &str| Some(s.to_owned());
+        assert_eq!(at("img_t{t:03}_c{c}_z{z:02}.tif", "img_t007_cGFP_z12.tif"), Some([some("007"), some("GFP"), some("12")]));
+        assert_eq!(at("{c}_*_{z}.tif", "DAPI_x_y_3.tif"), Some([None, some("DAPI"), some("3")]));
+        assert_eq!(at("a{z}.tif", "b1.tif"), None);
+        assert_eq!(at("a{z}.tif", "a.tif"), None);
+        for bad in ["a{q}.tif", "a{z", "a.tif", "{z}{t}", "{z}_{z}"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn stars_and_question_marks() {
+        for (like, name, wanted) in
+            [("*.tif", "a.tif", true), ("*.tif", "a.tiff", false), ("a?c*", "abc", true), ("a*b*c", "aXbYbc", true), ("?", "", false), ("*", "", true)]
+        {
+            assert_eq!(is_like(like, name), wanted, "{like} {name}");
+        }
+    }
+
+    #[test]
+    fn letters_before_numbers_say_what_they_are() {
+        let names = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        let found = guess(&names(&["s1_t00_z1.tif", "s1_t01_z1.tif", "s1_t00_z2.tif"])).unwrap().unwrap();
+        assert!(found.contains(&Token::Field(T)) && found.contains(&Token::Field(Z)) && !found.contains(&Token::Field(C)));
+        assert_eq!(guess(&names(&["a1.tif", "a2.tif"])).unwrap(), None);
+        assert!(guess(&names(&["a1_1.tif", "a2_2.tif"])).is_err());
+        assert!(guess(&names(&["x_t1.tif", "x_t2.tif"])).unwrap().is_some());
+    }
+
+    #[test]
+    fn gaps_in_numbers_are_seen_and_steps_are_not_gaps() {
+        let line = |v: &[&str]| Line::of(v.iter().map(|s| (*s).to_owned()).collect()).unwrap();
+        assert_eq!(line(&["1", "2", "4"]).names, ["1", "2", "3", "4"]);
+        assert_eq!(line(&["000", "010", "030"]).names, ["0", "10", "20", "30"]);
+        assert_eq!(line(&["DAPI", "GFP"]).names, ["DAPI", "GFP"]);
+    }
+}

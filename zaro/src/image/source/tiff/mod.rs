@@ -1,0 +1,351 @@
+//! TIFF: strips and tiles, classic and big, of either byte order; stacks of pages, and what ImageJ, OME and tifffile say of
+//! them.
+
+mod ifd;
+mod imagej;
+mod layout;
+mod multi;
+mod page;
+mod planes;
+
+use std::sync::Arc;
+
+use super::file::Input;
+use super::{C, Source, SourceOptions, T, X, Y, Z, axis_letters, ome, stem};
+use crate::error::{Error, Result};
+use crate::image::model::Channel;
+use crate::meta::Json;
+use crate::num;
+use ifd::{Ifd, Tiff};
+use layout::{Layout, PALETTE, RGB, WHITE_IS_ZERO, YCBCR, tag};
+use page::Page;
+pub(super) use page::{jpeg, jpeg_size};
+use planes::{Planes, Relabelled};
+
+/// A TIFF file with all its pages.
+struct File {
+    tiff: Arc<Tiff>,
+    pages: Vec<Page>,
+    /// Whether each page is a smaller copy of another.
+    reduced: Vec<bool>,
+    head: Head,
+}
+
+/// What the first page says of the whole.
+#[derive(Debug, Default)]
+struct Head {
+    description: Option<String>,
+    /// Pixels in a unit: numerator and denominator, along x and y.
+    resolution: [Option<(f64, f64)>; 2],
+    resolution_unit: u64,
+    imagej: imagej::Extra,
+}
+
+impl File {
+    fn read(input: Input) -> Result<Self> {
+        let tiff = Arc::new(Tiff::open(input)?);
+        let mut file =
+            Self { tiff: tiff.clone(), pages: Vec::new(), reduced: Vec::new(), head: Head::default() };
+        tiff.each_ifd(|handle, ifd: &Ifd| {
+            if file.pages.is_empty() {
+                file.head = Head {
+                    description: tiff.text(handle, ifd, tag::DESCRIPTION)?,
+                    resolution: [
+                        tiff.fraction(handle, ifd, tag::X_RESOLUTION)?,
+                        tiff.fraction(handle, ifd, tag::Y_RESOLUTION)?,
+                    ],
+                    resolution_unit: tiff.number(handle, ifd, tag::RESOLUTION_UNIT)?.unwrap_or(2),
+                    imagej: imagej::Extra::read(&tiff, handle, ifd),
+                };
+            }
+            let layout = Layout::read(&tiff, handle, ifd)?;
+            let layout = match file.pages.last() {
+                Some(last) if *last.layout == layout => last.layout.clone(),
+                _ => Arc::new(layout),
+            };
+            file.pages.push(Page::new(&tiff, layout, ifd)?);
+            file.reduced.push(tiff.number(handle, ifd, tag::SUBFILE)?.is_some_and(|n| n & 1 == 1));
+            Ok(())
+        })?;
+        Ok(file)
+    }
+
+    fn first(&self) -> Result<&Page> {
+        self.pages.first().ok_or_else(|| Error::invalid("the TIFF file has no pages"))
+    }
+
+    /// The pages that are no smaller copies of others.
+    fn full(&self) -> Vec<Page> {
+        let full = self.pages.iter().zip(&self.reduced).filter(|(_, reduced)| !**reduced);
+        let full: Vec<Page> = full.map(|(page, _)| page.clone()).collect();
+        if full.is_empty() { self.pages.clone() } else { full }
+    }
+
+    /// The size of a pixel along y and x, if the resolution has a unit: in micrometers.
+    fn pixel_size(&self) -> [Option<f64>; 2] {
+        let unit = match self.head.resolution_unit {
+            2 => 25_400.0,
+            3 => 10_000.0,
+            _ => return [None; 2],
+        };
+        let [x, y] = self.head.resolution;
+        [y, x].map(|r| r.and_then(|(over, under)| sensible(unit * under / over)))
+    }
+}
+
+/// A size that can be one.
+fn sensible(size: f64) -> Option<f64> {
+    (size.is_finite() && size > 0.0).then_some(size)
+}
+
+/// The images of a TIFF file.
+pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Vec<Source>> {
+    let file = File::read(input)?;
+    let description = file.head.description.clone().unwrap_or_default();
+    let text = description.trim_start_matches('\u{feff}').trim_start();
+    let mut found = if ome::is_ome(text) {
+        multi::open(file, text, options)?
+    } else if let Some(said) = imagej::Description::parse(text) {
+        vec![imagej::open(&file, &said, options)?]
+    } else {
+        plain(&file, text, options)?
+    };
+    if let Some(axes) = &options.axes {
+        found = found.into_iter().map(|source| relabel(source, axes)).collect::<Result<_>>()?;
+    }
+    Ok(found)
+}
+
+/// A file that says nothing of axes: pages of the same size are a stack along z.
+fn plain(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<Source>> {
+    let mut series: Vec<Vec<Page>> = Vec::new();
+    for page in file.full() {
+        let alike = |other: &Page| {
+            let (a, b) = (&page.layout, &other.layout);
+            (a.width, a.height, a.samples, &a.data_type, a.is_planar, a.photometric)
+                == (b.width, b.height, b.samples, &b.data_type, b.is_planar, b.photometric)
+        };
+        match series.iter_mut().find(|s| s.first().is_some_and(alike)) {
+            Some(pages) => pages.push(page),
+            None => series.push(vec![page]),
+        }
+    }
+    let only = series.len() == 1;
+    let name = stem(&file.tiff.input.path);
+    let mut found = Vec::new();
+    for (i, pages) in series.into_iter().enumerate() {
+        let shaped = if only { Shaped::parse(description, &pages) } else { None };
+        let (pages, tcz) = match shaped {
+            Some(shaped) => shaped.lay_out(pages)?,
+            None => {
+                let n = num::u64_of(pages.len());
+                (pages, [1, 1, n])
+            }
+        };
+        let name = if only { name.clone() } else { format!("{name} {i}") };
+        let mut source = source(name, pages.into_iter().map(Some).collect(), tcz, options)?;
+        let [y, x] = file.pixel_size();
+        source.scale[Y] = y;
+        source.scale[X] = x;
+        for (size, axis) in [(y, Y), (x, X)] {
+            if size.is_some() {
+                source.units[axis] = Some("micrometer".to_owned());
+            }
+        }
+        found.push(source);
+    }
+    Ok(found)
+}
+
+/// A source of these pages, in the order t, c, z; `tcz` counts pages, not samples.
+fn source(
+    name: String,
+    pages: Vec<Option<Page>>,
+    [t, c, z]: [u64; 3],
+    options: &SourceOptions,
+) -> Result<Source> {
+    let first = pages.iter().flatten().next();
+    let first = first.ok_or_else(|| Error::invalid("the TIFF file has none of the image's planes"))?;
+    let layout = first.layout.clone();
+    let ramp = layout.ramp();
+    // A palette that is no scale is a picture; its numbers mean nothing by themselves.
+    let expand = layout.photometric == PALETTE && ramp.is_none() && !options.indexes;
+    let colors = layout.colors.clone().filter(|_| expand);
+    let samples = if colors.is_some() { 3 } else { layout.samples };
+    let channels = c.checked_mul(samples).ok_or_else(|| Error::invalid("too many channels"))?;
+    let data_type =
+        if colors.is_some() { crate::meta::DataType::UINT8 } else { layout.data_type.clone() };
+    let is_rgb = colors.is_some() || (matches!(layout.photometric, RGB | YCBCR) && samples >= 3);
+    let sizes = [t, channels, z, layout.height, layout.width];
+    let planes = Planes::new(pages, [t, c, z], layout.clone(), colors)?;
+    let mut source = Source::new(name, sizes, data_type, Arc::new(planes));
+    source.is_rgb = is_rgb && c == 1;
+    if source.is_rgb {
+        source.channels = rgb_channels(samples, layout.has_alpha || samples == 4);
+    } else if layout.photometric == WHITE_IS_ZERO {
+        source.channels = repeated(channels, || Channel { inverted: true, ..Channel::default() });
+    } else if let Some(color) = ramp.filter(|_| channels == 1) {
+        source.channels = vec![Channel { color: Some(color), ..Channel::default() }];
+    }
+    Ok(source)
+}
+
+fn repeated(n: u64, channel: impl Fn() -> Channel) -> Vec<Channel> {
+    // Channels are described one by one; beyond this nobody looks at them.
+    (0..n.min(1 << 14)).map(|_| channel()).collect()
+}
+
+/// Red, green, blue, and alpha, which is not drawn.
+pub(super) fn rgb_channels(samples: u64, has_alpha: bool) -> Vec<Channel> {
+    let named = |i: u64| {
+        let (label, color) = match i {
+            0 => ("red", Some([255, 0, 0])),
+            1 => ("green", Some([0, 255, 0])),
+            2 => ("blue", Some([0, 0, 255])),
+            n if n + 1 == samples && has_alpha => ("alpha", Some([255, 255, 255])),
+            _ => ("", Some([255, 255, 255])),
+        };
+        Channel {
+            label: (!label.is_empty()).then(|| label.to_owned()),
+            color,
+            active: i < 3,
+            ..Channel::default()
+        }
+    };
+    (0..samples.min(1 << 14)).map(named).collect()
+}
+
+/// The same image with other names for its axes, in the order t, c, z, y, x of those that are longer than one.
+pub(super) fn relabel(source: Source, axes: &str) -> Result<Source> {
+    let places = axis_letters(axes)?;
+    let kept = source.used(true);
+    let used = if kept.len() == places.len() { kept } else { source.used(false) };
+    if used.len() != places.len() {
+        let has: String = used.iter().filter_map(|i| super::AXES.get(*i)).collect();
+        return Err(Error::usage(format!("axes {axes:?} for a file that has {} ({has})", used.len())));
+    }
+    if places.get(places.len().saturating_sub(2)..) != Some(&[Y, X]) {
+        return Err(Error::usage(format!("axes {axes:?}: the pages of a file are y, x")));
+    }
+    if used == places {
+        return Ok(source);
+    }
+    let mut map = [None; 5];
+    let mut renamed = source.clone();
+    for i in [T, C, Z] {
+        renamed.sizes[i] = 1;
+        renamed.declared[i] = false;
+        renamed.scale[i] = None;
+        renamed.units[i] = None;
+    }
+    for (old, new) in used.iter().zip(&places) {
+        if let (Some(n), Some(m), Some(size), Some(declared)) = (
+            map.get_mut(*new),
+            Some(*old),
+            source.sizes.get(*old),
+            renamed.declared.get_mut(*new),
+        ) {
+            *n = Some(m);
+            *declared = true;
+            if let Some(to) = renamed.sizes.get_mut(*new) {
+                *to = *size;
+            }
+        }
+    }
+    if map[C] != Some(C) {
+        renamed.channels.clear();
+        renamed.is_rgb = false;
+    }
+    let pixels = Relabelled { inner: source.pixels(), map: [map[T], map[C], map[Z]] };
+    renamed.pixels = Arc::new(pixels);
+    Ok(renamed)
+}
+
+/// What tifffile writes about arrays: their shape, and perhaps their axes.
+struct Shaped {
+    lead: Vec<u64>,
+    axes: Option<Vec<char>>,
+}
+
+impl Shaped {
+    /// `None` if there is nothing of the kind, or it does not fit the pages.
+    fn parse(description: &str, pages: &[Page]) -> Option<Self> {
+        if !description.starts_with('{') {
+            return None;
+        }
+        let json = Json::parse(description.as_bytes()).ok()?.value;
+        let shape: Vec<u64> = json.get("shape")?.items()?.iter().map(Json::as_u64).collect::<Option<_>>()?;
+        let layout = &pages.first()?.layout;
+        let (h, w, s) = (layout.height, layout.width, layout.samples);
+        let tail: Vec<u64> = match (s > 1, layout.is_planar) {
+            (false, _) => vec![h, w],
+            (true, false) => vec![h, w, s],
+            (true, true) => vec![s, h, w],
+        };
+        // A last dimension of one sample may be there, too.
+        let with_one: Vec<u64> = tail.iter().copied().chain([1]).collect();
+        let cut = [tail, with_one].into_iter().find(|t| shape.ends_with(t))?.len();
+        let lead = shape.get(..shape.len() - cut)?.to_vec();
+        let axes = json.get("axes").and_then(Json::as_str).map(|a| a.to_ascii_lowercase().chars().collect::<Vec<_>>());
+        let axes = axes.filter(|a| a.len() == shape.len()).and_then(|a| a.get(..lead.len()).map(<[char]>::to_vec));
+        Some(Self { lead, axes })
+    }
+
+    /// The pages in the order t, c, z, and how many there are of each.
+    fn lay_out(&self, pages: Vec<Page>) -> Result<(Vec<Page>, [u64; 3])> {
+        let wanted = num::product(&self.lead)?;
+        let pages = if num::u64_of(pages.len()) == wanted { pages } else { one_directory(&pages, wanted)? };
+        let dims: Vec<(usize, u64)> = self.lead.iter().copied().enumerate().filter(|(_, n)| *n != 1).collect();
+        let named = self.axes.as_ref().and_then(|axes| {
+            let place = |c: &char| ['t', 'c', 'z'].iter().position(|a| a == c);
+            let all: Option<Vec<usize>> = dims.iter().map(|(i, _)| axes.get(*i).and_then(place)).collect();
+            all.filter(|all| all.iter().all(|p| all.iter().filter(|q| *q == p).count() == 1))
+        });
+        let places = match (named, dims.len()) {
+            (Some(places), _) => places,
+            (None, n @ 0..=3) => (3 - n..3).collect(),
+            (None, n) => {
+                return Err(Error::unsupported(format!("images of {} dimensions: {:?}", n + 2, self.lead)));
+            }
+        };
+        let mut tcz = [1u64; 3];
+        // How many pages further the next position along each of t, c, z is.
+        let mut strides = [0u64; 3];
+        let mut stride = 1u64;
+        for ((_, n), place) in dims.iter().zip(&places).rev() {
+            if let (Some(size), Some(step)) = (tcz.get_mut(*place), strides.get_mut(*place)) {
+                (*size, *step) = (*n, stride);
+            }
+            stride = stride.saturating_mul(*n);
+        }
+        let [ts, cs, zs] = strides;
+        let mut ordered = Vec::with_capacity(pages.len());
+        for t in 0..tcz[0] {
+            for c in 0..tcz[1] {
+                for z in 0..tcz[2] {
+                    let page = pages.get(num::usize_of(t * ts + c * cs + z * zs)?);
+                    ordered.push(page.cloned().ok_or_else(|| Error::invalid("a page is missing"))?);
+                }
+            }
+        }
+        Ok((ordered, tcz))
+    }
+}
+
+/// The pages of a stack that has one directory for all: one after the other in the file.
+fn one_directory(pages: &[Page], wanted: u64) -> Result<Vec<Page>> {
+    let there = num::u64_of(pages.len());
+    let fault = || {
+        Error::invalid(format!("the file says it has {wanted} planes, but has {there} directories"))
+    };
+    let ([first], Some(bytes)) = (pages, pages.first().map(Page::contiguous).transpose()?.flatten()) else {
+        return Err(fault());
+    };
+    let end = wanted.checked_mul(bytes).and_then(|n| n.checked_add(first.start().ok()?)).ok_or_else(fault)?;
+    if end > first.tiff.input.len {
+        return Err(Error::invalid(format!(
+            "the file says it has {wanted} planes of {bytes} bytes, but it is too short for them"
+        )));
+    }
+    Ok((0..wanted).map(|i| first.shifted(i.saturating_mul(bytes))).collect())
+}

@@ -1,0 +1,1 @@
+//! The file around an image: Z1 to Z6.
