@@ -7,7 +7,7 @@ use futures::stream::{self, TryStreamExt};
 use super::plan::Plan;
 use super::run::Work;
 use super::tree::{Tree, parent};
-use super::{UpgradeOptions, Upgraded};
+use super::{UpgradeOptions, Upgraded, broken};
 use crate::blocking::wait;
 use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
@@ -85,6 +85,7 @@ pub fn upgrade(
     }
     if options.verify {
         work.look_again()?;
+        report.broken = broken(store, &to_path, &plan.tops)?;
     }
     single.end()?;
     wait(store.finish())?;

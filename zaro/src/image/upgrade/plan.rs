@@ -87,6 +87,8 @@ pub(super) struct Plan {
     pub(super) notes: Vec<String>,
     /// Groups of labels that have to be there.
     pub(super) needs_labels: BTreeSet<String>,
+    /// The topmost groups that are OME's.
+    pub(super) tops: Vec<String>,
     moves: Moves,
 }
 
@@ -106,6 +108,7 @@ impl Plan {
             separators: BTreeMap::new(),
             notes: Vec::new(),
             needs_labels: BTreeSet::new(),
+            tops: Vec::new(),
             moves: Moves::default(),
         };
         for path in &tree.dangling {
@@ -130,6 +133,13 @@ impl Plan {
                     let names = levels.get(path).map(Option::as_ref);
                     plan.array(path, meta, names, in_place).map_err(placed)?;
                 }
+            }
+        }
+        for (path, _) in tree.members.iter().filter(|(_, m)| m.ome) {
+            let path = plan.relative(path);
+            let inside = |top: &String| top.is_empty() || path.starts_with(&format!("{top}/"));
+            if !plan.tops.iter().any(inside) {
+                plan.tops.push(path);
             }
         }
         let context = Context { lossy, ..Context::default() };

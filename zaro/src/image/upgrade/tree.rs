@@ -50,13 +50,16 @@ impl Tree {
         root: &str,
         separators: &BTreeMap<String, char>,
     ) -> Result<Self> {
-        let found = find::find(zarr, root).await?;
+        let found = find::find(zarr, root).await;
         let (version, assumed) = match &found {
-            Found::Image(image) => (image.version, image.assumed),
-            Found::Plate { version, .. } | Found::Well { version, .. } | Found::Collection { version, .. } => {
+            Ok(Found::Image(image)) => (image.version, image.assumed),
+            Ok(Found::Plate { version, .. } | Found::Well { version, .. } | Found::Collection { version, .. }) => {
                 let node = zarr.node(root).await?;
                 (*version, !matches!(version::stated(node.meta.attributes()), Stated::Known(..)))
             }
+            // Perhaps a plain group with images in it.
+            Err(e) if e.kind() == ErrorKind::Invalid => (Version::V04, true),
+            Err(_) => return Err(found.err().unwrap_or_else(Error::cancelled)),
         };
         let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
         let mut open = vec![root.to_owned()];
@@ -120,7 +123,10 @@ impl Tree {
             tree.members.insert(path, member);
         }
         tree.settle_version();
-        Ok(tree)
+        match found {
+            Err(e) if !tree.members.values().any(|m| m.ome) => Err(e),
+            _ => Ok(tree),
+        }
     }
 
     async fn member(&self, zarr: &Zarr, node: Node, separators: &BTreeMap<String, char>) -> Result<Member> {
