@@ -134,6 +134,9 @@ impl Upgrade {
         for note in &done.notes {
             common.say(note);
         }
+        for finding in &done.broken {
+            common.warn(&finding.to_string());
+        }
         let mut text = String::new();
         if done.resumed {
             text.push_str("resumed: ");

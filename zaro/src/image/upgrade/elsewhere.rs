@@ -7,7 +7,7 @@ use futures::stream::{self, TryStreamExt};
 use super::plan::Plan;
 use super::run::Work;
 use super::tree::{Tree, parent};
-use super::{UpgradeOptions, Upgraded};
+use super::{UpgradeOptions, Upgraded, broken};
 use crate::blocking::wait;
 use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
@@ -67,7 +67,7 @@ pub fn upgrade(
     let mut single = Single::begin(&copying, total, store, &to_path, name, &settings)?;
     report.resumed = single.resumed;
     work.bring(&mut single)?;
-    wait(copy_files(source, &from_path, store, &to_path, &files))?;
+    wait(copy_files(source, &plan, store, &to_path, &files))?;
     if options.verify {
         work.verify(&single)?;
     }
@@ -85,6 +85,7 @@ pub fn upgrade(
     }
     if options.verify {
         work.look_again()?;
+        report.broken = broken(store, &to_path, &plan.tops)?;
     }
     single.end()?;
     wait(store.finish())?;
@@ -143,20 +144,20 @@ fn is_file(tree: &Tree, key: &str) -> bool {
 
 async fn copy_files(
     source: &Zarr,
-    from: &str,
+    plan: &Plan,
     store: &SharedStore,
     to: &str,
     files: &[String],
 ) -> Result<()> {
     stream::iter(files.iter().map(Ok::<_, Error>))
         .try_for_each_concurrent(AT_ONCE, |file| async move {
-            let key = join(from, file);
+            let key = join(&plan.root, file);
             let Some(bytes) = source.store().get(&key, None).await? else {
                 return Err(Error::conflict("somebody deleted this file while it was to be copied")
                     .with_key(key)
-                    .with_node(shown(from)));
+                    .with_node(shown(&plan.root)));
             };
-            let _ = store.put(&join(to, file), bytes, Condition::Always).await?;
+            let _ = store.put(&join(to, &plan.relative(&key)), bytes, Condition::Always).await?;
             Ok(())
         })
         .await

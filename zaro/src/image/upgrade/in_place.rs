@@ -13,7 +13,7 @@ use futures::TryStreamExt;
 use super::plan::{Chunks, Plan, What};
 use super::run::Work;
 use super::tree::Tree;
-use super::{UpgradeOptions, Upgraded};
+use super::{UpgradeOptions, Upgraded, broken};
 use crate::blocking::wait;
 use crate::copy::Single;
 use crate::error::{Error, Result};
@@ -52,7 +52,13 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
                 return Err(placed(Error::usage("an upgrade was begun here; it is to be finished first")));
             }
             finish(store, &root, journal).map_err(placed)?;
-            return report_of(journal, options.to).map_err(placed);
+            let mut report = report_of(journal, options.to);
+            if options.verify {
+                let tops = journal.get("tops").and_then(Json::items).unwrap_or_default();
+                let tops: Vec<String> = tops.iter().filter_map(Json::as_str).map(str::to_owned).collect();
+                report.broken = broken(store, &root, &tops)?;
+            }
+            return Ok(report);
         }
     }
 
@@ -82,6 +88,7 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
     finish(store, &root, &journal)?;
     if options.verify {
         work.look_again()?;
+        report.broken = broken(store, &root, &plan.tops)?;
     }
     Ok(report)
 }
@@ -176,6 +183,7 @@ fn whole(plan: &Plan, report: &Upgraded) -> Result<Json> {
     journal.set("put", Json::Array(put.collect()));
     journal.set("delete", Json::Array(old_documents(plan, &kept).iter().map(Json::string).collect()));
     journal.set("chunks", Json::Array(plan.leaves.iter().map(chunks_json).collect()));
+    journal.set("tops", Json::Array(plan.tops.iter().map(Json::string).collect()));
     journal.set("report", report.json());
     Ok(journal)
 }
@@ -193,7 +201,7 @@ fn old_documents(plan: &Plan, kept: &BTreeSet<String>) -> Vec<String> {
     }
     for path in &plan.old {
         let stays = match plan.nodes.get(&plan.relative(path)) {
-            Some(planned) if plan.was == plan.to.format() => {
+            Some(planned) if plan.was == plan.to.format() && !plan.moves(path) => {
                 let is_array = |meta: &NodeMeta| matches!(meta, NodeMeta::Array(_));
                 planned.old.as_ref().map(is_array) == Some(matches!(planned.what, What::Array { .. }))
             }
@@ -282,7 +290,7 @@ fn put(store: &SharedStore, key: &str, document: &Json) -> Result<()> {
 }
 
 /// What an upgrade that was finished from its journal has done.
-fn report_of(journal: &Json, to: Version) -> Result<Upgraded> {
+fn report_of(journal: &Json, to: Version) -> Upgraded {
     let report = journal.get("report").cloned().unwrap_or(Json::Null);
     let number = |name: &str| {
         report.get(name).and_then(Json::as_u64).and_then(|n| num::usize_of(n).ok()).unwrap_or_default()
@@ -296,7 +304,7 @@ fn report_of(journal: &Json, to: Version) -> Result<Upgraded> {
         let fate = fates.into_iter().find(|f| f.text() == word)?;
         Some((json.get("path")?.as_str()?.to_owned(), fate))
     };
-    Ok(Upgraded {
+    Upgraded {
         from: if flag("seed") { Version::Seed } else { from },
         assumed: flag("assumed"),
         to,
@@ -305,6 +313,7 @@ fn report_of(journal: &Json, to: Version) -> Result<Upgraded> {
         changed: number("changed"),
         files: number("files"),
         notes: items("notes").iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+        broken: Vec::new(),
         resumed: true,
-    })
+    }
 }

@@ -7,7 +7,7 @@ use super::lift::{self, Context, LevelArray};
 use super::plan::{Data, Plan, Planned, Source, What};
 use super::tree::{Tree, parent};
 use crate::error::{Error, Result};
-use crate::image::model::{Axis, Group};
+use crate::image::model::{Axis, Group, Level};
 use crate::image::parse;
 use crate::image::version::{self, Version};
 use crate::meta::create::NewArray;
@@ -216,7 +216,15 @@ pub(super) fn plan(tree: &Tree, mask: &Mask, plan: &mut Plan, context: &Context)
         });
         datasets.push(path);
     }
-    let document = document(mask, image.node.meta.attributes(), &datasets, &meta.attributes);
+    let others = others(tree, &mask.image, &image.group, &meta.shape, &shapes).map_err(placed)?;
+    let pyramids: Vec<(usize, Vec<String>)> = others
+        .into_iter()
+        .map(|(number, levels)| {
+            (number, levels.iter().filter_map(|i| datasets.get(*i).cloned()).collect::<Vec<_>>())
+        })
+        .collect();
+    let pyramids = std::iter::once((0, datasets)).chain(pyramids).collect::<Vec<_>>();
+    let document = document(mask, image.node.meta.attributes(), &pyramids, &meta.attributes);
     let lifted = lift::lift(&document, image.version.max(Version::V01), plan.to, &known).map_err(placed)?;
     plan.notes.extend(lifted.notes.iter().map(|n| format!("{}: {n}", shown(&label))));
     plan.notes.push(format!("{} becomes the labels {}", shown(&mask.array), shown(&label)));
@@ -227,12 +235,41 @@ pub(super) fn plan(tree: &Tree, mask: &Mask, plan: &mut Plan, context: &Context)
     Ok(())
 }
 
+/// The other pyramids of the image, by number, for which the levels that the labels have will do.
+fn others(
+    tree: &Tree,
+    image: &str,
+    group: &Group,
+    mask: &[u64],
+    shapes: &[Vec<u64>],
+) -> Result<Vec<(usize, Vec<usize>)>> {
+    let Some(largest) = group.multiscales.first().and_then(|m| m.levels.first()) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for (number, multiscale) in group.multiscales.iter().enumerate().skip(1) {
+        let wanted = shapes_of(tree, image, std::iter::once(largest).chain(&multiscale.levels), mask)?;
+        let places: Option<Vec<usize>> =
+            wanted.iter().skip(1).map(|shape| shapes.iter().position(|s| s == shape)).collect();
+        found.extend(places.map(|places| (number, places)));
+    }
+    Ok(found)
+}
+
 /// The shapes of the levels of a mask: as the image's, but 1 where the mask has 1.
 fn levels(tree: &Tree, image: &str, group: &Group, mask: &[u64]) -> Result<Vec<Vec<u64>>> {
     let Some(multiscale) = group.multiscales.first() else { return Ok(vec![mask.to_vec()]) };
+    shapes_of(tree, image, multiscale.levels.iter(), mask)
+}
+
+/// The same for the levels of any pyramid, of which the first is the image's largest.
+fn shapes_of<'a>(
+    tree: &Tree,
+    image: &str,
+    levels: impl Iterator<Item = &'a Level>,
+    mask: &[u64],
+) -> Result<Vec<Vec<u64>>> {
     let mut shapes = Vec::new();
     let mut largest: Option<Vec<u64>> = None;
-    for level in &multiscale.levels {
+    for level in levels {
         let path = join(image, level.path.trim_matches('/'));
         let Some(NodeMeta::Array(meta)) = tree.members.get(&path).map(|m| &m.node.meta) else {
             return Err(Error::not_found(format!("there is no level {path:?} of its image")));
@@ -257,30 +294,36 @@ fn levels(tree: &Tree, image: &str, group: &Group, mask: &[u64]) -> Result<Vec<V
     Ok(shapes)
 }
 
-/// The attributes of the label image in the version that its image has.
-fn document(mask: &Mask, image: &Json, levels: &[String], attributes: &Json) -> Json {
-    let of_image = version::ome(image);
-    let first = of_image.get("multiscales").and_then(Json::items).and_then(<[Json]>::first);
-    let theirs = first.and_then(|m| m.get("datasets")).and_then(Json::items).unwrap_or_default();
-    let datasets = levels.iter().enumerate().map(|(i, path)| {
-        let mut dataset = Json::object();
-        dataset.set("path", Json::string(path.as_str()));
-        if let Some(transforms) = theirs.get(i).and_then(|d| d.get("coordinateTransformations")) {
-            dataset.set("coordinateTransformations", transforms.clone());
+/// The attributes of the label image in the version that its image has. `pyramids` are the numbers of the image's
+/// multiscales, and the paths of levels.
+fn document(mask: &Mask, image: &Json, pyramids: &[(usize, Vec<String>)], attributes: &Json) -> Json {
+    let of_image = version::ome(image).get("multiscales").and_then(Json::items).unwrap_or_default();
+    let multiscales = pyramids.iter().map(|(number, levels)| {
+        let theirs = of_image.get(*number);
+        let datasets = theirs.and_then(|m| m.get("datasets")).and_then(Json::items).unwrap_or_default();
+        let datasets = levels.iter().enumerate().map(|(i, path)| {
+            let mut dataset = Json::object();
+            dataset.set("path", Json::string(path.as_str()));
+            if let Some(transforms) = datasets.get(i).and_then(|d| d.get("coordinateTransformations")) {
+                dataset.set("coordinateTransformations", transforms.clone());
+            }
+            dataset
+        });
+        let mut multiscale = Json::object();
+        let name = theirs.filter(|_| *number > 0).and_then(|m| m.get("name")).and_then(Json::as_str);
+        multiscale.set("name", Json::string(name.unwrap_or(&mask.name)));
+        for name in ["axes", "coordinateTransformations"] {
+            if let Some(value) = theirs.and_then(|m| m.get(name)) {
+                multiscale.set(name, value.clone());
+            }
         }
-        dataset
+        multiscale.set("datasets", Json::Array(datasets.collect()));
+        if levels.len() > 1 {
+            multiscale.set("type", Json::string("nearest"));
+        }
+        multiscale
     });
-    let mut multiscale = Json::object();
-    multiscale.set("name", Json::string(mask.name.as_str()));
-    for name in ["axes", "coordinateTransformations"] {
-        if let Some(value) = first.and_then(|m| m.get(name)) {
-            multiscale.set(name, value.clone());
-        }
-    }
-    multiscale.set("datasets", Json::Array(datasets.collect()));
-    if levels.len() > 1 {
-        multiscale.set("type", Json::string("nearest"));
-    }
+    let multiscales = multiscales.collect();
     let known = parse::mask(attributes);
     let colors = known.colors.iter().map(|c| {
         let mut color = Json::object();
@@ -297,7 +340,7 @@ fn document(mask: &Mask, image: &Json, levels: &[String], attributes: &Json) -> 
     }
     label.set("source", source);
     let mut document = Json::object();
-    document.set("multiscales", Json::Array(vec![multiscale]));
+    document.set("multiscales", Json::Array(multiscales));
     document.set("image-label", label);
     document
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`lift`] | the attributes of a group |
 //! | `tree` | what is there |
-//! | `arrays`, `masks`, `plan` | what it is to become |
+//! | `arrays`, `masks`, `moves`, `plan` | what it is to become |
 //! | `run`, `sample` | elements, copied, coded anew, or taken from a mask; and compared |
 //! | `in_place`, `elsewhere` | the order in which things are changed |
 
@@ -18,6 +18,7 @@ mod elsewhere;
 mod in_place;
 pub mod lift;
 mod masks;
+mod moves;
 mod plan;
 mod run;
 mod sample;
@@ -30,11 +31,16 @@ pub use elsewhere::upgrade;
 pub use in_place::upgrade_in_place;
 
 use crate::array::OnProgress;
+use crate::blocking::wait;
 use crate::copy::CopyOptions;
 use crate::error::{Error, Result};
+use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::Existing;
+use crate::image::validate::{self, Finding, Level};
 use crate::image::version::Version;
 use crate::meta::Json;
+use crate::meta::path::join;
+use crate::store::SharedStore;
 use plan::{Data, Plan};
 
 /// How to upgrade.
@@ -103,6 +109,26 @@ impl UpgradeOptions {
     }
 }
 
+/// What the specification forbids in the groups `tops` of the hierarchy at `root`.
+fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<Finding>> {
+    let open = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    let zarr = wait(Zarr::from_store(store.clone(), open))?;
+    // Its futures stay on one thread, so that `wait` does not take them.
+    let validate = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut broken = Vec::new();
+        for top in tops {
+            let path = join(root, top);
+            let report =
+                runtime.block_on(validate::validate(&zarr, &path, &validate::Options::default()))?;
+            broken.extend(report.findings.into_iter().filter(|f| f.level == Level::Must));
+        }
+        Ok(broken)
+    };
+    std::thread::scope(|s| s.spawn(validate).join())
+        .unwrap_or_else(|_| Err(Error::io("the validating thread was lost")))
+}
+
 /// What becomes of an array's chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -148,6 +174,8 @@ pub struct Upgraded {
     pub files: usize,
     /// What was assumed, left out, or is worth knowing.
     pub notes: Vec<String>,
+    /// Rules of the new version that the result breaks, as far as it was validated: faults that were there before.
+    pub broken: Vec<Finding>,
     /// Whether an earlier upgrade was taken up.
     pub resumed: bool,
 }
@@ -175,6 +203,7 @@ impl Upgraded {
             changed,
             files: 0,
             notes: plan.notes.clone(),
+            broken: Vec::new(),
             resumed: false,
         })
     }
@@ -204,6 +233,7 @@ impl Upgraded {
         };
         report.set("arrays", Json::Array(self.arrays.iter().map(array).collect()));
         report.set("notes", Json::Array(self.notes.iter().map(Json::string).collect()));
+        report.set("broken", Json::Array(self.broken.iter().map(Finding::json).collect()));
         report.set("resumed", Json::Bool(self.resumed));
         report
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::arrays::{self, Wanted};
 use super::lift::{self, Context, LevelArray};
 use super::masks::{self, Masks};
+use super::moves::Moves;
 use super::tree::{Member, Tree, parent};
 use crate::error::{Error, Result};
 use crate::hierarchy;
@@ -83,6 +84,9 @@ pub(super) struct Plan {
     pub(super) notes: Vec<String>,
     /// Groups of labels that have to be there.
     pub(super) needs_labels: BTreeSet<String>,
+    /// The topmost groups that are OME's.
+    pub(super) tops: Vec<String>,
+    moves: Moves,
 }
 
 impl Plan {
@@ -101,6 +105,8 @@ impl Plan {
             separators: BTreeMap::new(),
             notes: Vec::new(),
             needs_labels: BTreeSet::new(),
+            tops: Vec::new(),
+            moves: Moves::default(),
         };
         for path in &tree.dangling {
             plan.notes.push(format!("{}: metadata name it, but it is not there", shown(path)));
@@ -109,9 +115,12 @@ impl Plan {
             plan.notes.push("the store cannot list; only what metadata name is taken along".into());
         }
         let masks = Masks::of(tree, &mut plan.notes);
+        if tree.format == Format::V2 {
+            plan.moves = Moves::of(tree, to, &mut plan.notes);
+        }
         let levels = level_names(tree);
         for (path, member) in &tree.members {
-            if masks.is(path) || masks.emptied.contains(path) {
+            if masks.is(path) || masks.emptied.contains(path) || plan.moves.emptied.contains(path) {
                 continue;
             }
             let placed = |e: Error| e.with_node(shown(path));
@@ -121,6 +130,13 @@ impl Plan {
                     let names = levels.get(path).map(Option::as_ref);
                     plan.array(path, meta, names, in_place).map_err(placed)?;
                 }
+            }
+        }
+        for (path, _) in tree.members.iter().filter(|(_, m)| m.ome) {
+            let path = plan.relative(path);
+            let inside = |top: &String| top.is_empty() || path.starts_with(&format!("{top}/"));
+            if !plan.tops.iter().any(inside) {
+                plan.tops.push(path);
             }
         }
         let context = Context { lossy, ..Context::default() };
@@ -146,9 +162,16 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A path from the root of the hierarchy.
+    /// Where what is at `path` will be, from the root of the hierarchy.
     pub(super) fn relative(&self, path: &str) -> String {
+        let moved = self.moves.new_path(path);
+        let path = moved.as_deref().unwrap_or(path);
         path.strip_prefix(&self.root).unwrap_or(path).trim_start_matches('/').to_owned()
+    }
+
+    /// Whether what is at `path` will be elsewhere.
+    pub(super) fn moves(&self, path: &str) -> bool {
+        self.moves.new_path(path).is_some()
     }
 
     pub(super) fn add(&mut self, planned: Planned) {
@@ -162,6 +185,7 @@ impl Plan {
 
     fn group(&mut self, tree: &Tree, path: &str, member: &Member, masks: &Masks, lossy: bool) -> Result<()> {
         let attributes = masks.listed(path, member.node.meta.attributes());
+        let attributes = self.moves.plate(path, &attributes);
         let mut context = Context { ome: member.ome, lossy, ..Context::default() };
         for level in member.group.multiscales.iter().flat_map(|m| &m.levels) {
             let array = tree.members.get(&join(path, level.path.trim_matches('/'))).map(|m| &m.node.meta);
@@ -176,7 +200,7 @@ impl Plan {
         if member.consolidated {
             self.consolidated.push(relative.clone());
         }
-        let old = Some(member.node.meta.clone());
+        let old = Some(member.node.meta.clone()).filter(|_| !self.moves(path));
         self.add(Planned { path: relative, what: What::Group(lifted.attributes), old });
         Ok(())
     }
@@ -201,7 +225,8 @@ impl Plan {
         let target = arrays::target(meta, self.to, &Wanted { in_place, level, names })?;
         let rank = meta.shape.len();
         let source = Source { path: path.to_owned(), meta: meta.clone() };
-        let same = arrays::same_keys(meta.keys, target.meta.keys, rank);
+        let moves = self.moves(path);
+        let same = arrays::same_keys(meta.keys, target.meta.keys, rank) && !moves;
         let data = match &target.recode {
             None if in_place && same => Data::Stay(source),
             None => Data::Copy(source),
@@ -211,7 +236,7 @@ impl Plan {
             }
         };
         if in_place && !matches!(data, Data::Stay(_)) {
-            if arrays::keys_clash(meta.keys, target.meta.keys, rank) {
+            if !moves && arrays::keys_clash(meta.keys, target.meta.keys, rank) {
                 return Err(Error::unsupported(
                     "its chunks have to be coded anew, and would take the place of the old ones; \
                      upgrade to another place",
@@ -220,7 +245,7 @@ impl Plan {
             self.drop_chunks(path, meta);
         }
         let what = What::Array { meta: Box::new(target.meta), data };
-        let old = Some(NodeMeta::Array(meta.clone()));
+        let old = Some(NodeMeta::Array(meta.clone())).filter(|_| !moves);
         self.add(Planned { path: self.relative(path), what, old });
         Ok(())
     }

@@ -45,16 +45,21 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Everything at `root` and below it. `separators` are those of arrays that are known already.
-    pub(super) async fn gather(zarr: &Zarr, root: &str, separators: &BTreeMap<String, char>) -> Result<Self> {
-        let found = find::find(zarr, root).await?;
+    pub(super) async fn gather(
+        zarr: &Zarr,
+        root: &str,
+        separators: &BTreeMap<String, char>,
+    ) -> Result<Self> {
+        let found = find::find(zarr, root).await;
         let (version, assumed) = match &found {
-            Found::Image(image) => (image.version, image.assumed),
-            Found::Plate { version, .. }
-            | Found::Well { version, .. }
-            | Found::Collection { version, .. } => {
+            Ok(Found::Image(image)) => (image.version, image.assumed),
+            Ok(Found::Plate { version, .. } | Found::Well { version, .. } | Found::Collection { version, .. }) => {
                 let node = zarr.node(root).await?;
                 (*version, !matches!(version::stated(node.meta.attributes()), Stated::Known(..)))
             }
+            // Perhaps a plain group with images in it.
+            Err(e) if e.kind() == ErrorKind::Invalid => (Version::V04, true),
+            Err(_) => return Err(found.err().unwrap_or_else(Error::cancelled)),
         };
         let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
         let mut open = vec![root.to_owned()];
@@ -103,15 +108,8 @@ impl Tree {
             Some(node) => node.meta.format(),
             None => return Err(Error::not_found("there is no such node").with_node(shown(root))),
         };
-        let mut tree = Self {
-            root: root.to_owned(),
-            format,
-            version,
-            assumed,
-            members: BTreeMap::new(),
-            dangling,
-            listed,
-        };
+        let mut tree =
+            Self { root: root.to_owned(), format, version, assumed, members: BTreeMap::new(), dangling, listed };
         for (path, node) in nodes {
             if node.meta.format() != format {
                 let message = format!(
@@ -125,7 +123,10 @@ impl Tree {
             tree.members.insert(path, member);
         }
         tree.settle_version();
-        Ok(tree)
+        match found {
+            Err(e) if !tree.members.values().any(|m| m.ome) => Err(e),
+            _ => Ok(tree),
+        }
     }
 
     async fn member(&self, zarr: &Zarr, node: Node, separators: &BTreeMap<String, char>) -> Result<Member> {
