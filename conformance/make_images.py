@@ -439,7 +439,7 @@ def early():
     for version in ("0.1", "0.2", "0.3"):
         store = f"v{version}.zarr"
         im = Image(store, version, "tczyx", (2, 2, 3, 32, 48), draw=TWO, levels=3)
-        im.label("cells", objects((2, 1, 3, 32, 48), "uint8"), COLOURS, properties={1: {"area": 12.5, "class": "one"}})
+        im.label("cells", objects((2, 1, 3, 32, 48), "uint8"), COLOURS, properties={v: {"area": 12.5 * v, "class": "one"} for v in COLOURS})
         expect(store, version, [im.known()], [
             ({}, im.picture(1, 0)),
             ({"z": 2, "t": 1, "labels": ["cells"]}, im.picture(2, 1, labels=["cells"])),
