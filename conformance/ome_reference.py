@@ -89,11 +89,11 @@ def overlay(picture, label, colours, opacity=1.0):
 
 
 def resample(label, shape):
-    """The nearest pixels of a label for another size."""
+    """The nearest pixels of a label for another size, by their centres; of two that are as near, the first."""
     for axis, size in enumerate(shape):
         if label.shape[axis] != size:
-            at = ((np.arange(size) + 0.5) * label.shape[axis] / size).astype(int)
-            label = np.take(label, np.minimum(at, label.shape[axis] - 1), axis)
+            at = np.ceil((np.arange(size) + 0.5) * label.shape[axis] / size - 1).astype(int)
+            label = np.take(label, np.clip(at, 0, label.shape[axis] - 1), axis)
     return label
 
 
