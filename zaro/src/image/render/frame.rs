@@ -1,17 +1,19 @@
 //! Which pixels of which level a picture is made of.
 
 use crate::error::{Error, Result};
-use crate::image::render::samples::{real, whole};
+use crate::image::render::samples::real;
 use crate::image::render::settings::{Region, Size};
 use crate::num;
 
-/// How the pixels of a picture lie in those of a level, along one axis.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// How the pixels of a picture lie in those of a level, along one axis. Whole numbers, so that nothing is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Where the picture begins, in pixels of the level; pixel 0 is from 0 to 1.
-    start: f64,
+    /// A pixel of the level.
+    unit: u128,
+    /// Where the picture begins, in the measure of `unit`.
+    start: u128,
     /// How much of the level a pixel of the picture covers.
-    step: f64,
+    step: u128,
     /// Pixels of the picture.
     pub(super) count: usize,
     /// Pixels of the level.
@@ -30,18 +32,27 @@ pub(super) struct Tap {
 impl Span {
     /// Whether each pixel of the picture is one pixel of the level.
     pub(super) fn is_exact(&self) -> bool {
-        self.step == 1.0 && self.start.fract() == 0.0
+        self.step == self.unit && self.start.is_multiple_of(self.unit)
     }
 
     /// Whether no pixel of the picture is made of several.
     pub(super) fn is_single(&self) -> bool {
-        self.is_exact() || self.step < 1.0
+        self.is_exact() || self.step < self.unit
+    }
+
+    /// Where pixel `i` of the picture begins.
+    fn edge(&self, i: usize) -> u128 {
+        self.start.saturating_add(u128::from(num::u64_of(i)).saturating_mul(self.step))
+    }
+
+    /// The last pixel of the level, or the one at `position`.
+    fn pixel(&self, position: u128) -> u64 {
+        u64::try_from(position / self.unit).unwrap_or(u64::MAX).min(self.extent.saturating_sub(1))
     }
 
     /// The pixel of the level that is nearest to the middle of pixel `i` of the picture.
     pub(super) fn nearest(&self, i: usize) -> u64 {
-        let middle = self.start + (real(num::u64_of(i)) + 0.5) * self.step;
-        whole(middle).min(self.extent.saturating_sub(1))
+        self.pixel(self.edge(i).saturating_add(self.step / 2))
     }
 
     /// What pixel `i` of the picture is made of: the mean of all it covers, or the nearest if it covers less than one.
@@ -49,28 +60,32 @@ impl Span {
         if self.is_single() {
             return Tap { first: self.nearest(i), weights: vec![1.0] };
         }
-        let from = self.start + real(num::u64_of(i)) * self.step;
-        let to = (from + self.step).min(real(self.extent));
-        let first = whole(from).min(self.extent.saturating_sub(1));
+        let (from, to) = (self.edge(i), self.edge(i.saturating_add(1)));
+        let first = self.pixel(from);
         let mut weights = Vec::new();
-        let mut at = first;
-        while at < self.extent {
-            let (left, right) = (real(at), real(at) + 1.0);
-            let covered = right.min(to) - left.max(from);
-            // What is left after a million steps of rounding is not a pixel.
-            if covered <= 1e-9 && !weights.is_empty() {
-                break;
-            }
-            weights.push(covered.max(1e-9));
-            at += 1;
+        let mut left = u128::from(first).saturating_mul(self.unit);
+        let end = to.min(u128::from(self.extent).saturating_mul(self.unit));
+        while left < end {
+            let right = left.saturating_add(self.unit);
+            weights.push(ratio(right.min(end).saturating_sub(left.max(from)), 1));
+            left = right;
+        }
+        if weights.is_empty() {
+            weights.push(1.0);
         }
         Tap { first, weights }
     }
 
     /// The middle of pixel `i` of the picture, as a share of the whole level.
-    pub(super) fn middle(&self, i: f64) -> f64 {
-        (self.start + (i + 0.5) * self.step) / real(self.extent.max(1))
+    pub(super) fn middle(&self, i: usize) -> f64 {
+        let twice = self.edge(i).saturating_mul(2).saturating_add(self.step);
+        ratio(twice, self.unit.saturating_mul(2)) / real(self.extent.max(1))
     }
+}
+
+#[allow(clippy::as_conversions, reason = "rounds to the nearest, which is meant")]
+fn ratio(a: u128, b: u128) -> f64 {
+    a as f64 / b as f64
 }
 
 /// A picture's place in a level.
@@ -153,28 +168,32 @@ fn clip(start: u64, length: u64, extent: u64) -> Option<(u64, u64)> {
     Some((start, length.min(left)))
 }
 
-fn span((start, length): (u64, u64), whole_extent: u64, extent: u64, out: Option<u64>) -> Result<Span> {
-    let exact = |start: u64, count: u64| -> Result<Span> {
-        Ok(Span { start: real(start), step: 1.0, count: num::usize_of(count)?, extent })
-    };
+fn span((start, length): (u64, u64), whole: u64, extent: u64, out: Option<u64>) -> Result<Span> {
     let scaled = |n: u64| u128::from(n) * u128::from(extent);
-    let (from, to) = (scaled(start), scaled(start.saturating_add(length)));
-    let all = u128::from(whole_extent);
+    let whole = u128::from(whole.max(1));
     let narrow = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
-    match out {
+    Ok(match out {
         // All pixels of the level of which the part holds something.
         None => {
-            let first = narrow(from / all);
-            let end = narrow(to.div_ceil(all)).min(extent);
-            exact(first, end.saturating_sub(first).max(1))
+            let first = narrow(scaled(start) / whole);
+            let end = narrow(scaled(start.saturating_add(length)).div_ceil(whole)).min(extent);
+            let count = num::usize_of(end.saturating_sub(first).max(1))?;
+            Span { unit: 1, start: first.into(), step: 1, count, extent }
         }
-        Some(out) if from % all == 0 && to - from == u128::from(out) * all => exact(narrow(from / all), out),
         Some(out) => {
-            let ratio = real(extent) / real(whole_extent);
-            let step = real(length) * ratio / real(out);
-            Ok(Span { start: real(start) * ratio, step, count: num::usize_of(out)?, extent })
+            let (unit, start) = (whole.saturating_mul(out.into()), scaled(start).saturating_mul(out.into()));
+            let step = scaled(length);
+            // Small numbers are exact as weights, too.
+            let common = divisor(divisor(unit, step), start).max(1);
+            let count = num::usize_of(out)?;
+            Span { unit: unit / common, start: start / common, step: step / common, count, extent }
         }
-    }
+    })
+}
+
+/// The greatest common divisor.
+fn divisor(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { divisor(b, a % b) }
 }
 
 #[cfg(test)]
@@ -238,9 +257,9 @@ mod tests {
     #[test]
     fn pixels_are_means_of_what_they_cover() {
         let f = Frame::new(&[(10, 4)], None, Some(Size::Exactly(4, 8)), None).unwrap();
-        assert_eq!(f.x.tap(0), Tap { first: 0, weights: vec![1.0, 1.0, 0.5] });
-        assert_eq!(f.x.tap(1), Tap { first: 2, weights: vec![0.5, 1.0, 1.0] });
-        assert_eq!(f.x.tap(3), Tap { first: 7, weights: vec![0.5, 1.0, 1.0] });
+        assert_eq!(f.x.tap(0), Tap { first: 0, weights: vec![2.0, 2.0, 1.0] });
+        assert_eq!(f.x.tap(1), Tap { first: 2, weights: vec![1.0, 2.0, 2.0] });
+        assert_eq!(f.x.tap(3), Tap { first: 7, weights: vec![1.0, 2.0, 2.0] });
         // What is enlarged takes the nearest.
         let rows: Vec<u64> = (0..8).map(|i| f.y.nearest(i)).collect();
         assert_eq!(rows, [0, 0, 1, 1, 2, 2, 3, 3]);

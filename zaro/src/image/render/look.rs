@@ -236,7 +236,9 @@ pub(super) async fn guess(pyramid: &Pyramid, channel: u64, t: u64) -> Result<(f6
     let mut at = |i: usize| *values.select_nth_unstable_by(i.min(last), f64::total_cmp).1;
     let (least, most) = (at(0), at(last));
     let (low, high) = (at(beyond), at(last - beyond));
-    Ok(if kind == Kind::U8 && most >= VISIBLE {
+    // Three channels of bytes are red, green and blue, and keep their balance.
+    let is_rgb = Axes::extent(array, pyramid.axes.c) == 3;
+    Ok(if kind == Kind::U8 && (most >= VISIBLE || is_rgb) {
         (0.0, 255.0)
     } else if low < high {
         (low, high)

@@ -18,11 +18,17 @@ use crate::num;
 /// How opaque values without a colour are.
 const UNNAMED: f64 = 0.5;
 
+/// A colour and how opaque it is; `None` if nothing of it is seen.
+type Paint = Option<([u8; 3], f64)>;
+
+/// The size of a level's pixels along an axis, and where the centre of the first lies.
+type Ruler = (f64, f64);
+
 /// The size and the place of the first pixel of a level, along y and x.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Grid {
-    y: (f64, f64),
-    x: (f64, f64),
+    y: Ruler,
+    x: Ruler,
 }
 
 impl Grid {
@@ -92,8 +98,8 @@ impl Overlay {
         &self.pyramid
     }
 
-    /// The colour of a value and how opaque it is; `None` if nothing of it is seen.
-    fn paint(&self, value: i128) -> Option<([u8; 3], f64)> {
+    /// How a value is drawn.
+    fn paint(&self, value: i128) -> Paint {
         let (rgb, alpha) = match self.colors.get(&value) {
             Some([r, g, b, a]) => ([*r, *g, *b], f64::from(*a) / 255.0),
             None if value == 0 => return None,
@@ -137,7 +143,7 @@ impl Overlay {
 
     /// The level to take, and where its pixels are in the picture.
     fn place(&self, under: &Under<'_>) -> Result<(usize, Option<Hits>, Option<Hits>)> {
-        let (axes, image) = (&self.pyramid.axes, under.image);
+        let image = under.image;
         let (x, y) = (&under.frame.x, &under.frame.y);
         let extents = self.pyramid.extents();
         let whole = image.extents().first().copied().unwrap_or((1, 1));
@@ -160,7 +166,6 @@ impl Overlay {
         let level = extents.iter().enumerate().rposition(|(i, e)| fine(&steps(i, *e), *e)).unwrap_or(0);
         let extent = extents.get(level).copied().unwrap_or(own);
         let (across, down) = steps(level, extent);
-        debug_assert!(axes.x != axes.y);
         Ok((level, across.hits(x.count, extent.0), down.hits(y.count, extent.1)))
     }
 
@@ -181,7 +186,7 @@ impl Overlay {
                         }
                     }
                 }
-                let mut last: Option<(i128, Option<([u8; 3], f64)>)> = None;
+                let mut last: Option<(i128, Paint)> = None;
                 for (pixel, value) in out.as_chunks_mut::<4>().0.iter_mut().skip(column).zip(values.iter()) {
                     let paint = match last {
                         Some((known, paint)) if known == *value => paint,
@@ -228,9 +233,9 @@ struct Hits {
 }
 
 impl Steps {
-    /// By shape; or by the extent of the image's largest level, its pixel size and first centre, and the label's.
-    fn new(span: &Span, extent: u64, grids: Option<(u64, (f64, f64), (f64, f64))>) -> Self {
-        let (first, second) = (span.middle(0.0), span.middle(1.0));
+    /// By shape; or by the extent of the image's largest level, its ruler, and the label's.
+    fn new(span: &Span, extent: u64, grids: Option<(u64, Ruler, Ruler)>) -> Self {
+        let (first, second) = (span.middle(0), span.middle(1));
         let place = |share: f64| match grids {
             None => share * real(extent),
             Some((whole, (size, zero), (label_size, label_zero))) => {
