@@ -13,6 +13,7 @@ mod cells;
 mod in_place;
 mod journal;
 mod recode;
+mod single;
 mod target;
 mod verbatim;
 
@@ -33,6 +34,7 @@ use crate::num;
 use crate::store::SharedStore;
 pub use in_place::convert_in_place;
 use journal::Journal;
+pub(crate) use single::Single;
 use target::Target;
 
 /// Lengths of chunks or shards.
@@ -277,7 +279,7 @@ fn publish(store: &SharedStore, steps: &[Step], options: &CopyOptions) -> Result
     Ok(())
 }
 
-fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
+pub(crate) fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
     Ok(num::product(&meta.shape)?.saturating_mul(num::u64_of(meta.data_type.size())))
 }
 
