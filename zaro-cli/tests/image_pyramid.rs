@@ -1,5 +1,5 @@
 //! `zaro image pyramid` and `zaro image add-labels`, as their users meet them.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::as_conversions, reason = "these are tests")]
 
 mod common;
 
@@ -199,12 +199,11 @@ fn a_pyramid_that_was_killed_goes_on() {
 
 #[test]
 fn labels_are_added_in_the_form_of_the_images_version() {
-    for (name, shape, version) in [
-        ("05-omezarrpy-0.4.zarr", "", "0.4"),
-        ("06-omezarrpy-0.5.zarr", "", "0.5"),
-        ("01-seed001-masks-0.1.zarr", "", "0.1"),
+    for (name, version) in [
+        ("05-omezarrpy-0.4.zarr", "0.4"),
+        ("06-omezarrpy-0.5.zarr", "0.5"),
+        ("01-seed001-masks-0.1.zarr", "0.1"),
     ] {
-        let _ = shape;
         let s = copied(name);
         let info = s.zaro(&["image", "info", "@:/image.zarr", "--json"]).text();
         let shapes: Vec<String> = bare(&info)
@@ -297,4 +296,30 @@ fn labels_come_from_arrays_too_and_follow_a_new_pyramid() {
     assert!(bare(&made).contains(r#""labels":["a"]"#), "{made}");
     assert!(s.file("data.zarr/labels/a/2/zarr.json").exists());
     assert!(document(&s, "data.zarr/labels/a/zarr.json").contains(r#""image-label""#));
+}
+
+#[test]
+fn what_is_read_is_never_overwritten() {
+    let s = plain();
+    let words = [
+        "image",
+        "pyramid",
+        "@:/data.zarr",
+        "picture",
+        "--axes",
+        "yx",
+        "--levels",
+        "2",
+        "--overwrite",
+        "--to",
+    ];
+    for to in ["@:/data.zarr", "@:/data.zarr/picture", "@:/data.zarr/picture/x", "@"] {
+        s.zaro(&[&words[..], &[to]].concat()).fails(2, "lies in");
+    }
+    let more = ["@:/data.zarr/other"];
+    s.zaro(&[&words[..], &more].concat()).text();
+    let add = ["image", "add-labels", "@:/data.zarr/other", "a", "--overwrite", "--from"];
+    s.zaro(&[&add[..], &["@:/data.zarr/picture"]].concat()).text();
+    s.zaro(&[&add[..], &["@:/data.zarr/other/labels/a/0"]].concat()).fails(2, "lies in");
+    assert_eq!(read(&s, "data.zarr/other/labels/a/0").len(), read(&s, "data.zarr/picture").len());
 }

@@ -12,6 +12,7 @@ use zaro::store::SharedStore;
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
+use crate::copy::place;
 use crate::output;
 use crate::progress::Watch;
 
@@ -175,6 +176,10 @@ impl Pyramid {
         let begun = std::time::Instant::now();
         let built = match &self.to {
             Some(to) => {
+                let (from, into) = (place(&self.target.uri, &self.target.path), place(to, ""));
+                if into.starts_with(&from) || (from.starts_with(&into) && self.overwrite) {
+                    return Err(Error::usage("one lies in the other, or --to is the image itself"));
+                }
                 let source = common.open_any(&self.target.uri).await?;
                 let at = Target { uri: to.clone(), path: String::new() };
                 let (store, into) = common.open_for_writing(&at, self.fsync).await?;

@@ -302,7 +302,8 @@ impl Task<'_> {
             }
             let meta = self.level_meta(base.meta(), &plan.shape, options)?;
             let node = join(&self.group, &path);
-            let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), memory / 4)?;
+            // They are read, too, where levels are made of them.
+            let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), memory / 8)?;
             stages.push(Stage::new(array, plan.clone()));
             levels.push(Made { path, plan });
         }
