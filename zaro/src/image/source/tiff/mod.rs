@@ -145,13 +145,9 @@ fn plain(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<
         let name = if only { name.clone() } else { format!("{name} {i}") };
         let mut source = source(name, pages.into_iter().map(Some).collect(), tcz, options)?;
         let [y, x] = file.pixel_size();
-        source.scale[Y] = y;
-        source.scale[X] = x;
-        for (size, axis) in [(y, Y), (x, X)] {
-            if size.is_some() {
-                source.units[axis] = Some("micrometer".to_owned());
-            }
-        }
+        (source.scale[Y], source.scale[X]) = (y, x);
+        source.units[Y] = y.map(|_| "micrometer".to_owned());
+        source.units[X] = x.map(|_| "micrometer".to_owned());
         found.push(source);
     }
     Ok(found)
@@ -230,26 +226,29 @@ pub(super) fn relabel(source: Source, axes: &str) -> Result<Source> {
     if used == places {
         return Ok(source);
     }
-    let mut map = [None; 5];
     let mut renamed = source.clone();
-    for i in [T, C, Z] {
-        renamed.sizes[i] = 1;
-        renamed.declared[i] = false;
-        renamed.scale[i] = None;
-        renamed.units[i] = None;
-    }
+    renamed.sizes = [1, 1, 1, source.sizes[Y], source.sizes[X]];
+    renamed.declared = [false, false, false, true, true];
+    (renamed.scale[T], renamed.scale[C], renamed.scale[Z]) = (None, None, None);
+    (renamed.units[T], renamed.units[C], renamed.units[Z]) = (None, None, None);
+    let mut map = [None; 5];
     for (old, new) in used.iter().zip(&places) {
-        if let (Some(n), Some(m), Some(size), Some(declared)) = (
-            map.get_mut(*new),
-            Some(*old),
-            source.sizes.get(*old),
-            renamed.declared.get_mut(*new),
-        ) {
-            *n = Some(m);
-            *declared = true;
-            if let Some(to) = renamed.sizes.get_mut(*new) {
-                *to = *size;
-            }
+        let to = (map.get_mut(*new), renamed.sizes.get_mut(*new), renamed.declared.get_mut(*new));
+        if let ((Some(from), Some(size), Some(declared)), Some(n)) = (to, source.sizes.get(*old)) {
+            (*from, *size, *declared) = (Some(*old), *n, true);
+        }
+    }
+    for i in [T, C, Z] {
+        // What keeps its name keeps its size.
+        if let (true, Some(to), Some(from)) =
+            (map.get(i) == Some(&Some(i)), renamed.scale.get_mut(i), source.scale.get(i))
+        {
+            *to = *from;
+        }
+        if let (true, Some(to), Some(from)) =
+            (map.get(i) == Some(&Some(i)), renamed.units.get_mut(i), source.units.get(i))
+        {
+            to.clone_from(from);
         }
     }
     if map[C] != Some(C) {

@@ -24,6 +24,9 @@ use crate::num;
 /// Compressed strips or tiles that are larger than this are not read: they have to be in memory as a whole.
 const MAX_SEGMENT: u64 = 1 << 32;
 
+/// Strips or tiles of which nothing is stored are not larger.
+const MAX_SPARSE: u64 = 1 << 26;
+
 /// A JPEG image cannot be more than this many times larger than its file.
 pub(in super::super) const JPEG_RATIO: u64 = 4096;
 
@@ -188,7 +191,10 @@ impl Page {
         let held = if layout.is_tiled { high } else { high.min(layout.height - band * high) };
         let length = places.lengths.get(i).copied();
         if offset == 0 || length == Some(0) {
-            // A sparse tile, as GDAL writes them: nothing was stored.
+            // A sparse tile, as GDAL writes them: nothing was stored. One beyond measure is an attack.
+            if high.saturating_mul(layout.row_in_memory()?) > MAX_SPARSE {
+                return Err(Error::invalid("nothing is stored of a strip or tile of that size"));
+            }
             let bytes = num::product_usize(&[rows.end - rows.start, layout.row_in_memory()?])?;
             return Ok(vec![0; bytes]);
         }
@@ -357,7 +363,10 @@ pub(in super::super) fn jpeg_size(stored: &[u8]) -> Result<([u64; 2], u64)> {
     Ok((sides, num::u64_of(space.num_components())))
 }
 
-fn jpeg_header(stored: &[u8], converted: bool) -> Result<(JpegDecoder<ZCursor<&[u8]>>, [u64; 2], ColorSpace)> {
+/// A decoder that has read its header, the sides of its image, and what it will come out as.
+type Begun<'a> = (JpegDecoder<ZCursor<&'a [u8]>>, [u64; 2], ColorSpace);
+
+fn jpeg_header(stored: &[u8], converted: bool) -> Result<Begun<'_>> {
     let options = DecoderOptions::new_fast().set_strict_mode(false).set_max_width(1 << 16).set_max_height(1 << 16);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(stored), options);
     decoder.decode_headers().map_err(bad_jpeg)?;
