@@ -557,3 +557,6 @@ fn color(i: usize, n: usize) -> [u8; 3] {
     };
     list.get(i).copied().unwrap_or([255; 3])
 }
+
+#[cfg(test)]
+mod tests;

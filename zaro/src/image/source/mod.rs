@@ -13,6 +13,8 @@ pub mod npy;
 mod ome;
 mod pattern;
 mod picture;
+#[cfg(test)]
+mod tests;
 mod tiff;
 pub mod units;
 

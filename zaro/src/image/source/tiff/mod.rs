@@ -145,13 +145,9 @@ fn plain(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<
         let name = if only { name.clone() } else { format!("{name} {i}") };
         let mut source = source(name, pages.into_iter().map(Some).collect(), tcz, options)?;
         let [y, x] = file.pixel_size();
-        source.scale[Y] = y;
-        source.scale[X] = x;
-        for (size, axis) in [(y, Y), (x, X)] {
-            if size.is_some() {
-                source.units[axis] = Some("micrometer".to_owned());
-            }
-        }
+        (source.scale[Y], source.scale[X]) = (y, x);
+        source.units[Y] = y.map(|_| "micrometer".to_owned());
+        source.units[X] = x.map(|_| "micrometer".to_owned());
         found.push(source);
     }
     Ok(found)
@@ -173,7 +169,8 @@ fn source(
     let colors = layout.colors.clone().filter(|_| expand);
     let samples = if colors.is_some() { 3 } else { layout.samples };
     let channels = c.checked_mul(samples).ok_or_else(|| Error::invalid("too many channels"))?;
-    let data_type = if colors.is_some() { crate::meta::DataType::UINT8 } else { layout.data_type.clone() };
+    let data_type =
+        if colors.is_some() { crate::meta::DataType::UINT8 } else { layout.data_type.clone() };
     let is_rgb = colors.is_some() || (matches!(layout.photometric, RGB | YCBCR) && samples >= 3);
     let sizes = [t, channels, z, layout.height, layout.width];
     let planes = Planes::new(pages, [t, c, z], layout.clone(), colors)?;
@@ -229,23 +226,29 @@ pub(super) fn relabel(source: Source, axes: &str) -> Result<Source> {
     if used == places {
         return Ok(source);
     }
-    let mut map = [None; 5];
     let mut renamed = source.clone();
-    for i in [T, C, Z] {
-        renamed.sizes[i] = 1;
-        renamed.declared[i] = false;
-        renamed.scale[i] = None;
-        renamed.units[i] = None;
-    }
+    renamed.sizes = [1, 1, 1, source.sizes[Y], source.sizes[X]];
+    renamed.declared = [false, false, false, true, true];
+    (renamed.scale[T], renamed.scale[C], renamed.scale[Z]) = (None, None, None);
+    (renamed.units[T], renamed.units[C], renamed.units[Z]) = (None, None, None);
+    let mut map = [None; 5];
     for (old, new) in used.iter().zip(&places) {
-        if let (Some(n), Some(m), Some(size), Some(declared)) =
-            (map.get_mut(*new), Some(*old), source.sizes.get(*old), renamed.declared.get_mut(*new))
+        let to = (map.get_mut(*new), renamed.sizes.get_mut(*new), renamed.declared.get_mut(*new));
+        if let ((Some(from), Some(size), Some(declared)), Some(n)) = (to, source.sizes.get(*old)) {
+            (*from, *size, *declared) = (Some(*old), *n, true);
+        }
+    }
+    for i in [T, C, Z] {
+        // What keeps its name keeps its size.
+        if let (true, Some(to), Some(from)) =
+            (map.get(i) == Some(&Some(i)), renamed.scale.get_mut(i), source.scale.get(i))
         {
-            *n = Some(m);
-            *declared = true;
-            if let Some(to) = renamed.sizes.get_mut(*new) {
-                *to = *size;
-            }
+            *to = *from;
+        }
+        if let (true, Some(to), Some(from)) =
+            (map.get(i) == Some(&Some(i)), renamed.units.get_mut(i), source.units.get(i))
+        {
+            to.clone_from(from);
         }
     }
     if map[C] != Some(C) {
@@ -282,12 +285,8 @@ impl Shaped {
         let with_one: Vec<u64> = tail.iter().copied().chain([1]).collect();
         let cut = [tail, with_one].into_iter().find(|t| shape.ends_with(t))?.len();
         let lead = shape.get(..shape.len() - cut)?.to_vec();
-        let axes = json
-            .get("axes")
-            .and_then(Json::as_str)
-            .map(|a| a.to_ascii_lowercase().chars().collect::<Vec<_>>());
-        let axes =
-            axes.filter(|a| a.len() == shape.len()).and_then(|a| a.get(..lead.len()).map(<[char]>::to_vec));
+        let axes = json.get("axes").and_then(Json::as_str).map(|a| a.to_ascii_lowercase().chars().collect::<Vec<_>>());
+        let axes = axes.filter(|a| a.len() == shape.len()).and_then(|a| a.get(..lead.len()).map(<[char]>::to_vec));
         Some(Self { lead, axes })
     }
 
@@ -295,8 +294,7 @@ impl Shaped {
     fn lay_out(&self, pages: Vec<Page>) -> Result<(Vec<Page>, [u64; 3])> {
         let wanted = num::product(&self.lead)?;
         let pages = if num::u64_of(pages.len()) == wanted { pages } else { one_directory(&pages, wanted)? };
-        let dims: Vec<(usize, u64)> =
-            self.lead.iter().copied().enumerate().filter(|(_, n)| *n != 1).collect();
+        let dims: Vec<(usize, u64)> = self.lead.iter().copied().enumerate().filter(|(_, n)| *n != 1).collect();
         let named = self.axes.as_ref().and_then(|axes| {
             let place = |c: &char| ['t', 'c', 'z'].iter().position(|a| a == c);
             let all: Option<Vec<usize>> = dims.iter().map(|(i, _)| axes.get(*i).and_then(place)).collect();
@@ -336,8 +334,9 @@ impl Shaped {
 /// The pages of a stack that has one directory for all: one after the other in the file.
 fn one_directory(pages: &[Page], wanted: u64) -> Result<Vec<Page>> {
     let there = num::u64_of(pages.len());
-    let fault =
-        || Error::invalid(format!("the file says it has {wanted} planes, but has {there} directories"));
+    let fault = || {
+        Error::invalid(format!("the file says it has {wanted} planes, but has {there} directories"))
+    };
     let ([first], Some(bytes)) = (pages, pages.first().map(Page::contiguous).transpose()?.flatten()) else {
         return Err(fault());
     };

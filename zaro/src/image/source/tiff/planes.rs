@@ -104,10 +104,8 @@ pub(super) struct Relabelled {
 
 impl Pixels for Relabelled {
     fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
-        let [_, rows, columns] = window.counts();
-        let channels = window.c.end.saturating_sub(window.c.start).max(1);
-        let plane = out.len() / num::usize_of(channels)?;
-        let _ = (rows, columns);
+        let [channels, ..] = window.counts();
+        let plane = out.len() / num::usize_of(channels)?.max(1);
         for (out, c) in out.chunks_exact_mut(plane.max(1)).zip(window.c.clone()) {
             let mut at = [0u64; 5];
             for (value, place) in [window.t, c, window.z].into_iter().zip(self.map) {
