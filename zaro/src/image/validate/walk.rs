@@ -408,7 +408,8 @@ impl Walk<'_> {
         image: &Facts,
         judged: Judged,
     ) -> Result<Part> {
-        let parts = stream::iter(listed).map(|(place, name)| async move {
+        let parts = stream::iter(listed.to_vec()).map(|(place, name)| async move {
+            let (place, name) = (place.as_str(), name.as_str());
             let mut sink = Sink::new(folder);
             let path = join(folder, name.trim_matches('/'));
             let wanted = format!("a group with multiscales at {name:?}");
@@ -539,7 +540,8 @@ impl Walk<'_> {
             self.empty_lines(path, plate, base, &mut sink).await;
         }
         let mut part = Part { findings: sink.findings, nodes: rows.len() };
-        let wells = stream::iter(&plate.wells).map(|(place, well)| async move {
+        let wells = stream::iter(plate.wells.clone()).map(|(place, well)| async move {
+            let (place, well) = (place.as_str(), well.as_str());
             let mut sink = Sink::new(path);
             let node = join(path, well.trim_matches('/'));
             let wanted = format!("a group with `well` at {well:?}");
@@ -609,7 +611,7 @@ impl Walk<'_> {
         fields: &[super::hcs::SeenField],
         acquisitions: &[String],
     ) -> Result<Part> {
-        let parts = stream::iter(fields).map(|field| async move {
+        let parts = stream::iter(fields.to_vec()).map(|field| async move {
             let mut sink = Sink::new(path);
             let place = at(&field.place, "acquisition");
             match &field.acquisition {
