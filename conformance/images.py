@@ -14,10 +14,12 @@ The corpus is made by make_images.py (a new one, unless --corpus names one). The
     upgrade    `image upgrade --to` each version: the same pixels, labels and pictures, read back by zarr, ome-zarr and ngff-zarr,
                checked by ome-zarr-models, yaozarrs and our own validator
     pack       `.ozx`, packed and unpacked
+    hostile    documents with something wrong in them: an answer or an error, never a crash
 """
 
 import json
 import math
+import random
 import shutil
 import subprocess
 import sys
@@ -67,7 +69,7 @@ class Run:
     def __init__(self, given, corpus, scratch):
         self.zaro, self.corpus, self.scratch = common.find_zaro(given.zaro), corpus, scratch
         self.tally = common.Tally("images", given.verbose)
-        self.match, self.made = given.match, 0
+        self.match, self.made, self.seed, self.hostile_cases = given.match, 0, given.seed, given.hostile_cases
         self.expected = json.loads((corpus / "expected.json").read_text())
 
     def stores(self):
@@ -378,6 +380,8 @@ def pyramid(run):
         for name, how in methods.items():
             for version in ("0.4", "0.5", "0.6"):
                 if np.dtype(dtype).kind == "f":
+                    if name == "mode":
+                        continue
                     data = rng.normal(size=shape).astype(dtype)
                 elif name == "mode":
                     data = rng.integers(0, 4, shape).astype(dtype)
@@ -534,10 +538,12 @@ def converted(run, target, data, axes, version, sizes, names):
     check(got.shape == data.shape and got.dtype.newbyteorder("=") == data.dtype, f"{got.dtype} {got.shape}, not {data.dtype} {data.shape}")
     check(np.array_equal(got, data), f"{int((got != data).sum())} of {data.size} pixels differ")
     scale, _ = transforms_of(scales["datasets"][0])
+    micrometers = {"micrometer": 1.0, "nanometer": 0.001, "millimeter": 1000.0}
     for axis, size in (sizes or {}).items():
         i = have.index(axis)
-        check(scale and math.isclose(scale[i], size, rel_tol=1e-6), f"{axis}: pixel size {scale and scale[i]}, not {size}")
-        check(listed[i].get("unit") == "micrometer", f"{axis}: unit {listed[i].get('unit')}")
+        unit = listed[i].get("unit")
+        check(unit in micrometers, f"{axis}: unit {unit}")
+        check(scale and math.isclose(scale[i] * micrometers[unit], size, rel_tol=1e-6), f"{axis}: pixel size {scale and scale[i]} {unit}, not {size} micrometer")
     if names:
         labels = [c.get("label") for c in ome.get("omero", {}).get("channels", [])]
         check(labels == names, f"channels {labels}, not {names}")
@@ -578,14 +584,23 @@ def upgrade(run):
         if not entry["store"].startswith(chosen):
             continue
         here = order.index(entry["version"])
-        for to in order[4:]:
-            if to != entry["version"]:
-                run.case(f"upgrade {entry['store']} to {to}", upgrade_case, run, entry, to, here)
+        for i, to in enumerate(order):
+            # Down to 0.4 only, and up to anything from 0.2 on that has five dimensions.
+            if to == entry["version"] or i < 2 or (i < 4 and i < here) or (to == "0.2" and len(entry["images"][0]["axes"]) < 5):
+                continue
+            run.case(f"upgrade {entry['store']} to {to}", upgrade_case, run, entry, to, False)
+            run.case(f"upgrade {entry['store']} in place to {to}", upgrade_case, run, entry, to, True)
 
 
-def upgrade_case(run, entry, to, _here):
+def upgrade_case(run, entry, to, in_place):
     target = run.fresh(".zarr")
-    run.call("image", "upgrade", run.path(entry), target, "--to", to)
+    if in_place:
+        shutil.copytree(run.path(entry), target)
+        run.call("image", "upgrade", target, "--in-place", "--to", to)
+        left = [p.name for p in target.rglob("*") if p.name in ((".zgroup", ".zarray", ".zattrs") if to >= "0.5" else ("zarr.json",))]
+        check(not left, f"left behind: {sorted(set(left))}")
+    else:
+        run.call("image", "upgrade", run.path(entry), target, "--to", to)
     document = run.json("image", "info", target, "--json")
     check(document["version"] == to, f"it is {document['version']} now")
     # Before 0.4 wells could be anywhere.
@@ -609,7 +624,7 @@ def upgrade_case(run, entry, to, _here):
             got = {str(int(v)): int(n) for v, n in zip(values, times)}
             check(got == wanted["counts"], f"label {wanted['name']}: {got}, not {wanted['counts']}")
         if not entry["store"].startswith(("plate", "layout")):
-            opened(target, levels[0][...], peers=("ome-zarr", "ngff-zarr") if to != "0.6" else ("ngff-zarr",))
+            opened(target, levels[0][...], peers=("ome-zarr", "ngff-zarr") if to < "0.6" else ("ngff-zarr",))
     for how in entry["pictures"]:
         if "only" not in how and not how.get("multiscale"):
             at = {"at": how["at"].removeprefix("2020-10-10/")} if how.get("at") and not (target / how["at"]).exists() else {}
@@ -646,7 +661,73 @@ def pack_case(run, entry):
         render_case(run, str(back), entry, how)
 
 
-PARTS = {f.__name__: f for f in (reference, info, read, validate, render, pyramid, convert, upgrade, pack)}
+def hostile(run):
+    """Documents with something wrong in them: an answer or an error, never a crash, never long."""
+    rng = random.Random(run.seed)
+    starts = ("seed-plain", "v0.1.zarr", "v0.3.zarr", "v0.4-tczyx", "v0.5-tczyx", "v0.6-systems", "v0.6-czyx", "plate-v0.4", "plate-v0.6", "layout-series-v0.5", "labels-v0.5", "views-v0.4", "look-nothing-3")
+    entries = [e for e in run.stores() if e["store"].startswith(starts)]
+    for i in range(run.hostile_cases if entries else 0):
+        run.case(f"hostile {i}", hostile_case, run, rng.choice(entries), rng)
+
+
+ODD = [None, True, False, 0, -1, 1, 2**31, 2**63, 2**64, -(2**63), 1e308, -1e-308, 0.5, "", "0", "..", "../..", "/", "a/b", "\u0000", "\U0001f600", "NaN", [], {}, [[]], [None], {"": {}}, "x" * 10000,
+       [0] * 1000, "FFFFFF", "time", "space", "0.4", "0.6", "scale", "sequence", "identity", "affine", {"type": "scale", "scale": [0, 0]}, [1e300] * 5, [-1] * 5, "labels", "masks"]
+
+
+def spoil(rng, value):
+    """One place in a document, changed, removed or doubled."""
+    if isinstance(value, dict) and value and rng.random() < 0.85:
+        key = rng.choice(sorted(value))
+        if rng.random() < 0.15:
+            del value[key]
+        else:
+            value[key] = spoil(rng, value[key])
+        return value
+    if isinstance(value, list) and value and rng.random() < 0.8:
+        at = rng.randrange(len(value))
+        what = rng.random()
+        if what < 0.1:
+            del value[at]
+        elif what < 0.25:
+            value.append(json.loads(json.dumps(value[at])))
+        elif what < 0.3:
+            rng.shuffle(value)
+        else:
+            value[at] = spoil(rng, value[at])
+        return value
+    return rng.choice(ODD)
+
+
+def hostile_case(run, entry, rng):
+    target = run.fresh(".zarr")
+    shutil.copytree(run.path(entry), target)
+    files = sorted([*target.rglob(".zattrs"), *target.rglob("zarr.json"), *target.rglob(".zarray")], key=lambda p: (len(p.parts), str(p)))
+    changed = []
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        file = files[min(int(rng.expovariate(0.5)), len(files) - 1)]
+        document = json.loads(file.read_text())
+        if file.name == "zarr.json" and isinstance(document, dict) and rng.random() < 0.9 and document.get("attributes"):
+            document["attributes"] = spoil(rng, document["attributes"])
+        else:
+            document = spoil(rng, document)
+        file.write_text(json.dumps(document))
+        changed.append(file.relative_to(target).as_posix())
+    to = rng.choice(("0.4", "0.5", "0.6"))
+    commands = [("info", target), ("info", target, "--json"), ("validate", target, "--json"), ("render", target, "-o", run.fresh(".png"), "--labels", "all"),
+                ("upgrade", target, run.fresh(".zarr"), "--to", to), ("pyramid", target, "--to", run.fresh(".zarr"), "--levels", "2"),
+                ("edit", target, "--pixel-size", "x=0.5"), ("upgrade", target, "--in-place", "--to", to)]
+    for words in commands:
+        done = common.run([run.zaro, "image", *map(str, words)], timeout=20)
+        if done.crash or "panicked" in done.message:
+            kept = run.corpus.parent / f"hostile-{run.seed}-{target.name}"
+            shutil.copytree(target, kept, dirs_exist_ok=True)
+            raise Fault(f"{done.crash}: zaro image {' '.join(map(str, words))} of {entry['store']} with {changed} changed, kept in {kept}: {done.message[-300:]}")
+        check(done.code in (0, 1, 2, 3, 4, 5, 6, 7), f"exit {done.code}: {words}")
+        check(done.rss < 1 << 30, f"{done.rss >> 20} MB: {words} of {entry['store']} with {changed} changed")
+    shutil.rmtree(target)
+
+
+PARTS = {f.__name__: f for f in (reference, info, read, validate, render, pyramid, convert, upgrade, pack, hostile)}
 
 
 def main():
@@ -655,6 +736,8 @@ def main():
     options.add_argument("--only", default=",".join(PARTS), help="the parts, with commas")
     options.add_argument("--match", help="only cases with this in their name")
     options.add_argument("--keep", type=Path, help="work in this folder and leave what is there")
+    options.add_argument("--seed", type=int, default=1, help="of the part hostile")
+    options.add_argument("--hostile-cases", type=int, default=60)
     options.add_argument("--old-writer", help="a Python with ome-zarr 0.11 and zarr 2.18, for make_images.py")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
