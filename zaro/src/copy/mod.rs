@@ -13,6 +13,7 @@ mod cells;
 mod in_place;
 mod journal;
 mod recode;
+#[cfg(feature = "image")]
 mod single;
 mod target;
 mod verbatim;
@@ -34,6 +35,7 @@ use crate::num;
 use crate::store::SharedStore;
 pub use in_place::convert_in_place;
 use journal::Journal;
+#[cfg(feature = "image")]
 pub(crate) use single::Single;
 use target::Target;
 
