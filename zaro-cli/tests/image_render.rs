@@ -209,8 +209,10 @@ fn little_memory_changes_nothing() {
         [&["--z", "2"][..], &["--size", "17"], &["--project", "mean"], &["--project", "max", "--size", "50"]]
     {
         let whole = draw(&s, args);
-        let pieces = draw(&s, &[args, &["--memory", "500"]].concat());
-        assert_eq!(whole, pieces, "{args:?}");
+        for memory in ["1", "100", "500"] {
+            let pieces = draw(&s, &[args, &["--memory", memory]].concat());
+            assert_eq!(whole, pieces, "{args:?} {memory}");
+        }
     }
 }
 

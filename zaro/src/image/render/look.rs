@@ -11,6 +11,8 @@ use crate::num;
 
 /// The most pixels that a window is guessed from.
 const MOST_SAMPLES: u64 = 4 << 20;
+/// The sides of the part that is looked at if everything would be too much.
+const MIDDLE: u64 = 2048;
 /// The share of pixels that may be darker than a guessed window, and brighter.
 const BEYOND: f64 = 0.002;
 /// `uint8` is drawn as it is if something in it is at least this bright.
@@ -250,21 +252,21 @@ pub(super) async fn guess(pyramid: &Pyramid, channel: u64, t: u64) -> Result<(f6
     })
 }
 
-/// The pixels of a channel, or evenly spaced ones if there are too many.
+/// The pixels of a channel, evenly spaced ones if there are too many, or those in the middle if all would take too long.
 async fn samples(array: &Array, axes: &Axes, channel: u64, t: u64) -> Result<Vec<f64>> {
     let side = |axis: Option<usize>| Axes::extent(array, axis).max(1);
     let (depth, height, width) = (side(axes.z), side(Some(axes.y)), side(Some(axes.x)));
     let plane = height.saturating_mul(width);
-    let by_z = depth.saturating_mul(plane).div_ceil(MOST_SAMPLES).clamp(1, depth);
-    let planes = depth.div_ceil(by_z);
-    let by_y = planes.saturating_mul(plane).div_ceil(MOST_SAMPLES).clamp(1, height);
-    let wanted = Wanted {
-        t: t.min(side(axes.t) - 1),
-        c: Pick::Run(channel, 1),
-        z: Pick::Every(by_z),
-        y: Pick::Every(by_y),
-        x: Pick::Every(1),
+    let (z, y, x) = if plane > 4 * MOST_SAMPLES {
+        let middle = |n: u64| Pick::Run(n.saturating_sub(MIDDLE) / 2, n.min(MIDDLE));
+        (Pick::Run(depth / 2, 1), middle(height), middle(width))
+    } else {
+        let by_z = depth.saturating_mul(plane).div_ceil(MOST_SAMPLES).clamp(1, depth);
+        let planes = depth.div_ceil(by_z);
+        let by_y = planes.saturating_mul(plane).div_ceil(MOST_SAMPLES).clamp(1, height);
+        (Pick::Every(by_z), Pick::Every(by_y), Pick::Every(1))
     };
+    let wanted = Wanted { t: t.min(side(axes.t) - 1), c: Pick::Run(channel, 1), z, y, x };
     let block = Block::read(array, axes, &wanted).await?;
     let mut values = vec![0.0; block.depth * block.rows * block.width];
     let mut scratch = Vec::new();

@@ -37,7 +37,7 @@ use crate::image::find::{Image, LabelImage};
 use crate::image::model::Level;
 use crate::meta::path::{join, shown};
 use crate::num;
-use frame::{Frame, Tap};
+use frame::{Frame, Span, Tap};
 use overlay::{Grid, Overlay, Under};
 use paint::{Fit, Projected, Raw};
 use samples::Kind;
@@ -198,19 +198,6 @@ impl Renderer {
         let z = scaled_range(z, Axes::extent(first, axes.z), Axes::extent(array, axes.z));
         let t = scaled(t, Axes::extent(first, axes.t), Axes::extent(array, axes.t));
         let single = frame.x.is_single() && frame.y.is_single();
-        let columns: Vec<Tap> =
-            if single { Vec::new() } else { (0..frame.x.count).map(|i| frame.x.tap(i)).collect() };
-        let x = if single {
-            Pick::of((0..frame.x.count).map(|i| frame.x.nearest(i)).collect())
-        } else {
-            let start = columns.first().map_or(0, |tap| tap.first);
-            Pick::Run(start, columns.last().map_or(0, tap_end).saturating_sub(start))
-        };
-        let width = match &x {
-            Pick::Run(_, count) => num::usize_of(*count)?,
-            Pick::List(list) => list.len(),
-            Pick::Every(_) => frame.x.count,
-        };
         let tones = paint::tones(&self.look, kind, frame.x.count.saturating_mul(frame.y.count));
         let layers = Layers {
             array,
@@ -220,32 +207,55 @@ impl Renderer {
             how,
             z,
             t,
-            chunk: Chunk::of(array, axes),
         };
-        let band = layers.rows(kind, width, self.memory);
+        let chunk = Chunk::of(array, axes);
         let row_bytes = picture.row_bytes();
-        let mut row = 0;
-        while row < frame.y.count {
-            let end = band_end(frame, row, band, single, layers.chunk.rows);
-            let (y, row_offset) = if single {
-                (Pick::of((row..end).map(|i| frame.y.nearest(i)).collect()), 0)
-            } else {
-                let start = frame.y.tap(row).first;
-                (Pick::Run(start, tap_end(&frame.y.tap(end - 1)).saturating_sub(start)), start)
-            };
-            let raw = layers.read(y, &x).await?;
-            let fit = if single {
-                Fit::Single
-            } else {
-                let column_offset = columns.first().map_or(0, |tap| tap.first);
-                Fit::Mean { y: &frame.y, first_row: row, row_offset, columns: &columns, column_offset, width }
-            };
-            let rgba = picture.rgba.get_mut(row * row_bytes..end * row_bytes).unwrap_or_default();
-            paint::rows(&raw, &tones, &fit, rgba, row_bytes);
-            row = end;
+        // Columns side by side if a row of chunks is too much for the memory, so that chunks are decoded once.
+        let reach = if single { 1 } else { tap_end(&frame.y.tap(0)).saturating_sub(frame.y.tap(0).first) };
+        let widest = layers.most(kind, chunk.rows.max(reach), self.memory, chunk.depth);
+        let mut column = 0;
+        while column < frame.x.count {
+            let columns = column..stretch(&frame.x, column, widest, single, chunk.columns);
+            let taps: Vec<Tap> =
+                if single { Vec::new() } else { columns.clone().map(|i| frame.x.tap(i)).collect() };
+            let x = positions(&frame.x, columns.clone(), single);
+            let width = x.count();
+            let tallest = layers.most(kind, num::u64_of(width), self.memory, chunk.depth);
+            let mut row = 0;
+            while row < frame.y.count {
+                let rows = row..stretch(&frame.y, row, tallest, single, chunk.rows);
+                row = rows.end;
+                let raw = layers.read(positions(&frame.y, rows.clone(), single), &x, chunk.depth).await?;
+                let fit = if single {
+                    Fit::Single
+                } else {
+                    Fit::Mean {
+                        y: &frame.y,
+                        first_row: rows.start,
+                        row_offset: frame.y.tap(rows.start).first,
+                        columns: &taps,
+                        column_offset: taps.first().map_or(0, |tap| tap.first),
+                        width,
+                    }
+                };
+                let band = rows.start * row_bytes..rows.end * row_bytes;
+                let rgba = picture.rgba.get_mut(band).unwrap_or_default();
+                paint::rows(&raw, &tones, &fit, rgba, row_bytes, columns.clone());
+            }
+            column = columns.end;
         }
         Ok(())
     }
+}
+
+/// The pixels of the level that these of the picture are made of.
+fn positions(span: &Span, pixels: Range<usize>, single: bool) -> Pick {
+    if single {
+        return Pick::of(pixels.map(|i| span.nearest(i)).collect());
+    }
+    let start = span.tap(pixels.start).first;
+    let end = tap_end(&span.tap(pixels.end.saturating_sub(1)));
+    Pick::Run(start, end.saturating_sub(start))
 }
 
 /// One past the last pixel of a tap.
@@ -253,20 +263,25 @@ fn tap_end(tap: &Tap) -> u64 {
     tap.first.saturating_add(num::u64_of(tap.weights.len()))
 }
 
-/// Where the band of the picture's rows from `row` on ends: after about `band` rows of the level, if possible where a
-/// chunk ends, so that it is decoded once.
-fn band_end(frame: &Frame, row: usize, band: u64, single: bool, chunk: u64) -> usize {
-    let span = &frame.y;
+/// Where pixels of the picture from `from` on have to end, to be made of at most `most` of the level, or of one pixel's;
+/// if possible where a chunk ends, so that it is decoded once.
+fn stretch(span: &Span, from: usize, most: u64, single: bool, chunk: u64) -> usize {
     let last_of = |i: usize| if single { span.nearest(i) } else { tap_end(&span.tap(i)).saturating_sub(1) };
-    let start = if single { span.nearest(row) } else { span.tap(row).first };
-    let limit = start.saturating_add(band);
-    if last_of(span.count.saturating_sub(1)) < limit {
-        return span.count;
+    let start = if single { span.nearest(from) } else { span.tap(from).first };
+    // Pixels that are repeated take memory each.
+    let end = if single {
+        span.count.min(from.saturating_add(num::usize_of(most).unwrap_or(usize::MAX)))
+    } else {
+        span.count
+    };
+    let limit = start.saturating_add(most);
+    if last_of(end.saturating_sub(1)) < limit && end == span.count {
+        return end;
     }
     let border = limit / chunk.max(1) * chunk.max(1);
     let limit = if border > start { border } else { limit };
-    // Rows of the level grow with those of the picture, so halving finds it.
-    let (mut low, mut high) = (row + 1, span.count);
+    // Pixels of the level grow with those of the picture, so halving finds it.
+    let (mut low, mut high) = (from + 1, end.max(from + 1));
     while low < high {
         let middle = low + (high - low).div_ceil(2);
         if last_of(middle - 1) < limit { low = middle } else { high = middle - 1 }
@@ -274,18 +289,19 @@ fn band_end(frame: &Frame, row: usize, band: u64, single: bool, chunk: u64) -> u
     low
 }
 
-/// The extents of a chunk along z and y.
+/// The extents of a chunk along z, y and x.
 #[derive(Debug, Clone, Copy)]
 struct Chunk {
     depth: u64,
     rows: u64,
+    columns: u64,
 }
 
 impl Chunk {
     fn of(array: &Array, axes: &Axes) -> Self {
         let largest = array.meta().grid.largest();
         let side = |axis: Option<usize>| axis.and_then(|i| largest.get(i)).copied().unwrap_or(1).max(1);
-        Self { depth: side(axes.z), rows: side(Some(axes.y)) }
+        Self { depth: side(axes.z), rows: side(Some(axes.y)), columns: side(Some(axes.x)) }
     }
 }
 
@@ -298,26 +314,25 @@ struct Layers<'a> {
     how: Option<Projection>,
     z: Range<u64>,
     t: u64,
-    chunk: Chunk,
 }
 
 impl Layers<'_> {
     /// The planes that are read at a time.
-    fn step(&self) -> u64 {
-        self.chunk.depth.min(self.z.end - self.z.start).max(1)
+    fn step(&self, depth: u64) -> u64 {
+        if self.how.is_some() { depth.min(self.z.end - self.z.start).max(1) } else { 1 }
     }
 
-    /// How many rows fit into memory at a time.
-    fn rows(&self, kind: Kind, width: usize, memory: usize) -> u64 {
+    /// How many rows of `across` pixels fit into memory at a time, or columns, if chunks are that deep.
+    fn most(&self, kind: Kind, across: u64, memory: usize, depth: u64) -> u64 {
         let pixel = num::u64_of(kind.size())
-            .saturating_mul(self.step())
+            .saturating_mul(self.step(depth))
             // Projected planes are real numbers, with a count each.
             .saturating_add(if self.how.is_some() { 12 } else { 0 });
-        let row = num::u64_of(width).saturating_mul(num::u64_of(self.channels)).saturating_mul(pixel);
-        (num::u64_of(memory) / row.max(1)).max(1)
+        let line = across.saturating_mul(num::u64_of(self.channels)).saturating_mul(pixel);
+        (num::u64_of(memory) / line.max(1)).max(1)
     }
 
-    async fn read(&self, y: Pick, x: &Pick) -> Result<Raw> {
+    async fn read(&self, y: Pick, x: &Pick, depth: u64) -> Result<Raw> {
         let wanted = |z: Range<u64>| Wanted {
             t: self.t,
             c: self.c.clone(),
@@ -333,7 +348,7 @@ impl Layers<'_> {
         let mut z = self.z.start;
         while z < self.z.end {
             // At the borders of chunks.
-            let end = (z / self.step() + 1).saturating_mul(self.step()).min(self.z.end);
+            let end = (z / self.step(depth) + 1).saturating_mul(self.step(depth)).min(self.z.end);
             let block = Block::read(self.array, self.axes, &wanted(z..end)).await?;
             planes
                 .get_or_insert_with(|| Projected::new(how, self.channels, block.rows, block.width))

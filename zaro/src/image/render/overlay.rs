@@ -51,7 +51,7 @@ pub(super) struct Overlay {
     grids: Vec<Option<Grid>>,
     colors: HashMap<i128, [u8; 4]>,
     opacity: f64,
-    /// Whether values without a colour are drawn in full: labels on nothing.
+    /// Whether there is no image below, and all colours are drawn in full.
     alone: bool,
 }
 
@@ -101,6 +101,8 @@ impl Overlay {
     /// How a value is drawn.
     fn paint(&self, value: i128) -> Paint {
         let (rgb, alpha) = match self.colors.get(&value) {
+            // On nothing, faint colours would be dark ones.
+            Some([r, g, b, a]) if self.alone && *a > 0 => ([*r, *g, *b], 1.0),
             Some([r, g, b, a]) => ([*r, *g, *b], f64::from(*a) / 255.0),
             None if value == 0 => return None,
             None => (derived(value), if self.alone { 1.0 } else { UNNAMED }),

@@ -1,5 +1,7 @@
 //! Rows of intensities to rows of colours.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::image::model::ColorModel;
@@ -236,11 +238,18 @@ pub(super) enum Fit<'a> {
     },
 }
 
-/// Paints rows of a picture, `row_bytes` each.
-pub(super) fn rows(raw: &Raw, tones: &[Tone], fit: &Fit<'_>, rgba: &mut [u8], row_bytes: usize) {
+/// Paints some columns of rows of a picture, `row_bytes` each.
+pub(super) fn rows(
+    raw: &Raw,
+    tones: &[Tone],
+    fit: &Fit<'_>,
+    rgba: &mut [u8],
+    row_bytes: usize,
+    columns: Range<usize>,
+) {
     rgba.par_chunks_exact_mut(row_bytes).enumerate().for_each_init(Scratch::default, |s, (i, out)| {
         s.sums.clear();
-        s.sums.resize(row_bytes / 4, 0);
+        s.sums.resize(columns.len(), 0);
         for (c, tone) in tones.iter().enumerate() {
             match fit {
                 Fit::Single => match raw {
@@ -258,7 +267,7 @@ pub(super) fn rows(raw: &Raw, tones: &[Tone], fit: &Fit<'_>, rgba: &mut [u8], ro
                 }
             }
         }
-        for (pixel, sum) in out.as_chunks_mut::<4>().0.iter_mut().zip(&s.sums) {
+        for (pixel, sum) in out.as_chunks_mut::<4>().0.iter_mut().skip(columns.start).zip(&s.sums) {
             let lane = |shift: u32| u8::try_from((sum >> shift) & 0xFFFF).unwrap_or(u8::MAX);
             *pixel = [lane(0), lane(16), lane(32), 255];
         }

@@ -296,7 +296,7 @@ async fn plate_picture(zarr: &Zarr, path: &str, plate: &Plate, request: &Request
     }
     let mut cells = Vec::new();
     let mut missing = Vec::new();
-    let wells = plate.wells.iter().map(|place| async move {
+    let wells = plate.wells.clone().into_iter().map(|place| async move {
         let at = join(path, place.path.trim_matches('/'));
         (place, find(zarr, &at).await, at)
     });
@@ -315,7 +315,7 @@ async fn plate_picture(zarr: &Zarr, path: &str, plate: &Plate, request: &Request
                     Error::invalid("the plate names this a well, but it is none").with_node(shown(&at))
                 );
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => missing.push(place.path.clone()),
+            Err(e) if e.kind() == ErrorKind::NotFound => missing.push(place.path),
             Err(e) => return Err(e),
         }
     }
@@ -381,12 +381,12 @@ async fn table(
     let cell = cell((side(width)?, side(height)?), rows, columns, request, most)?;
     let mut table = Table::new(rows, columns, cell, request.gap)?;
     let look = &look;
-    let drawn = images.iter().map(|(image, row, column)| async move {
-        let renderer = Renderer::open_as(zarr, image, &request.settings, Some(look)).await?;
+    let drawn = images.into_iter().map(|(image, row, column)| async move {
+        let renderer = Renderer::open_as(zarr, &image, &request.settings, Some(look)).await?;
         let last = renderer.levels().len().saturating_sub(1);
         let level = request.view.level.map(|l| l.min(last));
         let view = View { size: Some(Size::Exactly(cell.0, cell.1)), level, ..request.view.clone() };
-        Ok::<_, Error>((renderer.draw(&view).await?, *row, *column))
+        Ok::<_, Error>((renderer.draw(&view).await?, row, column))
     });
     let mut drawn = stream::iter(drawn).buffered(AT_ONCE);
     while let Some(done) = drawn.next().await {
@@ -400,6 +400,13 @@ async fn table(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Servers hand requests from thread to thread.
+    #[allow(dead_code, reason = "it is enough that it compiles")]
+    fn requests_can_be_sent(zarr: &Zarr, request: &Request) {
+        fn sent<T: Send>(_: T) {}
+        sent(render(zarr, "", request));
+    }
 
     #[test]
     fn tables_are_about_square() {

@@ -142,6 +142,15 @@ impl Pick {
         }
     }
 
+    /// How many they are; 0 if that is the array's matter.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Run(_, count) => usize::try_from(*count).unwrap_or(usize::MAX),
+            Self::List(list) => list.len(),
+            Self::Every(_) => 0,
+        }
+    }
+
     fn index(&self) -> Result<Index> {
         let signed = |n: u64| i64::try_from(n).map_err(|_| Error::usage(format!("there is no position {n}")));
         Ok(match self {
