@@ -1,5 +1,10 @@
 //! `zaro image convert` as its users meet it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "test code: a panic is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "test code: a panic is a failed test"
+)]
 
 #[test]
 fn placeholder() {}
