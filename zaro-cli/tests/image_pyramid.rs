@@ -262,8 +262,8 @@ fn masks_of_the_seed_are_written() {
     let (h, w) = (sides[3], sides[4]);
     let mut pixels = vec![0u8; h * w];
     pixels[..w].fill(1);
-    s.put("roi.npy", npy("'|b1'", false, &format!("({h}, {w})"), &pixels));
-    let words = ["image", "add-labels", "@:/image.zarr", "rois/5", "--from", "@:/roi.npy", "--as-mask"];
+    s.array("roi.zarr", &[sides[3] as u64, sides[4] as u64], "bool", "false", "", &pixels);
+    let words = ["image", "add-labels", "@:/image.zarr", "rois/5", "--from", "@:/roi.zarr", "--as-mask"];
     s.zaro(&[&words[..], &["--colors", "1=FF0000FF"]].concat()).text();
     let attributes = document(&s, "image.zarr/masks/rois/5/.zattrs");
     assert!(attributes.contains(r#""color":{"true":-16776961}"#), "{attributes}");
@@ -279,7 +279,7 @@ fn masks_of_the_seed_are_written() {
     assert!(info.contains("rois/5"), "{info}");
     // Newer images have labels.
     let s = copied("06-omezarrpy-0.5.zarr");
-    s.put("roi.npy", npy("'|b1'", false, "(1, 1)", &[0]));
+    s.array("roi.zarr", &[1, 1], "bool", "false", "", &[0]);
     s.zaro(&words).fails(2, "--as-mask");
 }
 

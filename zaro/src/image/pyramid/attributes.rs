@@ -132,6 +132,19 @@ fn vector(list: &[Json], kind: &str) -> Option<Vec<f64>> {
     })
 }
 
+/// The type of a transform that is neither a scale nor a translation with their numbers, nor a sequence of these.
+fn other_kind(json: &Json) -> Option<String> {
+    let kind = json.get("type").and_then(Json::as_str).unwrap_or_default();
+    match kind {
+        "identity" => None,
+        "scale" | "translation" if vector(std::slice::from_ref(json), kind).is_some() => None,
+        "sequence" => {
+            json.get("transformations").and_then(Json::items).unwrap_or_default().iter().find_map(other_kind)
+        }
+        other => Some(other.to_owned()),
+    }
+}
+
 /// The item of a smaller level, from that of the largest.
 fn dataset(version: Version, first: &Json, rank: usize, level: &Made, centred: bool) -> Result<Json> {
     let mut out = Json::object();
@@ -140,6 +153,11 @@ fn dataset(version: Version, first: &Json, rank: usize, level: &Made, centred: b
         return Ok(out);
     }
     let given = first.get("coordinateTransformations").and_then(Json::items).unwrap_or_default();
+    if let Some(other) = given.iter().find_map(other_kind) {
+        return Err(Error::unsupported(format!(
+            "the largest level has a transform of type {other:?}, from which those of smaller levels do not follow"
+        )));
+    }
     let of = |kind: &str, usual: f64| {
         let found = vector(given, kind).unwrap_or_else(|| vec![usual; rank]);
         if found.len() == rank {

@@ -243,7 +243,9 @@ fn others(
     mask: &[u64],
     shapes: &[Vec<u64>],
 ) -> Result<Vec<(usize, Vec<usize>)>> {
-    let Some(largest) = group.multiscales.first().and_then(|m| m.levels.first()) else { return Ok(Vec::new()) };
+    let Some(largest) = group.multiscales.first().and_then(|m| m.levels.first()) else {
+        return Ok(Vec::new());
+    };
     let mut found = Vec::new();
     for (number, multiscale) in group.multiscales.iter().enumerate().skip(1) {
         let wanted = shapes_of(tree, image, std::iter::once(largest).chain(&multiscale.levels), mask)?;

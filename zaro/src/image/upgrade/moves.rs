@@ -27,7 +27,8 @@ impl Moves {
             let Some(plate) = &member.group.plate else { continue };
             let mut places: Vec<(String, String)> = Vec::new();
             for well in &plate.wells {
-                let (Some(row), Some(column)) = (plate.rows.get(well.row), plate.columns.get(well.column)) else {
+                let (Some(row), Some(column)) = (plate.rows.get(well.row), plate.columns.get(well.column))
+                else {
                     continue;
                 };
                 places.push((join(path, well.path.trim_matches('/')), join(path, &join(row, column))));
