@@ -18,7 +18,6 @@ use zaro::{Array, Error, Result, Slab, num};
 use crate::args::{Common, Target};
 use crate::input::cast::Cast;
 use crate::input::csv::Table;
-use zaro::image::source::npy::Header;
 use crate::input::stream::Stream;
 use crate::input::{InputFormat, Origin, json};
 use crate::making::{self, Extents, Making};
@@ -28,6 +27,7 @@ use crate::select::Part;
 use crate::tiles::{Cutting, Tiles};
 use crate::view::View;
 use crate::{output, resize};
+use zaro::image::source::npy::Header;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -189,7 +189,11 @@ fn told(image: &Converted) -> String {
         sides.join(", "),
         image.data_type,
         if levels == 1 { "" } else { "s" },
-        if pixel.is_empty() { "pixels without a size".to_owned() } else { format!("a pixel is {}", pixel.join(", ")) }
+        if pixel.is_empty() {
+            "pixels without a size".to_owned()
+        } else {
+            format!("a pixel is {}", pixel.join(", "))
+        }
     )
 }
 

@@ -119,7 +119,9 @@ pub fn convert(
     if !store.is_writable() {
         return Err(Error::unsupported("this kind of store cannot be written to").with_store(store));
     }
-    let bytes = |s: &Source| num::product(&s.sizes)?.checked_mul(num::u64_of(s.data_type.size())).ok_or_else(too_large);
+    let bytes = |s: &Source| {
+        num::product(&s.sizes)?.checked_mul(num::u64_of(s.data_type.size())).ok_or_else(too_large)
+    };
     let total = sources.iter().try_fold(0u64, |n, s| Ok::<_, Error>(n.saturating_add(bytes(s)?)))?;
     let job = Job {
         store,
@@ -222,7 +224,8 @@ impl Job<'_> {
         let format = self.version.format();
         let begun = Json::object();
         wait(hierarchy::create_group(self.store, path, format, &begun, self.options.existing))?;
-        let array = wait(hierarchy::create_array(self.store, &join(path, "0"), &plan.array, Existing::Refuse))?;
+        let array =
+            wait(hierarchy::create_array(self.store, &join(path, "0"), &plan.array, Existing::Refuse))?;
         let extents = self.pixels(source, plan, &array)?;
         let name = self.options.name.clone().unwrap_or_else(|| source.name.clone());
         let multiscale = Multiscale {
@@ -258,7 +261,9 @@ impl Job<'_> {
         let before = self.done.load(Ordering::Relaxed);
         let total = self.total;
         let progress = self.options.progress.clone().map(|told| -> OnProgress {
-            Arc::new(move |p: Progress| told(Progress { done: before.saturating_add(p.done).min(total), total }))
+            Arc::new(move |p: Progress| {
+                told(Progress { done: before.saturating_add(p.done).min(total), total })
+            })
         });
         let options = PyramidOptions {
             levels: self.options.levels,
@@ -322,7 +327,8 @@ impl Job<'_> {
             buffer.resize(num::usize_of(bytes)?, 0);
             source.read_block(start, count, buffer)?;
             extent::widen(&extents, &source.data_type, start[C], count, buffer)?;
-            let pick = |all: [u64; 5]| plan.used.iter().filter_map(|i| all.get(*i)).copied().collect::<Vec<_>>();
+            let pick =
+                |all: [u64; 5]| plan.used.iter().filter_map(|i| all.get(*i)).copied().collect::<Vec<_>>();
             let place = Selection::start_count(&pick(start), &pick(count));
             array.write(&place, Values::new(buffer, Order::C), &options)?;
             let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
@@ -398,7 +404,9 @@ impl Blocks {
         let [c, y, x] = source.grain();
         // First what comes out of the file together, so that it is decoded once; then more of the same rows.
         for (axis, grain) in [(C, c), (Y, y), (X, x), (X, u64::MAX)] {
-            let (Some(step), Some(whole)) = (outer.get(axis).copied(), sizes.get(axis).copied()) else { continue };
+            let (Some(step), Some(whole)) = (outer.get(axis).copied(), sizes.get(axis).copied()) else {
+                continue;
+            };
             let wanted = grain.min(whole).div_ceil(step).saturating_mul(step);
             let mut longer = shape;
             if let Some(to) = longer.get_mut(axis) {
@@ -451,7 +459,11 @@ fn set_pixel_size(used: &[usize], sizes: &[f64], scale: &mut [f64]) -> Result<()
     let axes: &[usize] = match sizes.len() {
         1 | 3 => &[Z, Y, X],
         2 => &[Y, X],
-        n => return Err(Error::usage(format!("{n} sizes of pixels; there are one, two (y,x) or three (z,y,x)"))),
+        n => {
+            return Err(Error::usage(format!(
+                "{n} sizes of pixels; there are one, two (y,x) or three (z,y,x)"
+            )));
+        }
     };
     for (k, axis) in axes.iter().enumerate() {
         let size = sizes.get(k).or(sizes.first()).copied().unwrap_or(1.0);
@@ -500,7 +512,11 @@ fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
         _ => None,
     };
     let channel = |(i, extent): (usize, &Extent)| {
-        let mut channel = source.channels.get(i).cloned().unwrap_or_else(|| Channel { active: i < 6, ..Channel::default() });
+        let mut channel = source
+            .channels
+            .get(i)
+            .cloned()
+            .unwrap_or_else(|| Channel { active: i < 6, ..Channel::default() });
         let (least, most) = match top.filter(|_| source.is_rgb) {
             Some(top) => (0.0, top),
             None => extent.between(),

@@ -48,8 +48,9 @@ macro_rules! integers {
 /// `min` and `max` pass over what is no number; infinities count as none here.
 fn floats(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let finite = numbers.filter(|x| x.is_finite());
-    let (least, most) =
-        finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (if x < a { x } else { a }, if x > b { x } else { b }));
+    let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| {
+        (if x < a { x } else { a }, if x > b { x } else { b })
+    });
     (least <= most).then_some((least, most))
 }
 

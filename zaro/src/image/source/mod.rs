@@ -216,13 +216,8 @@ impl Source {
         if plane == 0 || out.is_empty() {
             return Ok(());
         }
-        let window = |t: u64, c: Range<u64>, z: u64| Window {
-            t,
-            c,
-            z,
-            y: y0..end(y0, ys),
-            x: x0..end(x0, xs),
-        };
+        let window =
+            |t: u64, c: Range<u64>, z: u64| Window { t, c, z, y: y0..end(y0, ys), x: x0..end(x0, xs) };
         let together = self.grain().first().copied().unwrap_or(1);
         if together <= 1 || cs == 1 {
             return out.par_chunks_mut(plane).enumerate().try_for_each(|(i, out)| {

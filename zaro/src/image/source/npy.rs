@@ -142,7 +142,10 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Source> {
     }
     let bytes = stride.checked_mul(num::u64_of(size)).and_then(|n| n.checked_add(header.length));
     if bytes.is_none_or(|n| n > input.len) {
-        return Err(Error::invalid(format!("the numpy file is too short for {:?} of {data_type}", header.shape)));
+        return Err(Error::invalid(format!(
+            "the numpy file is too short for {:?} of {data_type}",
+            header.shape
+        )));
     }
     if stride == 0 {
         return Err(Error::invalid(format!("the numpy file has no pixels: {:?}", header.shape)));
@@ -200,11 +203,11 @@ impl Npy {
         let place = |n: u64| num::usize_of(n).map(|n| n.saturating_mul(size));
         let outside = || Error::io("the numpy file changed while it was read");
         match dims {
-            [first, rest @ ..] if !rest.is_empty() => {
-                (0..first.count).try_for_each(|i| self.scatter(span, rest, at + i * first.stride, to + i * first.out, out))
-            }
+            [first, rest @ ..] if !rest.is_empty() => (0..first.count)
+                .try_for_each(|i| self.scatter(span, rest, at + i * first.stride, to + i * first.out, out)),
             _ => {
-                let Dim { count, stride, out: step } = dims.first().copied().unwrap_or(Dim { count: 1, stride: 1, out: 1 });
+                let Dim { count, stride, out: step } =
+                    dims.first().copied().unwrap_or(Dim { count: 1, stride: 1, out: 1 });
                 if stride == 1 && step == 1 {
                     let n = place(count)?;
                     let from = span.get(place(at)?..place(at)? + n).ok_or_else(outside)?;
@@ -228,7 +231,8 @@ impl Pixels for Npy {
         let [cs, ys, xs] = window.counts();
         let [ts, c, zs, y, x] = self.strides;
         let begin = |range: &Range<u64>, stride: u64| range.start * stride;
-        let at = window.t * ts + window.z * zs + begin(&window.c, c) + begin(&window.y, y) + begin(&window.x, x);
+        let at =
+            window.t * ts + window.z * zs + begin(&window.c, c) + begin(&window.y, y) + begin(&window.x, x);
         let mut dims = [
             Dim { count: cs, stride: c, out: ys * xs },
             Dim { count: ys, stride: y, out: xs },

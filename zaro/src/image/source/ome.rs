@@ -149,7 +149,9 @@ pub(super) fn parse(text: &str) -> Result<Document> {
             (b"OME", _) => document.uuid = a.text("UUID"),
             (b"BinaryOnly", _) => document.elsewhere = a.text("MetadataFile"),
             (b"Image", _) => {
-                document.images.push(Image { name: a.text("Name").filter(|n| !n.is_empty()), ..Image::default() });
+                document
+                    .images
+                    .push(Image { name: a.text("Name").filter(|n| !n.is_empty()), ..Image::default() });
             }
             (b"Pixels", Some(image)) => {
                 in_pixels = !is_empty;
@@ -181,7 +183,8 @@ fn read_pixels(a: &Attributes<'_>, image: &mut Image) -> Result<()> {
 fn read_channel(a: &Attributes<'_>) -> Result<Channel> {
     // Red, green, blue, alpha from the highest byte on, as a signed number; some write it without a sign.
     let color = a.text("Color").and_then(|text| text.trim().parse::<i64>().ok());
-    let bits = color.and_then(|n| i32::try_from(n).map(i32::to_be_bytes).or(u32::try_from(n).map(u32::to_be_bytes)).ok());
+    let bits = color
+        .and_then(|n| i32::try_from(n).map(i32::to_be_bytes).or(u32::try_from(n).map(u32::to_be_bytes)).ok());
     // One is written by some for want of another: white with nothing in its alpha is meant as such.
     let emission = a.float("EmissionWavelength").map(|n| match a.text("EmissionWavelengthUnit").as_deref() {
         Some("\u{b5}m" | "\u{3bc}m" | "um") => n * 1000.0,
@@ -311,7 +314,8 @@ fn written(images: &[Source]) -> String {
         }
         out.push_str(">\n");
         for k in 0..c.min(1 << 14) {
-            let name = usize::try_from(k).ok().and_then(|k| image.channels.get(k)).and_then(|c| c.label.clone());
+            let name =
+                usize::try_from(k).ok().and_then(|k| image.channels.get(k)).and_then(|c| c.label.clone());
             let _ = write!(out, "<Channel ID=\"Channel:{i}:{k}\" SamplesPerPixel=\"1\"");
             if let Some(name) = name {
                 let _ = write!(out, " Name=\"{}\"", escaped(&name));
@@ -347,13 +351,16 @@ mod tests {
         assert_eq!(image.t.0, None);
         assert_eq!(image.channels[0].color, Some([255, 0, 0]));
         assert_eq!(image.channels[1].emission, Some(525.5));
-        assert_eq!(image.blocks[0], Block {
-            ifd: Some(2),
-            count: Some(1),
-            first: [0, 0, 1],
-            file: Some("b.tif".into()),
-            uuid: Some("urn:uuid:b".into())
-        });
+        assert_eq!(
+            image.blocks[0],
+            Block {
+                ifd: Some(2),
+                count: Some(1),
+                first: [0, 0, 1],
+                file: Some("b.tif".into()),
+                uuid: Some("urn:uuid:b".into())
+            }
+        );
         assert_eq!(image.blocks[1], Block::default());
     }
 

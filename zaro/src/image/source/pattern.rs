@@ -43,7 +43,8 @@ fn parse(pattern: &str) -> Result<Vec<Token>> {
             tokens.push(Token::Any);
             rest = after;
         } else if let Some(after) = rest.strip_prefix('{') {
-            let (field, after) = after.split_once('}').ok_or_else(|| wrong("has a brace that is not closed"))?;
+            let (field, after) =
+                after.split_once('}').ok_or_else(|| wrong("has a brace that is not closed"))?;
             let name = field.split(':').next().unwrap_or_default().trim();
             let axis = match name.to_ascii_lowercase().as_str() {
                 "t" | "time" => T,
@@ -67,35 +68,42 @@ fn parse(pattern: &str) -> Result<Vec<Token>> {
     Ok(tokens)
 }
 
-/// What stands in place of t, c, z in a name; `None` if the pattern does not fit.
+/// What stands in place of t, c, z in a name; `None` if the pattern does not fit. Numbers are preferred: in all places, then
+/// in those of t and z, since channels have names.
 fn matched(tokens: &[Token], name: &str) -> Option<[Option<String>; 3]> {
-    fn fit(tokens: &[Token], rest: &str, found: &mut [Option<String>; 3]) -> bool {
-        let Some((token, later)) = tokens.split_first() else { return rest.is_empty() };
-        if let Token::Text(text) = token {
-            return rest.strip_prefix(text.as_str()).is_some_and(|rest| fit(later, rest, found));
+    [[true; 3], [true, false, true], [false; 3]].into_iter().find_map(|digits| {
+        let mut found = [None, None, None];
+        fits(tokens, name, digits, &mut found).then_some(found)
+    })
+}
+
+/// Whether tokens fit a text, and what stands in their places; `digits` says of t, c and z whether it has to be a number.
+fn fits(tokens: &[Token], text: &str, digits: [bool; 3], found: &mut [Option<String>; 3]) -> bool {
+    let Some((token, later)) = tokens.split_first() else { return text.is_empty() };
+    let axis = match token {
+        Token::Text(begin) => {
+            return text.strip_prefix(begin.as_str()).is_some_and(|rest| fits(later, rest, digits, found));
         }
-        let least = usize::from(matches!(token, Token::Field(_)));
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let try_end = |end: usize, found: &mut [Option<String>; 3]| {
-            let Some((part, after)) = rest.split_at_checked(end) else { return false };
-            if !fit(later, after, found) {
-                return false;
-            }
-            if let Token::Field(axis) = token
-                && let Some(to) = found.get_mut(*axis)
-            {
-                *to = Some(part.to_owned());
-            }
-            true
-        };
-        // A number is taken whole, if that fits; else the shortest text that does.
-        if least == 1 && digits > 0 && try_end(digits, found) {
-            return true;
+        Token::Field(axis) => Some(*axis),
+        Token::Any => None,
+    };
+    let mut fit = |end: usize| {
+        let Some((part, rest)) = text.split_at_checked(end) else { return false };
+        if !fits(later, rest, digits, found) {
+            return false;
         }
-        (least..=rest.len()).any(|end| try_end(end, found))
+        if let Some(to) = axis.and_then(|axis| found.get_mut(axis)) {
+            *to = Some(part.to_owned());
+        }
+        true
+    };
+    let number = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    match axis {
+        // A number is taken whole.
+        Some(axis) if digits.get(axis) == Some(&true) => number > 0 && fit(number),
+        Some(_) => (1..=text.len()).any(fit),
+        None => (0..=text.len()).any(fit),
     }
-    let mut found = [None, None, None];
-    fit(tokens, name, &mut found).then_some(found)
 }
 
 /// The files that names with `*`, `?` or braces stand for, in the order of their numbers, and the pattern, if one of them is
@@ -119,7 +127,10 @@ pub fn expand(inputs: &[String]) -> Result<(Vec<PathBuf>, Option<String>)> {
             let other = entry.file_name().to_string_lossy().into_owned();
             let fits = if has_fields { matched(&tokens, &other).is_some() } else { is_like(name, &other) };
             if fits && entry.path().is_file() {
-                found.push((other, if folder == Path::new(".") { entry.file_name().into() } else { entry.path() }));
+                found.push((
+                    other,
+                    if folder == Path::new(".") { entry.file_name().into() } else { entry.path() },
+                ));
             }
         }
         if found.is_empty() {
@@ -206,7 +217,8 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 /// One image of many files.
 pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source> {
-    let name_of = |path: &PathBuf| path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
+    let name_of =
+        |path: &PathBuf| path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
     let mut files = files.to_vec();
     files.sort_by(|a, b| natural::compare(&a.to_string_lossy(), &b.to_string_lossy()));
     let tokens = match &options.pattern {
@@ -220,7 +232,11 @@ pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source>
     let mut places: Vec<[Option<String>; 3]> = Vec::new();
     for file in &files {
         let found = matched(&tokens, &name_of(file));
-        places.push(found.ok_or_else(|| Error::usage("the name does not fit the pattern").with_store(file.display()))?);
+        places.push(
+            found.ok_or_else(|| {
+                Error::usage("the name does not fit the pattern").with_store(file.display())
+            })?,
+        );
     }
     let mut lines = Vec::new();
     for axis in [T, C, Z] {
@@ -228,7 +244,8 @@ pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source>
         let has = tokens.contains(&Token::Field(axis));
         lines.push(if has { Some(Line::of(values)?) } else { None });
     }
-    let counts: Vec<u64> = lines.iter().map(|l| l.as_ref().map_or(1, |l| num::u64_of(l.names.len()))).collect();
+    let counts: Vec<u64> =
+        lines.iter().map(|l| l.as_ref().map_or(1, |l| num::u64_of(l.names.len()))).collect();
     if num::product(&counts)? > MAX_FILES {
         return Err(Error::unsupported(format!("images of {counts:?} files")));
     }
@@ -319,24 +336,30 @@ fn assemble(
 ) -> Result<Source> {
     // The axes that were given are those of the whole.
     let inner = SourceOptions { axes: None, pattern: None, ..options.clone() };
-    let opened: Vec<(u64, Source)> = parts
-        .into_par_iter()
-        .map(|(i, path)| {
-            let mut found = open_file(&path, &inner)?;
-            match (found.pop(), found.is_empty()) {
-                (Some(source), true) => Ok((i, source)),
-                _ => Err(Error::unsupported("files of several images as parts of one").with_store(path.display())),
-            }
-        })
-        .collect::<Result<_>>()?;
+    let opened: Vec<(u64, Source)> =
+        parts
+            .into_par_iter()
+            .map(|(i, path)| {
+                let mut found = open_file(&path, &inner)?;
+                match (found.pop(), found.is_empty()) {
+                    (Some(source), true) => Ok((i, source)),
+                    _ => Err(Error::unsupported("files of several images as parts of one")
+                        .with_store(path.display())),
+                }
+            })
+            .collect::<Result<_>>()?;
     let Some((_, first)) = opened.first() else { return Err(Error::usage("there are no files")) };
     let mut whole = first.clone();
     for ((axis, n), has) in [T, C, Z].into_iter().zip(tcz).zip(has) {
-        let (Some(size), Some(declared)) = (whole.sizes.get_mut(axis), whole.declared.get_mut(axis)) else { continue };
+        let (Some(size), Some(declared)) = (whole.sizes.get_mut(axis), whole.declared.get_mut(axis)) else {
+            continue;
+        };
         if has {
             if *size != 1 {
                 let letter = super::AXES.get(axis).copied().unwrap_or(' ');
-                return Err(Error::usage(format!("the names have {letter}, but so has each file: {size} of them")));
+                return Err(Error::usage(format!(
+                    "the names have {letter}, but so has each file: {size} of them"
+                )));
             }
             *size = n;
             *declared = true;
@@ -390,7 +413,8 @@ impl Pixels for Mosaic {
             let part = self.parts.get(num::usize_of((t * cs + c) * zs + z)?);
             match part.and_then(Option::as_ref) {
                 Some(part) => {
-                    let window = Window { t: inner_t, c: inner, z: inner_z, y: window.y.clone(), x: window.x.clone() };
+                    let window =
+                        Window { t: inner_t, c: inner, z: inner_z, y: window.y.clone(), x: window.x.clone() };
                     part.read(&window, out)
                 }
                 None => {
@@ -437,8 +461,10 @@ fn guess(names: &[String]) -> Result<Option<Vec<Token>>> {
             tokens.push(Token::Text((*run).to_owned()));
             continue;
         }
-        let before = i.checked_sub(1).and_then(|i| first.get(i)).copied().unwrap_or_default().to_ascii_lowercase();
-        let word = before.rsplit(|c: char| !c.is_ascii_alphabetic()).find(|w| !w.is_empty() || before.is_empty());
+        let before =
+            i.checked_sub(1).and_then(|i| first.get(i)).copied().unwrap_or_default().to_ascii_lowercase();
+        let word =
+            before.rsplit(|c: char| !c.is_ascii_alphabetic()).find(|w| !w.is_empty() || before.is_empty());
         let axis = match word.unwrap_or_default() {
             "t" | "time" | "tp" | "frame" => Some(T),
             "c" | "ch" | "channel" | "w" => Some(C),
@@ -484,7 +510,10 @@ mod tests {
     #[test]
     fn patterns_take_names_apart() {
         let some = |s: &str| Some(s.to_owned());
-        assert_eq!(at("img_t{t:03}_c{c}_z{z:02}.tif", "img_t007_cGFP_z12.tif"), Some([some("007"), some("GFP"), some("12")]));
+        assert_eq!(
+            at("img_t{t:03}_c{c}_z{z:02}.tif", "img_t007_cGFP_z12.tif"),
+            Some([some("007"), some("GFP"), some("12")])
+        );
         assert_eq!(at("{c}_*_{z}.tif", "DAPI_x_y_3.tif"), Some([None, some("DAPI"), some("3")]));
         assert_eq!(at("a{z}.tif", "b1.tif"), None);
         assert_eq!(at("a{z}.tif", "a.tif"), None);
@@ -495,9 +524,14 @@ mod tests {
 
     #[test]
     fn stars_and_question_marks() {
-        for (like, name, wanted) in
-            [("*.tif", "a.tif", true), ("*.tif", "a.tiff", false), ("a?c*", "abc", true), ("a*b*c", "aXbYbc", true), ("?", "", false), ("*", "", true)]
-        {
+        for (like, name, wanted) in [
+            ("*.tif", "a.tif", true),
+            ("*.tif", "a.tiff", false),
+            ("a?c*", "abc", true),
+            ("a*b*c", "aXbYbc", true),
+            ("?", "", false),
+            ("*", "", true),
+        ] {
             assert_eq!(is_like(like, name), wanted, "{like} {name}");
         }
     }
@@ -506,7 +540,11 @@ mod tests {
     fn letters_before_numbers_say_what_they_are() {
         let names = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
         let found = guess(&names(&["s1_t00_z1.tif", "s1_t01_z1.tif", "s1_t00_z2.tif"])).unwrap().unwrap();
-        assert!(found.contains(&Token::Field(T)) && found.contains(&Token::Field(Z)) && !found.contains(&Token::Field(C)));
+        assert!(
+            found.contains(&Token::Field(T))
+                && found.contains(&Token::Field(Z))
+                && !found.contains(&Token::Field(C))
+        );
         assert_eq!(guess(&names(&["a1.tif", "a2.tif"])).unwrap(), None);
         assert!(guess(&names(&["a1_1.tif", "a2_2.tif"])).is_err());
         assert!(guess(&names(&["x_t1.tif", "x_t2.tif"])).unwrap().is_some());

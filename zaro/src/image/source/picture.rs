@@ -38,7 +38,8 @@ struct Png {
 impl Png {
     fn reader(input: &Input, indexes: bool) -> Result<png::Reader<BufReader<File>>> {
         let file = File::open(&input.path)?;
-        let mut decoder = Decoder::new_with_limits(BufReader::with_capacity(1 << 16, file), Limits { bytes: PNG_MEMORY });
+        let mut decoder =
+            Decoder::new_with_limits(BufReader::with_capacity(1 << 16, file), Limits { bytes: PNG_MEMORY });
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
         let info = decoder.read_header_info().map_err(damaged)?;
@@ -80,7 +81,10 @@ impl Pixels for Png {
             let bytes = num::product(&[num::u64_of(line), self.height])?;
             let most = self.input.len.saturating_mul(1100).saturating_add(1 << 16);
             if bytes > most {
-                return Err(place(Error::invalid(format!("a PNG image of {bytes} bytes in {}", self.input.len))));
+                return Err(place(Error::invalid(format!(
+                    "a PNG image of {bytes} bytes in {}",
+                    self.input.len
+                ))));
             }
             let mut whole = vec![0; num::usize_of(bytes)?];
             reader.next_frame(&mut whole).map_err(damaged).map_err(place)?;

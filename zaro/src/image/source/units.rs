@@ -93,6 +93,9 @@ mod tests {
         }
         assert_eq!((length("Mm"), length("mm")), (Some("megameter"), Some("millimeter")));
         assert_eq!((length("pixel"), length(""), length("reference frame")), (None, None, None));
-        assert_eq!((time("s"), time("ms"), time("µs"), time("min")), (Some("second"), Some("millisecond"), Some("microsecond"), Some("minute")));
+        assert_eq!(
+            (time("s"), time("ms"), time("µs"), time("min")),
+            (Some("second"), Some("millisecond"), Some("microsecond"), Some("minute"))
+        );
     }
 }

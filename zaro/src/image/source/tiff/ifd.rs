@@ -152,7 +152,10 @@ impl Tiff {
             4 | 13 => 4,
             16 | 18 => 8,
             other => {
-                return Err(damaged(&format!("tag {} has values of kind {other}, not whole numbers", entry.tag)));
+                return Err(damaged(&format!(
+                    "tag {} has values of kind {other}, not whole numbers",
+                    entry.tag
+                )));
             }
         };
         Ok(bytes.chunks_exact(width).map(|b| self.uint(b)).collect())
@@ -161,9 +164,7 @@ impl Tiff {
     /// The first of a tag's numbers, if the tag is there.
     pub(super) fn number(&self, handle: &Handle, ifd: &Ifd, tag: u16) -> Result<Option<u64>> {
         match ifd.get(tag) {
-            Some(entry) => {
-                Ok(self.uints(handle, entry)?.first().copied())
-            }
+            Some(entry) => Ok(self.uints(handle, entry)?.first().copied()),
             None => Ok(None),
         }
     }

@@ -47,7 +47,8 @@ fn unescape(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("\\u") {
         out.push_str(before);
-        let letter = after.get(..4).and_then(|hex| u32::from_str_radix(hex, 16).ok()).and_then(char::from_u32);
+        let letter =
+            after.get(..4).and_then(|hex| u32::from_str_radix(hex, 16).ok()).and_then(char::from_u32);
         match letter {
             Some(letter) => {
                 out.push(letter);
@@ -104,7 +105,8 @@ impl Extra {
                 let part = parts.next()?;
                 match &kind.to_be_bytes() {
                     b"labl" => {
-                        let unit = |b: &[u8; 2]| if big { u16::from_be_bytes(*b) } else { u16::from_le_bytes(*b) };
+                        let unit =
+                            |b: &[u8; 2]| if big { u16::from_be_bytes(*b) } else { u16::from_le_bytes(*b) };
                         let letters: Vec<u16> = part.as_chunks::<2>().0.iter().map(unit).collect();
                         extra.labels.push(String::from_utf16_lossy(&letters));
                     }
@@ -144,15 +146,8 @@ impl Extra {
 }
 
 /// The colours of a composite image without tables of its own.
-const COMPOSITE: [[u8; 3]; 7] = [
-    [255, 0, 0],
-    [0, 255, 0],
-    [0, 0, 255],
-    [255, 255, 255],
-    [0, 255, 255],
-    [255, 0, 255],
-    [255, 255, 0],
-];
+const COMPOSITE: [[u8; 3]; 7] =
+    [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255], [0, 255, 255], [255, 0, 255], [255, 255, 0]];
 
 pub(super) fn open(file: &File, said: &Description, options: &SourceOptions) -> Result<Source> {
     let first = file.first()?;

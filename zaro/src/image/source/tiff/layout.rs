@@ -228,6 +228,7 @@ fn colors(tiff: &Tiff, handle: &Handle, ifd: &Ifd) -> Result<Option<Colors>> {
     let n = all.len() / 3;
     // Some writers have numbers of 8 bits.
     let shift = if all.iter().any(|v| *v > 255) { 8 } else { 0 };
-    let part = |i: usize, k: usize| all.get(k * n + i).and_then(|v| u8::try_from(v >> shift).ok()).unwrap_or(0);
+    let part =
+        |i: usize, k: usize| all.get(k * n + i).and_then(|v| u8::try_from(v >> shift).ok()).unwrap_or(0);
     Ok((n > 0).then(|| (0..n).map(|i| [part(i, 0), part(i, 1), part(i, 2)]).collect()))
 }

@@ -73,13 +73,7 @@ pub(super) fn open(file: File, text: &str, options: &SourceOptions) -> Result<Ve
     }
     let own_name = path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
     let full = file.full();
-    let mut files = Files {
-        own: Arc::new(file.pages),
-        own_name,
-        own_uuid,
-        folder,
-        opened: HashMap::new(),
-    };
+    let mut files = Files { own: Arc::new(file.pages), own_name, own_uuid, folder, opened: HashMap::new() };
     let name = stem(&path);
     let only = document.images.len() == 1;
     let mut found = Vec::new();
@@ -98,7 +92,10 @@ pub(super) fn open(file: File, text: &str, options: &SourceOptions) -> Result<Ve
 /// The document of a set: a companion file, or another TIFF file.
 fn companion(input: Input) -> Result<String> {
     if matches!(input.head(2)?.as_slice(), b"II" | b"MM") {
-        return File::read(input)?.head.description.ok_or_else(|| Error::invalid("there is no OME-XML in it"));
+        return File::read(input)?
+            .head
+            .description
+            .ok_or_else(|| Error::invalid("there is no OME-XML in it"));
     }
     String::from_utf8(input.whole(1 << 28)?).map_err(|_| Error::invalid("it is no UTF-8"))
 }
@@ -205,14 +202,18 @@ fn missing_planes(planes: &[Option<Page>], groups: u64, zs: u64, absent: &[Strin
         [first, ..] => format!("; {} files are not there, such as {first:?}", absent.len()),
     };
     let more = if n > names.len() { " and others" } else { "" };
-    Error::invalid(format!("{n} planes are missing: {}{more}{files}; --allow-missing makes them zeros", names.join(", ")))
+    Error::invalid(format!(
+        "{n} planes are missing: {}{more}{files}; --allow-missing makes them zeros",
+        names.join(", ")
+    ))
 }
 
 /// The places of t, c, z in the order they vary, the fastest first.
 fn order(text: &str) -> Result<[usize; 3]> {
     let wrong = || Error::invalid(format!("OME-XML: DimensionOrder {text:?}"));
     let rest = text.strip_prefix("XY").ok_or_else(wrong)?;
-    let places: Vec<usize> = rest.chars().filter_map(|c| ['T', 'C', 'Z'].iter().position(|a| *a == c)).collect();
+    let places: Vec<usize> =
+        rest.chars().filter_map(|c| ['T', 'C', 'Z'].iter().position(|a| *a == c)).collect();
     match places.as_slice() {
         [a, b, c] if a != b && b != c && a != c => Ok([*a, *b, *c]),
         _ => Err(wrong()),
@@ -252,7 +253,9 @@ fn describe(source: &mut Source, image: &ome::Image, samples: u64) {
     for (i, channel) in source.channels.iter_mut().enumerate() {
         let Some(said) = image.channels.get(i / each) else { continue };
         if samples > 1 {
-            if !source.is_rgb && let Some(name) = &said.name {
+            if !source.is_rgb
+                && let Some(name) = &said.name
+            {
                 channel.label = Some(format!("{name} {}", i % each));
             }
             continue;

@@ -56,7 +56,8 @@ impl Pixels for Planes {
             let begin = group * samples;
             let wanted = window.c.start.max(begin) - begin..window.c.end.min(begin + samples) - begin;
             let length = plane.saturating_mul(num::usize_of(wanted.end - wanted.start)?);
-            let (out, after) = rest.split_at_mut_checked(length).ok_or_else(|| Error::usage("a short buffer"))?;
+            let (out, after) =
+                rest.split_at_mut_checked(length).ok_or_else(|| Error::usage("a short buffer"))?;
             rest = after;
             let number = (window.t * groups + group) * zs + window.z;
             let Some(page) = self.pages.get(num::usize_of(number)?).and_then(Option::as_ref) else {
