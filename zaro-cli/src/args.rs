@@ -129,7 +129,8 @@ impl Common {
     pub(crate) fn store_options(&self) -> Result<StoreOptions> {
         let mut store = StoreOptions::default();
         store.anonymous = self.anonymous;
-        store.region.clone_from(&self.region);
+        // `image render` takes a part of an image for it, too: numbers with commas, which no region has.
+        store.region = self.region.clone().filter(|region| !region.contains(','));
         store.endpoint.clone_from(&self.endpoint);
         store.profile.clone_from(&self.profile);
         store.request_payer = self.request_payer;

@@ -250,7 +250,7 @@ impl Copy {
 }
 
 /// A node's address as a path that can be compared.
-fn place(uri: &str, path: &str) -> PathBuf {
+pub(crate) fn place(uri: &str, path: &str) -> PathBuf {
     let local = PathBuf::from(uri.strip_prefix("file://").unwrap_or(uri));
     // What does not exist yet lies where its folder does.
     let found = local.canonicalize().ok().or_else(|| {

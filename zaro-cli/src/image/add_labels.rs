@@ -1,19 +1,186 @@
-//! `zaro image add-labels`.
+//! `zaro image add-labels`: labels of an image, from an array or a file.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use zaro::hierarchy::Existing;
+use zaro::image::add_labels::{self, AddLabelsOptions, Added, LabelSource, parse_color, parse_colors};
+use zaro::image::model::{LabelColor, Labels};
+use zaro::image::source::{self, SourceOptions};
+use zaro::meta::{Json, short};
 use zaro::{Error, Result};
 
-use crate::args::Common;
+use super::pyramid::parse_axes;
+use crate::args::{Common, Target};
+use crate::copy::place;
+use crate::output;
+use crate::progress::Watch;
+
+const EXAMPLES: &str = "\
+Examples:
+  From a TIFF or numpy file of whole numbers:
+      zaro image add-labels image.zarr cells --from cells.tif
+      zaro image add-labels image.zarr cells --from cells.npy --axes zyx
+  From an array of a Zarr, with colours of values:
+      zaro image add-labels image.zarr nuclei --from masks.zarr/nuclei \\
+          --colors 1=FF0000FF --colors 2=00FF0080
+      zaro image add-labels image.zarr nuclei --from masks.zarr/nuclei --colors colors.json
+  As images before 0.1 had it: a plain array below masks:
+      zaro image add-labels old.zarr original/0 --from roi.npy --as-mask --colors 1=00800080
+
+Labels have the image's axes; along each they are as long as the image, or 1 long. They get as
+many levels as the image has, by the most frequent value. A file of colours is JSON as image-label
+has it, or lines such as 1=FF0000FF or 1,255,0,0,255.";
 
 /// Add labels to an image
 #[derive(Debug, Args)]
-pub(crate) struct AddLabels {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AddLabels {
+    /// The Zarr that the image is in
+    #[arg(value_name = "URI")]
+    uri: String,
+    /// The name of the labels; also a path below `labels`
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The pixels: a TIFF, PNG or .npy file, or an array of a Zarr
+    #[arg(long, value_name = "FILE|URI")]
+    from: String,
+    /// The image inside the Zarr [default: the root]
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+    image: String,
+    /// The axes of the pixels, such as zyx [default: as the file says, or the last ones of the image]
+    #[arg(long, value_name = "AXES")]
+    axes: Option<String>,
+    /// The colour of a value, red green blue alpha, or a file of them; may be repeated
+    #[arg(long, value_name = "VALUE=RRGGBBAA|FILE")]
+    colors: Vec<String>,
+    /// What is known of values: a JSON file, a list of objects that each have a label-value
+    #[arg(long, value_name = "FILE")]
+    properties: Option<PathBuf>,
+    /// Write a plain array below `masks`, as images before 0.1 had it
+    #[arg(long)]
+    as_mask: bool,
+    /// Replace labels of this name
+    #[arg(long)]
+    overwrite: bool,
+    /// Wait until everything is on the disk (fsync)
+    #[arg(long)]
+    fsync: bool,
+    /// What was added, as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// The shape of a chunk [default: that of the image]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "How it is stored")]
+    chunks: Option<Vec<u64>>,
+    /// The shape of a shard, a multiple of a chunk's
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "How it is stored")]
+    shards: Option<Vec<u64>>,
+    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, none, or JSON [default: zstd]
+    #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
+    codec: Option<String>,
+}
 
 impl AddLabels {
     /// Runs the command.
-    pub(crate) async fn run(&self, _common: &Common) -> Result<ExitCode> {
-        Err(Error::unsupported("not built yet"))
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        let labels = Labels { colors: self.colors()?, properties: self.properties()?, source: None };
+        let folder = if self.as_mask { "masks" } else { "labels" };
+        let into = place(&self.uri, &self.image).join(folder).join(self.name.trim_matches('/'));
+        if place(&self.from, "").starts_with(&into) {
+            return Err(Error::usage("what is read lies in what is written"));
+        }
+        let from = self.source(common).await?;
+        let at = Target { uri: self.uri.clone(), path: self.image.clone() };
+        let (store, path) = common.open_for_writing(&at, self.fsync).await?;
+        let watch = Watch::new(0, common.progress);
+        let options = AddLabelsOptions {
+            labels,
+            as_mask: self.as_mask,
+            chunks: self.chunks.clone(),
+            shards: self.shards.clone(),
+            codecs: self.codec.as_deref().map(short::parse).transpose()?,
+            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
+            memory: common.memory,
+            progress: watch.callback_of_all(),
+            cancel: Some(watch.cancel.clone()),
+        };
+        let name = self.name.clone();
+        let added = zaro::blocking::off(move || add_labels::add(&store, &path, &name, &from, &options)).await;
+        watch.finish();
+        let added = added?;
+        if self.json {
+            output::print(&format!("{}\n", report(&added)))?;
+        } else {
+            let shapes: Vec<String> = added.levels.iter().map(|s| format!("{s:?}")).collect();
+            common.say(&format!("added {} ({}): {}", added.path, added.data_type, shapes.join(", ")));
+        }
+        Ok(ExitCode::SUCCESS)
     }
+
+    /// Where the pixels come from: a file that is there and is no folder, or an array.
+    async fn source(&self, common: &Common) -> Result<LabelSource> {
+        let local = Path::new(self.from.strip_prefix("file://").unwrap_or(&self.from));
+        let ending = local.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        if local.is_file() && !["zip", "ozx", "json"].contains(&ending.as_str()) {
+            let options =
+                SourceOptions { axes: self.axes.clone(), indexes: true, ..SourceOptions::default() };
+            let mut all = source::open(&[local.to_owned()], &options)?;
+            let first =
+                all.drain(..).next().ok_or_else(|| Error::invalid("there is no image in the file"))?;
+            for warning in &first.warnings {
+                common.warn(warning);
+            }
+            return Ok(LabelSource::File(Box::new(first)));
+        }
+        let zarr = common.open_any(&self.from).await?;
+        let array = zarr.array("").await?;
+        let axes = self.axes.as_deref().map(|a| parse_axes(a, None)).unwrap_or_default();
+        Ok(LabelSource::Array(Box::new(array), axes))
+    }
+
+    fn colors(&self) -> Result<Vec<LabelColor>> {
+        let mut all: Vec<LabelColor> = Vec::new();
+        for text in &self.colors {
+            let found = if Path::new(text).is_file() {
+                parse_colors(&read(Path::new(text))?).map_err(|e| e.within(text))?
+            } else {
+                text.split_whitespace().map(parse_color).collect::<Result<_>>()?
+            };
+            for color in found {
+                // Of two for one value, the last counts.
+                all.retain(|c| c.value != color.value);
+                all.push(color);
+            }
+        }
+        Ok(all)
+    }
+
+    fn properties(&self) -> Result<Vec<Json>> {
+        let Some(path) = &self.properties else { return Ok(Vec::new()) };
+        let json = Json::parse(read(path)?.as_bytes())?.value;
+        let items = json.items().unwrap_or_default().to_vec();
+        let fits = |item: &Json| item.get("label-value").is_some_and(|v| v.as_i128().is_some());
+        if items.is_empty() || !items.iter().all(fits) {
+            return Err(Error::usage(format!(
+                "{}: properties are a list of objects, each with a whole number as its label-value",
+                path.display()
+            )));
+        }
+        Ok(items)
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|e| Error::from(e).within(path.display()))
+}
+
+fn report(added: &Added) -> Json {
+    let mut out = Json::object();
+    out.set("path", Json::string(added.path.as_str()));
+    out.set("data_type", Json::string(added.data_type.to_string()));
+    let shape = |s: &Vec<u64>| Json::Array(s.iter().map(Json::int).collect());
+    out.set("levels", Json::Array(added.levels.iter().map(shape).collect()));
+    out
 }

@@ -15,7 +15,7 @@ Examples:
   Names and colours of channels, by number or name:
       zaro image edit image.zarr --channel 0:label=DNA,color=0000FF --channel GFP:color=00FF00
   What is drawn as black and as the full colour, given or from the pixels:
-      zaro image edit image.zarr --channel 0:window=100..2000
+      zaro image edit image.zarr --channel 0:window=100:2000
       zaro image edit image.zarr --auto
   The size of a pixel, in all levels:
       zaro image edit image.zarr --pixel-size z=2,y=0.325,x=0.325 --unit z,y,x=micrometer
@@ -25,7 +25,7 @@ Examples:
       zaro image edit image.zarr --label-color cells:7=FF00FF80
 
 Only metadata are changed, never chunks; keys that zaro does not know stay. Of a channel there
-are label, color, window=START..END, min, max, family, coefficient, inverted, active.";
+are label, color, window=START:END, min, max, family, coefficient, inverted, active.";
 
 /// Change names, colours, windows and pixel sizes
 #[derive(Debug, Args)]
@@ -98,7 +98,10 @@ fn parse_channel(text: &str) -> std::result::Result<(Which, ChannelEdit), String
                 edit.color = Some(color);
             }
             "window" => {
-                let (start, end) = value.split_once("..").ok_or("a window is START..END")?;
+                let (start, end) = value
+                    .split_once("..")
+                    .or_else(|| value.split_once(':'))
+                    .ok_or("a window is START:END")?;
                 edit.window.start = Some(number(start)?);
                 edit.window.end = Some(number(end)?);
             }

@@ -1,19 +1,78 @@
 //! `zaro image pack`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::{Error, Result};
+use zaro::Result;
+use zaro::image::ozx;
+use zaro::meta::Json;
 
 use crate::args::Common;
+use crate::number;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro image pack image.zarr image.ozx
+  zaro image pack s3://bucket/plate.zarr plate.ozx
+  zaro image pack collection.zarr second.ozx --path 1
+
+The archive has the root's zarr.json first, then the other documents, then chunks; nothing is
+compressed a second time. Versions before 0.5 have to be upgraded first.";
 
 /// Pack an image into one .ozx file
 #[derive(Debug, Args)]
-pub(crate) struct Pack {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Pack {
+    /// The image, plate or collection: any address that can be listed
+    #[arg(value_name = "SRC")]
+    source: String,
+    /// The archive to make, such as image.ozx
+    #[arg(value_name = "DST")]
+    target: PathBuf,
+    /// The node of SRC to pack, with all below it [default: the root]
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+    path: String,
+    /// What was done, as JSON
+    #[arg(long)]
+    json: bool,
+}
 
 impl Pack {
     /// Runs the command.
-    pub(crate) async fn run(&self, _common: &Common) -> Result<ExitCode> {
-        Err(Error::unsupported("not built yet"))
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        let zarr = common.open_any(&self.source).await?;
+        let packed = ozx::pack(&zarr, &self.path, &self.target, common.memory).await?;
+        if !packed.unsharded.is_empty() {
+            let (n, first) = (packed.unsharded.len(), packed.unsharded.iter().take(3));
+            common.warn(&format!(
+                "{n} array{} without shards ({}): each chunk is an entry of its own; \
+                 `zaro copy --shards` makes them fewer",
+                if n == 1 { "" } else { "s" },
+                first.cloned().collect::<Vec<_>>().join(", ")
+            ));
+        }
+        if packed.left_out > 0 {
+            common.warn(&format!("{} documents of Zarr v2 were left out", packed.left_out));
+        }
+        if self.json {
+            let mut out = Json::object();
+            out.set("version", Json::string(packed.version.as_str()));
+            out.set("entries", Json::int(packed.entries));
+            out.set("bytes", Json::int(packed.bytes));
+            let names = packed.unsharded.iter().map(|n| Json::string(n.as_str()));
+            out.set("unsharded", Json::Array(names.collect()));
+            out.set("left_out", Json::int(packed.left_out));
+            output::print(&format!("{out}\n"))?;
+        } else {
+            common.say(&format!(
+                "packed {} entries, {}, into {}",
+                packed.entries,
+                number::human_bytes(packed.bytes.into()),
+                self.target.display()
+            ));
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,19 +1,276 @@
-//! `zaro image pyramid`.
+//! `zaro image pyramid`: the smaller levels of an image.
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use zaro::hierarchy::Existing;
+use zaro::image::Version;
+use zaro::image::model::Axis;
+use zaro::image::pyramid::{self, Built, Factors, Frame, Method, PyramidOptions};
+use zaro::meta::{Json, NodeMeta, short};
+use zaro::store::SharedStore;
 use zaro::{Error, Result};
 
-use crate::args::Common;
+use crate::args::{Common, Target};
+use crate::copy::place;
+use crate::output;
+use crate::progress::Watch;
+
+const EXAMPLES: &str = "\
+Examples:
+  Levels of half the size, until y and x are at most 256 long, beside the largest:
+      zaro image pyramid image.zarr
+  Four levels in all, depth halved as well:
+      zaro image pyramid image.zarr --levels 4 --factors 2,2,2
+  Elsewhere, in shards, with other codecs:
+      zaro image pyramid image.zarr --to s3://bucket/image.zarr --chunks 1,1,1,512,512 \\
+          --shards 1,1,1,4096,4096 --codec zstd:5
+  An image of a plain array:
+      zaro image pyramid data.zarr stack --axes zyx --pixel-size 2,0.325,0.325 --unit micrometer
+
+mean is the mean of the pixels that become one, of integers the nearest, half up; mode the most
+frequent value, for labels; gaussian a weighted mean of them and their neighbours; decimate the
+first of them. Sizes are halved and rounded down. The new levels are seen by others when all are
+whole; what was stopped goes on when the same command is given again.";
 
 /// Make the smaller levels of an image
 #[derive(Debug, Args)]
-pub(crate) struct Pyramid {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Pyramid {
+    #[command(flatten)]
+    target: Target,
+    /// How many levels there are to be, with the largest [default: until y and x are at most 256 long]
+    #[arg(long, value_name = "N")]
+    levels: Option<usize>,
+    /// How several pixels become one [default: mean; mode for labels and booleans]
+    #[arg(long, value_enum)]
+    method: Option<MethodArg>,
+    /// How much smaller each level is along y and x
+    #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "factors")]
+    factor: u64,
+    /// The same along each axis in space: z,y,x or y,x, or by name: z=2,y=4,x=4
+    #[arg(long, value_name = "N,N,…", value_parser = parse_factors)]
+    factors: Option<Factors>,
+    /// Make the image here, a copy with all levels, instead of beside the largest
+    #[arg(long, value_name = "URI")]
+    to: Option<String>,
+    /// Replace levels that are there, or what is at --to
+    #[arg(long)]
+    overwrite: bool,
+    /// Leave labels as they are that have one level
+    #[arg(long)]
+    no_labels: bool,
+    /// Wait until everything is on the disk (fsync)
+    #[arg(long)]
+    fsync: bool,
+    /// What was made, as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// The shape of a chunk [default: that of the largest level]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "How it is stored")]
+    chunks: Option<Vec<u64>>,
+    /// The shape of a shard, a multiple of a chunk's; none for no shards
+    #[arg(long, value_name = "N,N,…|none", value_parser = parse_shards, help_heading = "How it is stored")]
+    shards: Option<Shards>,
+    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, none, or JSON
+    #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
+    codec: Option<String>,
+
+    /// What the dimensions of a plain array are, such as tczyx, or names with commas [default: the dimensions' names]
+    #[arg(long, value_name = "AXES", help_heading = "For a plain array")]
+    axes: Option<String>,
+    /// The size of a pixel, one number an axis
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', help_heading = "For a plain array")]
+    pixel_size: Option<Vec<f64>>,
+    /// The unit of axes in space, such as micrometer
+    #[arg(long, value_name = "UNIT", help_heading = "For a plain array")]
+    unit: Option<String>,
+    /// The name of the image
+    #[arg(long, value_name = "TEXT", help_heading = "For a plain array")]
+    name: Option<String>,
+    /// The version of OME-Zarr: 0.4, 0.5, 0.6 [default: 0.5, or 0.4 in Zarr V2]
+    #[arg(long, value_name = "VERSION", value_parser = parse_version, help_heading = "For a plain array")]
+    ome_version: Option<Version>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum MethodArg {
+    Mean,
+    Mode,
+    Gaussian,
+    Decimate,
+}
+
+impl From<MethodArg> for Method {
+    fn from(arg: MethodArg) -> Self {
+        match arg {
+            MethodArg::Mean => Self::Mean,
+            MethodArg::Mode => Self::Mode,
+            MethodArg::Gaussian => Self::Gaussian,
+            MethodArg::Decimate => Self::Decimate,
+        }
+    }
+}
+
+/// Shards, or none.
+#[derive(Debug, Clone)]
+struct Shards(Option<Vec<u64>>);
+
+fn lengths(text: &str) -> std::result::Result<Vec<u64>, String> {
+    let length = |n: &str| match n.trim().parse::<u64>() {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err(format!("{n:?} is not a whole number greater than 0")),
+    };
+    text.split(',').map(length).collect()
+}
+
+fn parse_shards(text: &str) -> std::result::Result<Shards, String> {
+    if text == "none" { Ok(Shards(None)) } else { lengths(text).map(|s| Shards(Some(s))) }
+}
+
+fn parse_factors(text: &str) -> std::result::Result<Factors, String> {
+    if !text.contains('=') {
+        return lengths(text).map(Factors::Space);
+    }
+    let one = |part: &str| {
+        let (name, n) = part.split_once('=').ok_or_else(|| format!("write AXIS=FACTOR, not {part:?}"))?;
+        let n = lengths(n)?.first().copied().unwrap_or(1);
+        Ok((name.trim().to_owned(), n))
+    };
+    text.split(',').map(one).collect::<std::result::Result<_, String>>().map(Factors::Named)
+}
+
+/// A version of OME-Zarr.
+pub(super) fn parse_version(text: &str) -> std::result::Result<Version, String> {
+    Version::parse(text).ok_or_else(|| format!("{text:?} is no version of OME-Zarr, such as 0.5"))
+}
+
+/// Axes from `tczyx`, or from names with commas.
+pub(super) fn parse_axes(text: &str, unit: Option<&str>) -> Vec<Axis> {
+    let names: Vec<String> = if text.contains(',') {
+        text.split(',').map(|n| n.trim().to_owned()).collect()
+    } else {
+        text.trim().chars().map(String::from).collect()
+    };
+    let axis = |name: &String| {
+        let mut axis = Axis::named(name);
+        if axis.kind == zaro::image::model::AxisKind::Space {
+            axis.unit = unit.map(str::to_owned);
+        }
+        axis
+    };
+    names.iter().map(axis).collect()
+}
 
 impl Pyramid {
     /// Runs the command.
-    pub(crate) async fn run(&self, _common: &Common) -> Result<ExitCode> {
-        Err(Error::unsupported("not built yet"))
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        let watch = Watch::new(0, common.progress);
+        let options = PyramidOptions {
+            progress: watch.callback_of_all(),
+            cancel: Some(watch.cancel.clone()),
+            ..self.options(common)?
+        };
+        let (frame, labels) = (self.frame(), !self.no_labels);
+        let begun = std::time::Instant::now();
+        let built = match &self.to {
+            Some(to) => {
+                let (from, into) = (place(&self.target.uri, &self.target.path), place(to, ""));
+                if into.starts_with(&from) || (from.starts_with(&into) && self.overwrite) {
+                    return Err(Error::usage("one lies in the other, or --to is the image itself"));
+                }
+                let source = common.open_any(&self.target.uri).await?;
+                let at = Target { uri: to.clone(), path: String::new() };
+                let (store, into) = common.open_for_writing(&at, self.fsync).await?;
+                let (name, from) = (self.target.uri.clone(), self.target.path.clone());
+                zaro::blocking::off(move || {
+                    let built = pyramid::build_at(&source, &name, &from, &frame, &store, &into, &options)?;
+                    Ok((built, follow(labels, &store, &into, &options)?))
+                })
+                .await
+            }
+            None => {
+                let (store, path) = common.open_for_writing(&self.target, self.fsync).await?;
+                let node = common.zarr_in(&store).await?.node(&path).await?;
+                let is_array = matches!(node.meta, NodeMeta::Array(_));
+                if !is_array && self.axes.is_some() {
+                    return Err(Error::usage("--axes is for a plain array; this is a group"));
+                }
+                zaro::blocking::off(move || {
+                    if is_array {
+                        let built = pyramid::build_from_array(&store, &path, &frame, &options)?;
+                        return Ok((built, Vec::new()));
+                    }
+                    let built = pyramid::build(&store, &path, &options)?;
+                    Ok((built, follow(labels, &store, &path, &options)?))
+                })
+                .await
+            }
+        };
+        watch.finish();
+        let (built, labels) = built?;
+        if self.json {
+            output::print(&format!("{}\n", report(&built, &labels)))?;
+        } else {
+            let shapes: Vec<String> =
+                built.levels.iter().map(|(path, shape)| format!("{path} {shape:?}")).collect();
+            common.say(&format!(
+                "{}made {} level{} by {} in {:.1} s: {}",
+                if built.resumed { "resumed: " } else { "" },
+                built.levels.len(),
+                if built.levels.len() == 1 { "" } else { "s" },
+                built.method.text(),
+                begun.elapsed().as_secs_f64(),
+                shapes.join(", ")
+            ));
+            if !labels.is_empty() {
+                common.say(&format!("made those of labels, too: {}", labels.join(", ")));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
     }
+
+    fn options(&self, common: &Common) -> Result<PyramidOptions> {
+        Ok(PyramidOptions {
+            levels: self.levels,
+            method: self.method.map(Method::from),
+            factors: self.factors.clone().unwrap_or(Factors::Plane(self.factor)),
+            chunks: self.chunks.clone(),
+            shards: self.shards.clone().map(|s| s.0),
+            codecs: self.codec.as_deref().map(short::parse).transpose()?,
+            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
+            memory: common.memory,
+            ..PyramidOptions::default()
+        })
+    }
+
+    fn frame(&self) -> Frame {
+        Frame {
+            axes: self.axes.as_deref().map(|a| parse_axes(a, self.unit.as_deref())).unwrap_or_default(),
+            scale: self.pixel_size.clone().unwrap_or_default(),
+            version: self.ome_version,
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// Gives labels as many levels as their image, if that is wanted.
+fn follow(wanted: bool, store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Vec<String>> {
+    if wanted { pyramid::build_labels(store, path, options) } else { Ok(Vec::new()) }
+}
+
+fn report(built: &Built, labels: &[String]) -> Json {
+    let mut out = Json::object();
+    let level = |(path, shape): &(String, Vec<u64>)| {
+        let mut level = Json::object();
+        level.set("path", Json::string(path.as_str()));
+        level.set("shape", Json::Array(shape.iter().map(Json::int).collect()));
+        level
+    };
+    out.set("levels", Json::Array(built.levels.iter().map(level).collect()));
+    out.set("method", Json::string(built.method.text()));
+    out.set("resumed", Json::Bool(built.resumed));
+    out.set("labels", Json::Array(labels.iter().map(|l| Json::string(l.as_str())).collect()));
+    out
 }

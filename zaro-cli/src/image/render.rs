@@ -1,19 +1,262 @@
 //! `zaro image render`.
 
+use std::io::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use zaro::image::model::ColorModel;
+use zaro::image::render::{
+    ChannelSetting, Depth, LabelChoice, Picture, Projection, Region, Request, Settings, Sheet, Size, View,
+    render,
+};
 use zaro::{Error, Result};
 
-use crate::args::Common;
+use crate::args::{Common, Target};
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro image render image.zarr -o picture.png
+  zaro image render image.zarr -o small.png --size 512 --labels all
+  zaro image render image.zarr -o cells.tif --crop 1000,2000,512,512 --project max --z 10:20
+  zaro image render image.zarr -o two.png --channel DAPI:color=00FFFF --channel 1:window=100:2000,inverted=true
+  zaro image render plate.zarr -o plate.png --acquisition 1 --gap 2
+  zaro image render image.zarr -o planes.png --contact-sheet --z 0:40:4
+  zaro image render s3://bucket/image.zarr -o - --size 256 | display
+
+The file's ending says what it is: .png, .tif or .tiff; - is a PNG on standard output. What is not said here the image's
+omero block says; without one, windows are guessed from the pixels. Plates show the first field of each well, wells all
+fields. --crop may be written --region, too.";
 
 /// Draw an image, a plate or a well to a picture
 #[derive(Debug, Args)]
-pub(crate) struct Render {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Render {
+    #[command(flatten)]
+    target: Target,
+    /// The picture: a name that ends in .png, .tif or .tiff; - for a PNG on standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// A part of the image, in pixels of its largest level
+    #[arg(long, value_name = "X,Y,W,H", help_heading = "What to draw")]
+    crop: Option<String>,
+    /// The longer side of the picture, or both [default: a pixel for each of the level's]
+    #[arg(long, value_name = "N|WxH", help_heading = "What to draw")]
+    size: Option<String>,
+    /// The level, from 0 for the largest [default: the smallest that fills --size; else 0]
+    #[arg(long, value_name = "N", help_heading = "What to draw")]
+    level: Option<usize>,
+    /// The plane, from 0; with --project or --contact-sheet planes, START:STOP or START:STOP:STEP [default: as the image
+    /// says, or the middle one]
+    #[arg(long, value_name = "N", help_heading = "What to draw")]
+    z: Option<String>,
+    /// The point in time, from 0 [default: as the image says, or the first]
+    #[arg(long, value_name = "N", help_heading = "What to draw")]
+    t: Option<u64>,
+    /// Make one plane of all, or of those that --z names
+    #[arg(
+        long,
+        value_name = "max|mean",
+        value_enum,
+        hide_possible_values = true,
+        help_heading = "What to draw"
+    )]
+    project: Option<Project>,
+    /// Draw the planes side by side
+    #[arg(long, conflicts_with = "project", help_heading = "What to draw")]
+    contact_sheet: bool,
+    /// The image of several: its number, from 0, or its path
+    #[arg(long, value_name = "N|PATH", help_heading = "What to draw")]
+    image: Option<String>,
+    /// The pyramid of several, by name [default: the first]
+    #[arg(long, value_name = "NAME", help_heading = "What to draw")]
+    multiscale: Option<String>,
+    /// The run of a plate, by its id
+    #[arg(long, value_name = "ID", help_heading = "What to draw")]
+    acquisition: Option<i64>,
+    /// The field of each well, from 0 [default: of a plate the first, of a well all]
+    #[arg(long, value_name = "N", help_heading = "What to draw")]
+    field: Option<usize>,
+
+    /// The channels to draw, by number, from 0, or name, with commas between [default: those that are active]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "How to draw it")]
+    channels: Vec<String>,
+    /// A channel to draw, and how, such as 0:color=FF0000,window=100:2000,family=polynomial,coefficient=2,inverted=true;
+    /// may be repeated
+    #[arg(long, value_name = "CHANNEL[:KEY=VALUE,...]", help_heading = "How to draw it")]
+    channel: Vec<String>,
+    /// Add colours up, or draw the first channel in grey [default: as the image says]
+    #[arg(
+        long,
+        value_name = "color|greyscale",
+        value_enum,
+        hide_possible_values = true,
+        help_heading = "How to draw it"
+    )]
+    model: Option<Model>,
+    /// Labels or a mask to draw over it, by name, or all; may be repeated
+    #[arg(long, value_name = "NAME|all", help_heading = "How to draw it")]
+    labels: Vec<String>,
+    /// How much of their own opacity labels get
+    #[arg(long, value_name = "0..1", default_value_t = 1.0, help_heading = "How to draw it")]
+    opacity: f64,
+    /// Pixels between the images of a plate, a well or a contact sheet
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "How to draw it")]
+    gap: u32,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Project {
+    Max,
+    Mean,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Model {
+    #[value(alias = "colour")]
+    Color,
+    #[value(alias = "grayscale")]
+    Greyscale,
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileType {
+    Png,
+    Tiff,
+}
+
+impl FileType {
+    fn of(path: &Path) -> Result<Self> {
+        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        match ending.as_str() {
+            "png" => Ok(Self::Png),
+            "tif" | "tiff" => Ok(Self::Tiff),
+            _ if path == Path::new("-") => Ok(Self::Png),
+            _ => Err(Error::usage(format!(
+                "{}: the name of a picture ends in .png, .tif or .tiff",
+                path.display()
+            ))),
+        }
+    }
+
+    fn bytes(self, picture: &Picture) -> Result<Vec<u8>> {
+        match self {
+            Self::Png => picture.to_png(),
+            Self::Tiff => picture.to_tiff(),
+        }
+    }
+}
 
 impl Render {
     /// Runs the command.
-    pub(crate) async fn run(&self, _common: &Common) -> Result<ExitCode> {
-        Err(Error::unsupported("not built yet"))
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        let file = FileType::of(&self.output)?;
+        let request = self.request(common)?;
+        let zarr = common.open(&self.target.uri).await?;
+        let rendered = render(&zarr, &self.target.path, &request).await?;
+        for note in &rendered.notes {
+            common.warn(note);
+        }
+        for channel in &rendered.look.channels {
+            let [r, g, b] = channel.color;
+            let curve = &channel.curve;
+            common.note(&format!(
+                "channel {}{}: {r:02X}{g:02X}{b:02X}, {} from {} to {}{}",
+                channel.index,
+                channel.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default(),
+                curve.family.text(),
+                curve.start,
+                curve.end,
+                if curve.inverted { ", inverted" } else { "" },
+            ));
+        }
+        let bytes = file.bytes(&rendered.picture)?;
+        let mut out = Output::open(Some(&self.output))?;
+        out.write_all(&bytes)?;
+        out.finish()?;
+        common.note(&format!("{} x {} pixels", rendered.picture.width, rendered.picture.height));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn request(&self, common: &Common) -> Result<Request> {
+        let listed = self.channels.iter().filter(|c| !c.trim().is_empty()).map(|c| Ok(ChannelSetting::of(c)));
+        let single = self.channel.iter().map(|c| ChannelSetting::parse(c));
+        let labels = match self.labels.as_slice() {
+            [] => LabelChoice::None,
+            names if names.iter().any(|n| n == "all") => LabelChoice::All,
+            names => LabelChoice::Named(names.to_vec()),
+        };
+        let settings = Settings {
+            multiscale: self.multiscale.clone(),
+            channels: listed.chain(single).collect::<Result<_>>()?,
+            model: self.model.map(|model| match model {
+                Model::Color => ColorModel::Color,
+                Model::Greyscale => ColorModel::Greyscale,
+            }),
+            labels,
+            opacity: self.opacity,
+            memory: common.memory / 2,
+        };
+        // The region of a bucket is a word.
+        let crop = self.crop.as_deref().or_else(|| common.region().filter(|text| text.contains(',')));
+        let (depth, sheet) = self.planes()?;
+        let view = View {
+            region: crop.map(Region::parse).transpose()?,
+            size: self.size.as_deref().map(Size::parse).transpose()?,
+            level: self.level,
+            depth,
+            t: self.t,
+        };
+        Ok(Request {
+            settings,
+            view,
+            image: self.image.clone(),
+            acquisition: self.acquisition,
+            field: self.field,
+            sheet,
+            gap: self.gap,
+        })
+    }
+
+    /// What `--z`, `--project` and `--contact-sheet` say together.
+    fn planes(&self) -> Result<(Depth, Option<Sheet>)> {
+        let fault =
+            |wanted: &str| Error::usage(format!("--z {}: {wanted}", self.z.as_deref().unwrap_or_default()));
+        let planes = |text: &str| -> Result<(Range<u64>, u64)> {
+            let numbers: Option<Vec<u64>> = text.split(':').map(|n| n.trim().parse().ok()).collect();
+            match numbers.as_deref() {
+                Some([z]) => Ok((*z..z.saturating_add(1), 1)),
+                Some([start, stop]) if start < stop => Ok((*start..*stop, 1)),
+                Some([start, stop, step]) if start < stop && *step > 0 => Ok((*start..*stop, *step)),
+                _ => Err(fault("planes are START:STOP, or START:STOP:STEP, from 0")),
+            }
+        };
+        let asked = self.z.as_deref().map(planes).transpose()?;
+        if self.contact_sheet {
+            let (z, step) = asked.map_or((None, 1), |(z, step)| (Some(z), step));
+            return Ok((Depth::Default, Some(Sheet { z, step })));
+        }
+        if asked.as_ref().is_some_and(|(_, step)| *step != 1) {
+            return Err(fault("only a contact sheet leaves planes out"));
+        }
+        let z = asked.map(|(z, _)| z);
+        Ok((
+            match (self.project, z) {
+                (Some(Project::Max), z) => Depth::Projected(Projection::Max, z),
+                (Some(Project::Mean), z) => Depth::Projected(Projection::Mean, z),
+                (None, None) => Depth::Default,
+                (None, Some(z)) if z.end - z.start == 1 => Depth::Plane(z.start),
+                (None, Some(_)) => {
+                    return Err(fault(
+                        "several planes need --project max, --project mean or --contact-sheet",
+                    ));
+                }
+            },
+            None,
+        ))
     }
 }

@@ -1,19 +1,60 @@
 //! `zaro image unpack`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use zaro::image::ozx;
+use zaro::meta::Json;
 use zaro::{Error, Result};
 
 use crate::args::Common;
+use crate::number;
+use crate::output;
 
-/// Unpack an .ozx file
+const EXAMPLES: &str = "\
+Examples:
+  zaro image unpack image.ozx image.zarr
+  zaro image unpack https://example.org/image.ozx image.zarr
+
+Every entry is held against its checksum. An .ozx need not be unpacked to be read: all other
+commands take it as it is. To another place than this machine: zaro copy image.ozx s3://…";
+
+/// Unpack an .ozx file into a folder
 #[derive(Debug, Args)]
-pub(crate) struct Unpack {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Unpack {
+    /// The archive: a path or an address
+    #[arg(value_name = "SRC")]
+    source: String,
+    /// The folder to make
+    #[arg(value_name = "DST")]
+    target: PathBuf,
+    /// What was done, as JSON
+    #[arg(long)]
+    json: bool,
+}
 
 impl Unpack {
     /// Runs the command.
-    pub(crate) async fn run(&self, _common: &Common) -> Result<ExitCode> {
-        Err(Error::unsupported("not built yet"))
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        if self.target.to_str().is_some_and(|t| t.contains("://")) {
+            return Err(Error::usage("unpack writes folders on this machine; elsewhere: zaro copy SRC DST"));
+        }
+        let archive = zaro::open::open_archive(&self.source, &common.store_options()?).await?;
+        let Some(archive) = archive else {
+            return Err(Error::not_found("there is no archive").with_store(&self.source));
+        };
+        let done = ozx::unpack(&archive, &self.target).await?;
+        if self.json {
+            let mut out = Json::object();
+            out.set("files", Json::int(done.files));
+            out.set("bytes", Json::int(done.bytes));
+            output::print(&format!("{out}\n"))?;
+        } else {
+            let bytes = number::human_bytes(done.bytes.into());
+            common.say(&format!("unpacked {} files, {bytes}, into {}", done.files, self.target.display()));
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -3,17 +3,180 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use zaro::hierarchy::Existing;
+use zaro::image::Version;
+use zaro::image::upgrade::{Fate, UpgradeOptions, Upgraded, upgrade, upgrade_in_place};
 use zaro::{Error, Result};
 
-use crate::args::Common;
+use crate::args::{Common, Target};
+use crate::output;
+use crate::progress::Watch;
+
+const EXAMPLES: &str = "\
+Examples:
+  A new hierarchy of version 0.5; the old one stays as it is:
+      zaro image upgrade old.zarr new.zarr
+  Where it is: documents change, and chunks stay where the codecs allow:
+      zaro image upgrade image.zarr --in-place
+      zaro image upgrade plate.zarr --to 0.6 --in-place
+  Only say what would be done:
+      zaro image upgrade image.zarr --in-place --dry-run
+  Down to 0.4, for older programs:
+      zaro image upgrade new.zarr old.zarr --to 0.4
+
+All images, labels, plates and wells below the root come along, and so does everything else that
+is there. Masks of the oldest form become labels. An upgrade that was stopped is finished when the
+same command is given again.";
 
 /// Bring an image to another version of OME-Zarr
 #[derive(Debug, Args)]
-pub(crate) struct Upgrade {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Upgrade {
+    /// What to upgrade: any address that can be read; with --in-place, one that can be written to
+    #[arg(value_name = "URI")]
+    source: String,
+    /// Where to: a path, s3://, gs://, az://, or a new .zip
+    #[arg(value_name = "DST", conflicts_with = "in_place")]
+    target: Option<String>,
+    /// The version wanted: 0.4, 0.5 or 0.6; from older ones also 0.2 and 0.3
+    #[arg(long, value_name = "VERSION", default_value = "0.5", value_parser = parse_version)]
+    to: Version,
+    /// Change it where it is
+    #[arg(long)]
+    in_place: bool,
+    /// The group in URI to upgrade, with all below it [default: the root]
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+    path: String,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Leave out what the version cannot say, such as rotations before 0.6 [default: an error]
+    #[arg(long)]
+    lossy: bool,
+    /// Do not compare the result with what it was made of
+    #[arg(long)]
+    no_verify: bool,
+    /// Replace what is in DST
+    #[arg(long, conflicts_with = "in_place")]
+    overwrite: bool,
+    /// Wait until everything is on the disk (fsync)
+    #[arg(long)]
+    fsync: bool,
+    /// What was done, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_version(text: &str) -> std::result::Result<Version, String> {
+    match Version::parse(text) {
+        Some(version) if version >= Version::V02 && version.text() == text => Ok(version),
+        _ => Err("the versions are 0.2, 0.3, 0.4, 0.5 and 0.6".into()),
+    }
+}
 
 impl Upgrade {
     /// Runs the command.
-    pub(crate) async fn run(&self, _common: &Common) -> Result<ExitCode> {
-        Err(Error::unsupported("not built yet"))
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        if self.target.is_none() && !self.in_place && !self.dry_run {
+            return Err(Error::usage("say where to, or --in-place to change it where it is"));
+        }
+        let watch = Watch::new(0, common.progress);
+        let options = UpgradeOptions {
+            to: self.to,
+            lossy: self.lossy,
+            verify: !self.no_verify,
+            dry_run: self.dry_run,
+            existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
+            memory: common.memory,
+            progress: watch.callback_of_all(),
+            cancel: Some(watch.cancel.clone()),
+        };
+        let done = match &self.target {
+            Some(target) => self.elsewhere(common, target, options).await,
+            None => self.where_it_is(common, options).await,
+        };
+        watch.finish();
+        let done = done?;
+        self.tell(common, &done)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn elsewhere(&self, common: &Common, target: &str, options: UpgradeOptions) -> Result<Upgraded> {
+        let source = common.open_any(&self.source).await?;
+        let at = Target { uri: target.to_owned(), path: String::new() };
+        let (store, to) = common.open_for_writing(&at, self.fsync).await?;
+        let (from, into) = (crate::copy::place(&self.source, &self.path), crate::copy::place(target, ""));
+        if into.starts_with(&from) {
+            return Err(Error::usage(
+                "the result would lie in what is upgraded, or be the same; say --in-place",
+            ));
+        }
+        if from.starts_with(&into) && self.overwrite {
+            return Err(Error::usage("what is upgraded lies in what would be overwritten"));
+        }
+        let (name, path) = (self.source.clone(), self.path.clone());
+        zaro::blocking::off(move || upgrade(&source, &name, &path, &store, &to, &options)).await
+    }
+
+    async fn where_it_is(&self, common: &Common, options: UpgradeOptions) -> Result<Upgraded> {
+        let at = Target { uri: self.source.clone(), path: self.path.clone() };
+        let (store, path) = common.open_for_writing(&at, self.fsync).await?;
+        zaro::blocking::off(move || upgrade_in_place(&store, &path, &options)).await
+    }
+
+    fn tell(&self, common: &Common, done: &Upgraded) -> Result<()> {
+        if self.json {
+            let mut report = done.json();
+            report.set("dry_run", zaro::meta::Json::Bool(self.dry_run));
+            report.set("verified", zaro::meta::Json::Bool(!self.no_verify && !self.dry_run));
+            return output::print(&format!("{report}\n"));
+        }
+        for note in &done.notes {
+            common.say(note);
+        }
+        for finding in &done.broken {
+            common.warn(&finding.to_string());
+        }
+        let mut text = String::new();
+        if done.resumed {
+            text.push_str("resumed: ");
+        }
+        let (from, to) = (done.from, done.to);
+        let assumed = if done.assumed { " (assumed)" } else { "" };
+        let here = self.target.is_none();
+        if here && done.changed == 0 && !done.resumed {
+            text.push_str(&format!(
+                "this is {to} already; nothing {} changed",
+                if self.dry_run { "would be" } else { "was" }
+            ));
+            common.say(&text);
+            return Ok(());
+        }
+        text.push_str(&format!(
+            "{} {from}{assumed} to {to}: {} groups, {} arrays",
+            if self.dry_run { "would bring" } else { "brought" },
+            done.groups,
+            done.arrays.len(),
+        ));
+        for (fate, words) in [
+            (Fate::Stay, "with their chunks where they are"),
+            (Fate::Copy, "with their chunks copied as they are"),
+            (Fate::Recode, "coded anew"),
+            (Fate::Sample, "made of masks"),
+        ] {
+            match done.count(fate) {
+                0 => {}
+                n => text.push_str(&format!(", {n} {words}")),
+            }
+        }
+        match done.files {
+            0 => {}
+            n => text.push_str(&format!("; {n} other files")),
+        }
+        if !self.no_verify && !self.dry_run {
+            text.push_str("; verified");
+        }
+        common.say(&text);
+        Ok(())
     }
 }

@@ -1,19 +1,219 @@
 //! `zaro image validate`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::{Error, Result};
+use zaro::image::Version;
+use zaro::image::validate::{Finding, Level, Options, Report, archive, validate, validate_attributes};
+use zaro::meta::Json;
+use zaro::{Error, ErrorKind, Result};
 
 use crate::args::Common;
+use crate::output;
+use crate::paint::{Paint, plain};
+
+const EXAMPLES: &str = "\
+Examples:
+  zaro image validate image.zarr
+  zaro image validate image.zarr --strict        what SHOULD be counts, too
+  zaro image validate image.zarr --as 0.5        what is missing for 0.5
+  zaro image validate plate.zarr A/1             one well of a plate
+  zaro image validate image.ozx
+  zaro image validate image.zarr --json | jq '.findings[] | select(.level == \"MUST\")'
+  zaro image validate attributes.json            one document alone
+
+Checks documents and arrays of the image or plate and of all that belongs to it: levels, labels,
+masks, wells, fields, series, scenes. Pixels are not read. The rules, V1 to V39, are in the guide.
+Exit code 1 if a rule is broken that MUST hold.";
 
 /// Check images against the rules of their version
 #[derive(Debug, Args)]
-pub(crate) struct Validate {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Validate {
+    /// A path or address of a Zarr, an .ozx, or a JSON file of attributes
+    #[arg(value_name = "URI")]
+    uri: String,
+    /// The node inside it, such as A/1/0 [default: the root]
+    #[arg(value_name = "PATH", default_value = "", hide_default_value = true)]
+    path: String,
+    /// Judge by the rules of this version: seed, 0.1, 0.2, 0.3, 0.4, 0.5 or 0.6 [default: the one it is of]
+    #[arg(long = "as", value_name = "VERSION", value_parser = parse_version)]
+    version: Option<Version>,
+    /// As JSON, for programs
+    #[arg(long, conflicts_with = "conformance")]
+    json: bool,
+    /// Nothing but {"valid": …, "message": …}, as the specification's own tests ask; exit code 0
+    #[arg(long)]
+    conformance: bool,
+    /// Only findings of this level and above: must, should or lint
+    #[arg(long, value_name = "LEVEL", value_parser = parse_level, default_value = "lint", hide_default_value = true)]
+    level: Level,
+}
+
+fn parse_version(text: &str) -> std::result::Result<Version, String> {
+    match text {
+        "seed" => Ok(Version::Seed),
+        _ => Version::parse(text).ok_or_else(|| format!("{text:?} is not one of seed, 0.1, …, 0.6")),
+    }
+}
+
+fn parse_level(text: &str) -> std::result::Result<Level, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "must" => Ok(Level::Must),
+        "should" => Ok(Level::Should),
+        "lint" => Ok(Level::Lint),
+        _ => Err(format!("{text:?} is not one of must, should, lint")),
+    }
+}
 
 impl Validate {
     /// Runs the command.
-    pub(crate) async fn run(&self, _common: &Common) -> Result<ExitCode> {
-        Err(Error::unsupported("not built yet"))
+    pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        if self.conformance {
+            return self.conform(common).await;
+        }
+        let mut report = self.report(common).await?;
+        let valid = report.is_valid(common.strict);
+        report.findings.retain(|f| f.level >= self.level);
+        let text = if self.json {
+            format!("{}\n", json(&report, &self.uri, valid).pretty())
+        } else {
+            text(&report, valid, Paint::stdout(common.color))
+        };
+        output::print(&text)?;
+        Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
+
+    async fn report(&self, common: &Common) -> Result<Report> {
+        let options = Options { version: self.version, metadata_only: self.conformance };
+        if let Some(attributes) = attributes_at(&self.uri, self.conformance)? {
+            return Ok(validate_attributes(&attributes, &options));
+        }
+        let zarr = common.open_direct(&self.uri).await?;
+        let mut report = validate(&zarr, &self.path, &options).await?;
+        if is_ozx(&self.uri)
+            && let Some(zip) = zaro::open::open_archive(&self.uri, &common.store_options()?).await?
+        {
+            let mut findings = archive::check(&zip).await?;
+            findings.append(&mut report.findings);
+            report.findings = findings;
+        }
+        Ok(report)
+    }
+
+    /// The protocol of the specification's tests: a line of JSON, whatever was found.
+    async fn conform(&self, common: &Common) -> Result<ExitCode> {
+        let mut out = Json::object();
+        match self.report(common).await {
+            Ok(report) => {
+                out.set("valid", Json::Bool(report.is_valid(common.strict)));
+                let limit = if common.strict { Level::Should } else { Level::Must };
+                let broken: Vec<String> =
+                    report.findings.iter().filter(|f| f.level >= limit).map(Finding::to_string).collect();
+                if !broken.is_empty() {
+                    out.set("message", Json::string(broken.join("; ")));
+                }
+            }
+            // What cannot be read as metadata is not valid; what cannot be reached is no answer.
+            Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) => {
+                out.set("valid", Json::Bool(false));
+                out.set("message", Json::string(e.to_string()));
+            }
+            Err(e) => return Err(e),
+        }
+        output::print(&format!("{out}\n"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The attributes in a JSON file, if `uri` is one: those of a `zarr.json`, or the document itself. Reference stores are
+/// JSON files, too.
+fn attributes_at(uri: &str, certain: bool) -> Result<Option<Json>> {
+    let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    if !(name.ends_with(".json") || name == ".zattrs") || !path.is_file() {
+        return Ok(None);
+    }
+    let place = |e: Error| e.with_store(path.display());
+    let bytes = std::fs::read(path).map_err(|e| place(e.into()))?;
+    let document = match Json::parse(&bytes) {
+        Ok(document) => document.value,
+        Err(e) if certain => return Err(place(e)),
+        Err(_) => return Ok(None),
+    };
+    if document.get("refs").is_some()
+        || document.get(".zgroup").is_some()
+        || document.get("zarr.json").is_some()
+    {
+        return Ok(None);
+    }
+    if document.get("zarr_format").is_some() {
+        return Ok(Some(document.get("attributes").cloned().unwrap_or_else(Json::object)));
+    }
+    Ok(Some(document))
+}
+
+/// Whether an address is called an `.ozx`, whose file has rules of its own.
+fn is_ozx(uri: &str) -> bool {
+    let path = uri.split(['?', '#']).next().unwrap_or_default();
+    path.trim_end_matches('/').to_ascii_lowercase().ends_with(".ozx")
+}
+
+fn count(n: usize, level: Level) -> String {
+    format!("{n} {level}")
+}
+
+/// Which rules were applied, and why.
+fn judged(report: &Report) -> String {
+    let version = report.version;
+    match (&report.stated, report.asked) {
+        (Some(stated), true) => format!("judged as {version}, as asked; it says {stated}"),
+        (None, true) => format!("judged as {version}, as asked; it says nothing"),
+        (Some(stated), false) if stated == version.text() => format!("version {version}"),
+        (Some(stated), false) => format!("judged as {version}; it says {stated}"),
+        (None, false) => format!("judged as {version}; it says nothing"),
+    }
+}
+
+fn text(report: &Report, valid: bool, paint: Paint) -> String {
+    let mut out = String::new();
+    for f in &report.findings {
+        let level = match f.level {
+            Level::Must => paint.red("MUST"),
+            Level::Should => paint.yellow("SHOULD"),
+            Level::Lint => paint.dim("lint"),
+        };
+        let place = if f.path.is_empty() { String::new() } else { format!(" {}", plain(&f.path)) };
+        out.push_str(&format!("{level} {} {}{place}\n", f.rule, plain(&f.node)));
+        out.push_str(&format!("    found {}; wanted {}\n", plain(&f.found), plain(&f.wanted)));
+        if let Some(fix) = &f.fix {
+            out.push_str(&format!("    {} {}\n", paint.dim("fix:"), plain(fix)));
+        }
+    }
+    let verdict = if valid { paint.green("valid") } else { paint.red("not valid") };
+    let counts = [Level::Must, Level::Should, Level::Lint].map(|level| count(report.count(level), level));
+    out.push_str(&format!(
+        "{verdict}: {}; {} node{}; {}\n",
+        judged(report),
+        report.nodes,
+        if report.nodes == 1 { "" } else { "s" },
+        counts.join(", ")
+    ));
+    out
+}
+
+fn json(report: &Report, uri: &str, valid: bool) -> Json {
+    let mut out = Json::object();
+    out.set("uri", Json::string(uri));
+    out.set("valid", Json::Bool(valid));
+    out.set("version", Json::string(report.version.to_string()));
+    out.set("stated", report.stated.as_deref().map_or(Json::Null, Json::string));
+    out.set("assumed", Json::Bool(report.stated.is_none() && !report.asked));
+    out.set("nodes", Json::int(report.nodes));
+    for (name, level) in [("must", Level::Must), ("should", Level::Should), ("lint", Level::Lint)] {
+        out.set(name, Json::int(report.count(level)));
+    }
+    out.set("findings", Json::Array(report.findings.iter().map(Finding::json).collect()));
+    out
 }

@@ -13,6 +13,8 @@ mod cells;
 mod in_place;
 mod journal;
 mod recode;
+#[cfg(feature = "image")]
+mod single;
 mod target;
 mod verbatim;
 
@@ -33,6 +35,8 @@ use crate::num;
 use crate::store::SharedStore;
 pub use in_place::convert_in_place;
 use journal::Journal;
+#[cfg(feature = "image")]
+pub(crate) use single::Single;
 use target::Target;
 
 /// Lengths of chunks or shards.
@@ -277,7 +281,7 @@ fn publish(store: &SharedStore, steps: &[Step], options: &CopyOptions) -> Result
     Ok(())
 }
 
-fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
+pub(crate) fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
     Ok(num::product(&meta.shape)?.saturating_mul(num::u64_of(meta.data_type.size())))
 }
 

@@ -1,1 +1,566 @@
-//! Labels added to an image.
+//! Labels added to an image: a pyramid of their own below it, or, as the seed had it, a plain array.
+//!
+//! Labels have the image's axes; along each they are as long as the image, or 1 long. They are listed when they are
+//! whole.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::array::{
+    Array, DEFAULT_MEMORY, Index, OnProgress, Order, Progress, ReadOptions, Selection, Values, WriteOptions,
+};
+use crate::blocking::wait;
+use crate::error::{Error, ErrorKind, Result};
+use crate::group::{OpenOptions, Zarr};
+use crate::hierarchy::{self, Existing};
+use crate::image::find::{self, Image};
+use crate::image::model::{Axis, LabelColor, Labels, Level, Multiscale};
+use crate::image::pyramid::{self, Factors, Method, PyramidOptions};
+use crate::image::source::{AXES, Source};
+use crate::image::version::Version;
+use crate::image::{document, parse};
+use crate::meta::create::NewArray;
+use crate::meta::edit::Attributes;
+use crate::meta::path::{join, name_fault, shown};
+use crate::meta::{CodecMeta, DataType, Json};
+use crate::num;
+use crate::store::SharedStore;
+
+/// Where the pixels of labels come from.
+#[derive(Debug, Clone)]
+pub enum LabelSource {
+    /// An array, and its axes; none to take the names of its dimensions, or the last ones of the image.
+    Array(Box<Array>, Vec<Axis>),
+    /// A file.
+    File(Box<Source>),
+}
+
+/// How to add labels. What is left out becomes what people expect.
+#[derive(Clone, Default)]
+pub struct AddLabelsOptions {
+    /// The colours of values, and what is known of them.
+    pub labels: Labels,
+    /// Write a plain array below `masks`, as the seed had it, and not a pyramid below `labels`.
+    pub as_mask: bool,
+    /// The shape of chunks; the image's if it is not said.
+    pub chunks: Option<Vec<u64>>,
+    /// The shape of shards; none if it is not said.
+    pub shards: Option<Vec<u64>>,
+    /// The codecs, in encoding order; zstd if they are not said.
+    pub codecs: Option<Vec<CodecMeta>>,
+    /// What to do with labels of this name that are there already.
+    pub existing: Existing,
+    /// Memory to use; 0 for the default.
+    pub memory: usize,
+    /// Told how far it has come, in bytes of pixels.
+    pub progress: Option<OnProgress>,
+    /// Set it to stop.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl fmt::Debug for AddLabelsOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddLabelsOptions")
+            .field("labels", &self.labels)
+            .field("as_mask", &self.as_mask)
+            .field("chunks", &self.chunks)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Labels that were added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Added {
+    /// The path of their group, or of a mask's array.
+    pub path: String,
+    /// The type of their pixels.
+    pub data_type: DataType,
+    /// The shapes of their levels, the largest first.
+    pub levels: Vec<Vec<u64>>,
+}
+
+/// Adds labels called `name` to the image at `path`. Blocks until it is done.
+pub fn add(
+    store: &SharedStore,
+    path: &str,
+    name: &str,
+    from: &LabelSource,
+    options: &AddLabelsOptions,
+) -> Result<Added> {
+    let zarr_options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    let zarr = wait(Zarr::from_store(store.clone(), zarr_options))?;
+    let image = wait(find::image_at(&zarr, path))?;
+    let folder = if options.as_mask { "masks" } else { "labels" };
+    let name = checked_name(name)?;
+    let at = join(&join(&image.path, folder), &name);
+    Job { store, zarr: &zarr, image: &image, name, at: at.clone(), from, options }
+        .run()
+        .map_err(|e| e.with_node(shown(&at)))
+}
+
+/// A name, which may be a path below `labels`.
+fn checked_name(name: &str) -> Result<String> {
+    let name = name.trim_matches('/');
+    if name.is_empty() {
+        return Err(Error::usage("labels need a name"));
+    }
+    for part in name.split('/') {
+        if let Some(fault) = name_fault(part) {
+            return Err(Error::usage(format!("{part:?} cannot be a name: {fault}")));
+        }
+        if [".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"].contains(&part) {
+            return Err(Error::usage(format!("{part:?} cannot be a name: it is that of a document")));
+        }
+    }
+    Ok(name.to_owned())
+}
+
+struct Job<'a> {
+    store: &'a SharedStore,
+    zarr: &'a Zarr,
+    image: &'a Image,
+    name: String,
+    /// The path of the labels.
+    at: String,
+    from: &'a LabelSource,
+    options: &'a AddLabelsOptions,
+}
+
+impl Job<'_> {
+    fn run(&self) -> Result<Added> {
+        let version = self.image.version;
+        if self.options.as_mask && version > Version::V01 {
+            return Err(Error::usage(format!(
+                "masks were before OME-Zarr 0.1, and this image is of {version}; without --as-mask it gets labels"
+            )));
+        }
+        let multiscale = self.image.multiscale(None)?;
+        let arrays = wait(self.image.arrays(self.zarr, multiscale))?;
+        let first = arrays.first().ok_or_else(|| Error::invalid("the image has no levels"))?;
+        let axes = &multiscale.axes;
+        if axes.len() != first.shape().len() {
+            return Err(Error::invalid("the image's axes are not as many as its array's dimensions"));
+        }
+        let places = self.places(axes)?;
+        let shape = self.shape(axes, &places, first.shape())?;
+        let data_type = self.data_type()?;
+        let outer = first.meta().grid.largest();
+        let usual = || {
+            let inner = first.chain().shard().map_or(&outer, |s| &s.inner().decoded().shape);
+            inner.iter().zip(&shape).map(|(c, n)| (*c).min((*n).max(1))).collect::<Vec<u64>>()
+        };
+        let mut new = NewArray {
+            shape: shape.clone(),
+            data_type: data_type.clone(),
+            chunks: Some(self.options.chunks.clone().unwrap_or_else(usual)),
+            shards: self.options.shards.clone(),
+            codecs: self.options.codecs.clone(),
+            ..NewArray::default()
+        };
+        if self.options.shards.is_some() && version < Version::V05 {
+            return Err(Error::usage(format!("OME-Zarr {version} has no shards; 0.5 has")));
+        }
+        document::prepare(&mut new, version, axes);
+        if self.options.as_mask {
+            new.attributes = self.mask_attributes(&data_type, multiscale);
+        }
+        new.meta()?;
+        self.make_room()?;
+        let array_at = if self.options.as_mask { self.at.clone() } else { join(&self.at, "0") };
+        let array = wait(hierarchy::create_array(self.store, &array_at, &new, Existing::Refuse))?;
+        self.pixels(&array, &places)?;
+        let mut levels = vec![shape.clone()];
+        if !self.options.as_mask {
+            let shapes: Vec<Vec<u64>> = arrays.iter().map(|a| a.shape().to_vec()).collect();
+            levels.extend(self.pyramid(multiscale, &shape, &shapes)?);
+        }
+        self.list()?;
+        wait(self.store.finish())?;
+        Ok(Added { path: self.at.clone(), data_type, levels })
+    }
+
+    /// For each axis of the image, where it is among those of the labels.
+    fn places(&self, axes: &[Axis]) -> Result<Vec<Option<usize>>> {
+        let rank = axes.len();
+        match self.from {
+            LabelSource::File(source) => {
+                let of =
+                    |axis: &Axis| AXES.iter().position(|a| axis.name.eq_ignore_ascii_case(&a.to_string()));
+                let places: Vec<Option<usize>> = axes.iter().map(of).collect();
+                let long = source.sizes.iter().enumerate().filter(|(_, n)| **n != 1);
+                for (i, n) in long {
+                    if !places.contains(&Some(i)) {
+                        let name = AXES.get(i).map_or(String::new(), char::to_string);
+                        return Err(Error::usage(format!(
+                            "the labels are {n} long along {name}, which the image has not"
+                        )));
+                    }
+                }
+                Ok(places)
+            }
+            LabelSource::Array(array, given) => {
+                let own = array.shape().len();
+                let names: Vec<String> = if !given.is_empty() {
+                    given.iter().map(|a| a.name.clone()).collect()
+                } else if let Some(names) = array.meta().dimension_names.as_ref().filter(|n| named(n, axes)) {
+                    names.iter().flatten().cloned().collect()
+                } else {
+                    usual_names(axes, own)?
+                };
+                if names.len() != own {
+                    return Err(Error::usage(format!(
+                        "{} axes are named, the labels have {own} dimensions",
+                        names.len()
+                    )));
+                }
+                let place = |axis: &Axis| names.iter().position(|n| n.eq_ignore_ascii_case(&axis.name));
+                let places: Vec<Option<usize>> = axes.iter().map(place).collect();
+                let found: Vec<usize> = places.iter().flatten().copied().collect();
+                if found.len() != own || !found.is_sorted() || rank < own {
+                    let image: String = axes.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(",");
+                    return Err(Error::usage(format!(
+                        "the labels' axes {} are not among the image's, {image}, in the same order",
+                        names.join(",")
+                    )));
+                }
+                Ok(places)
+            }
+        }
+    }
+
+    fn own_shape(&self) -> Vec<u64> {
+        match self.from {
+            LabelSource::Array(array, _) => array.shape().to_vec(),
+            LabelSource::File(source) => source.sizes.to_vec(),
+        }
+    }
+
+    /// The shape of the labels with all axes of the image.
+    fn shape(&self, axes: &[Axis], places: &[Option<usize>], image: &[u64]) -> Result<Vec<u64>> {
+        let own = self.own_shape();
+        let of = |p: &Option<usize>| p.and_then(|i| own.get(i)).copied().unwrap_or(1);
+        let shape: Vec<u64> = places.iter().map(of).collect();
+        for ((axis, n), wanted) in axes.iter().zip(&shape).zip(image) {
+            if n != wanted && *n != 1 {
+                return Err(Error::usage(format!(
+                    "along {} the labels are {n} long, the image {wanted}; they must be as long, or 1 long",
+                    axis.name
+                )));
+            }
+        }
+        Ok(shape)
+    }
+
+    /// The type they are stored in.
+    fn data_type(&self) -> Result<DataType> {
+        let given = match self.from {
+            LabelSource::Array(array, _) => &array.meta().data_type,
+            LabelSource::File(source) => &source.data_type,
+        };
+        Ok(match given {
+            DataType::Bool if self.options.as_mask => DataType::Bool,
+            DataType::Bool | DataType::UInt(2 | 4) => DataType::UInt(8),
+            DataType::Int(2 | 4) => DataType::Int(8),
+            DataType::Int(_) | DataType::UInt(_) => given.clone(),
+            other => return Err(Error::usage(format!("labels are whole numbers, not {other}"))),
+        })
+    }
+
+    /// How many steps lead from the labels to the image's group.
+    fn up(&self) -> String {
+        "../".repeat(self.name.split('/').count().saturating_add(1))
+    }
+
+    /// The attributes of a mask of the seed.
+    fn mask_attributes(&self, data_type: &DataType, multiscale: &Multiscale) -> Vec<(String, Json)> {
+        let mut all = Vec::new();
+        let colors = &self.options.labels.colors;
+        if !colors.is_empty() {
+            let mut packed = document::mask_colors(colors);
+            if *data_type == DataType::Bool
+                && let Some(color) = packed.get("1").cloned()
+            {
+                packed.remove("1");
+                packed.set("true", color);
+            }
+            all.push(("color".to_owned(), packed));
+        }
+        if let Some(first) = multiscale.levels.first() {
+            let mut image = Json::object();
+            image.set("array", Json::string(format!("{}{}", self.up(), first.path.trim_matches('/'))));
+            all.push(("image".to_owned(), image));
+        }
+        all
+    }
+
+    /// Sees to it that nothing is where the labels are to be.
+    fn make_room(&self) -> Result<()> {
+        let there = self.store_has(&self.at)?;
+        match self.options.existing {
+            Existing::Refuse if there => {
+                Err(Error::usage("something is here already; replace it with --overwrite"))
+            }
+            Existing::Replace if there => {
+                // Nobody is to look for them meanwhile.
+                self.edit_list(false)?;
+                wait(hierarchy::delete(self.store, &self.at))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn store_has(&self, path: &str) -> Result<bool> {
+        let listed = wait(self.store.list(path))?;
+        Ok(!(listed.objects.is_empty() && listed.prefixes.is_empty()))
+    }
+
+    /// Writes the pixels, block by block.
+    fn pixels(&self, array: &Array, places: &[Option<usize>]) -> Result<()> {
+        let memory = if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory };
+        let size = array.meta().data_type.size();
+        let shape = array.shape().to_vec();
+        let bytes =
+            |block: &[u64]| num::product(block).map_or(u64::MAX, |n| n.saturating_mul(num::u64_of(size)));
+        let mut block = array.meta().grid.largest();
+        for d in (0..block.len()).rev() {
+            while block.get(d) < shape.get(d) {
+                let mut larger = block.clone();
+                if let Some(n) = larger.get_mut(d) {
+                    *n = n.saturating_mul(2);
+                }
+                if bytes(&larger) > num::u64_of(memory / 8) {
+                    break;
+                }
+                block = larger;
+            }
+        }
+        let counts: Vec<u64> = shape.iter().zip(&block).map(|(n, b)| n.div_ceil((*b).max(1))).collect();
+        let total = bytes(&shape);
+        let mut done = 0u64;
+        let write =
+            WriteOptions { blank: true, cancel: self.options.cancel.clone(), ..WriteOptions::default() };
+        for i in 0..num::product(&counts)? {
+            let mut left = i;
+            let mut start = vec![0u64; shape.len()];
+            for (s, (n, b)) in start.iter_mut().zip(counts.iter().zip(&block)).rev() {
+                *s = (left % (*n).max(1)).saturating_mul(*b);
+                left /= (*n).max(1);
+            }
+            let count: Vec<u64> = start
+                .iter()
+                .zip(&block)
+                .zip(&shape)
+                .map(|((s, b), n)| (*b).min(n.saturating_sub(*s)))
+                .collect();
+            let values = self.read(places, &start, &count, size)?;
+            array.write(&Selection::start_count(&start, &count), Values::new(&values, Order::C), &write)?;
+            done = done.saturating_add(bytes(&count));
+            if let Some(progress) = &self.options.progress {
+                progress(Progress { done, total });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a block of the labels, named by the axes of the image.
+    fn read(&self, places: &[Option<usize>], start: &[u64], count: &[u64], size: usize) -> Result<Vec<u8>> {
+        match self.from {
+            LabelSource::Array(array, _) => {
+                let mut spans = vec![Index::All; array.shape().len()];
+                for ((place, s), n) in places.iter().zip(start).zip(count) {
+                    if let Some(slot) = place.and_then(|p| spans.get_mut(p)) {
+                        *slot = Index::Span(*s, *n);
+                    }
+                }
+                let options = ReadOptions { cancel: self.options.cancel.clone(), ..ReadOptions::default() };
+                Ok(array.read_blocking(&Selection::new(spans), &options)?.bytes)
+            }
+            LabelSource::File(source) => {
+                let (mut from, mut many) = ([0u64; 5], [1u64; 5]);
+                for ((place, s), n) in places.iter().zip(start).zip(count) {
+                    if let Some(p) = place
+                        && let (Some(from), Some(many)) = (from.get_mut(*p), many.get_mut(*p))
+                    {
+                        (*from, *many) = (*s, *n);
+                    }
+                }
+                let mut out = vec![0; num::product_usize(count)?.saturating_mul(size)];
+                source.read_block(from, many, &mut out)?;
+                Ok(out)
+            }
+        }
+    }
+
+    /// Makes the labels an image of their own, with as many levels as that they are of.
+    fn pyramid(&self, image: &Multiscale, shape: &[u64], shapes: &[Vec<u64>]) -> Result<Vec<Vec<u64>>> {
+        let version = self.image.version;
+        let first = image.levels.first();
+        let level = Level {
+            path: "0".to_owned(),
+            scale: first.and_then(|l| l.scale.clone()),
+            translation: first.and_then(|l| l.translation.clone()),
+        };
+        let name = self.name.rsplit('/').next().unwrap_or(&self.name);
+        let multiscale = Multiscale {
+            name: Some(name.to_owned()),
+            axes: image.axes.clone(),
+            levels: vec![level],
+            method: None,
+        };
+        let labels = Labels { source: Some(self.up()), ..self.options.labels.clone() };
+        let attributes = document::image(version, &multiscale, None, Some(&labels), None);
+        let set = attributes.members().unwrap_or_default().to_vec();
+        wait(hierarchy::edit_attributes(
+            self.store,
+            &self.at,
+            &Attributes::Patch { set, unset: Vec::new() },
+        ))?;
+        let options = PyramidOptions {
+            method: Some(Method::Mode),
+            factors: Factors::Levels(pyramid::follow(shape, shapes)),
+            memory: self.options.memory,
+            cancel: self.options.cancel.clone(),
+            ..PyramidOptions::default()
+        };
+        let built = pyramid::build(self.store, &self.at, &options)?;
+        Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
+    }
+
+    /// Adds the labels to the list of those that there are.
+    fn list(&self) -> Result<()> {
+        self.edit_list(true)
+    }
+
+    fn edit_list(&self, listed: bool) -> Result<()> {
+        let key = if self.options.as_mask { "masks" } else { "labels" };
+        let folder = join(&self.image.path, key);
+        let attributes = match wait(hierarchy::find(self.store, &folder)) {
+            Ok(Some(node)) => node.meta.attributes().clone(),
+            Ok(None) => return Ok(()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        let mut names = match parse::group(&attributes).listed {
+            Some(names) => names,
+            // Others that nobody listed are found by looking; a list would hide them.
+            None if listed => self.others()?,
+            None => return Ok(()),
+        };
+        let same = |n: &String| n.trim_matches('/') == self.name;
+        if !listed {
+            names.retain(|n| !same(n));
+        } else if !names.iter().any(same) {
+            names.push(self.name.clone());
+        }
+        let version = self.image.version;
+        let list = Json::Array(names.iter().map(|n| Json::string(n.as_str())).collect());
+        let set = if version >= Version::V05 {
+            let mut ome = match attributes.get("ome") {
+                Some(old @ Json::Object(_)) => old.clone(),
+                _ => Json::object(),
+            };
+            if ome.get("version").is_none() {
+                ome.set("version", Json::string(version.text()));
+            }
+            ome.set(key, list);
+            ("ome".to_owned(), ome)
+        } else {
+            (key.to_owned(), list)
+        };
+        let how = Attributes::Patch { set: vec![set], unset: Vec::new() };
+        wait(hierarchy::edit_attributes(self.store, &folder, &how))
+    }
+
+    /// Labels that are there and not listed.
+    fn others(&self) -> Result<Vec<String>> {
+        let own = self.options.as_mask;
+        let all = wait(self.image.labels(self.zarr))?;
+        Ok(all
+            .into_iter()
+            .filter(|l| l.path.starts_with(&join(&self.image.path, if own { "masks" } else { "labels" })))
+            .map(|l| l.name)
+            .filter(|n| *n != self.name)
+            .collect())
+    }
+}
+
+/// Whether all names of dimensions are axes of the image.
+fn named(names: &[Option<String>], axes: &[Axis]) -> bool {
+    let is_axis = |n: &String| axes.iter().any(|a| a.name.eq_ignore_ascii_case(n));
+    names.iter().all(|n| n.as_ref().is_some_and(is_axis))
+}
+
+/// The axes of labels that do not say: all of the image's; without channels; without times; the last.
+fn usual_names(axes: &[Axis], rank: usize) -> Result<Vec<String>> {
+    use crate::image::model::AxisKind;
+    let without = |kinds: &[AxisKind]| -> Vec<String> {
+        axes.iter().filter(|a| !kinds.contains(&a.kind)).map(|a| a.name.clone()).collect()
+    };
+    let most = [without(&[]), without(&[AxisKind::Channel]), without(&[AxisKind::Channel, AxisKind::Time])];
+    if let Some(names) = most.iter().find(|n| n.len() == rank) {
+        return Ok(names.clone());
+    }
+    let last = axes.len().checked_sub(rank).ok_or_else(|| {
+        Error::usage(format!("the labels have {rank} dimensions, the image only {}", axes.len()))
+    })?;
+    Ok(axes.iter().skip(last).map(|a| a.name.clone()).collect())
+}
+
+/// Colours of values, from text: JSON as `image-label` has them (`[{"label-value":1,"rgba":[255,0,0,255]}]`), JSON of values
+/// to colours (`{"1":"FF0000FF"}`), or lines `1=FF0000FF` or `1,255,0,0,255`.
+pub fn parse_colors(text: &str) -> Result<Vec<LabelColor>> {
+    if text.trim_start().starts_with(['[', '{']) {
+        let json = Json::parse(text.as_bytes())?.value;
+        let colors: Option<Vec<LabelColor>> = match &json {
+            Json::Array(items) => {
+                let mut label = Json::object();
+                label.set("colors", Json::Array(items.clone()));
+                let mut group = Json::object();
+                group.set("image-label", label);
+                parse::group(&group).label.map(|l| l.colors).filter(|c| c.len() == items.len())
+            }
+            Json::Object(members) => members
+                .iter()
+                .map(|(value, color)| {
+                    Some(LabelColor { value: value.trim().parse().ok()?, rgba: rgba(color.as_str()?)? })
+                })
+                .collect(),
+            _ => None,
+        };
+        return colors.ok_or_else(|| {
+            Error::usage("these are no colours: [{\"label-value\":1,\"rgba\":[255,0,0,255]}]")
+        });
+    }
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    // A header of a table is no colour.
+    let lines =
+        lines.enumerate().filter(|(i, l)| *i > 0 || l.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
+    lines.map(|(_, line)| parse_color(line)).collect()
+}
+
+/// The colour of one value: `1=FF0000FF`, `1=#FF0000`, `1,255,0,0,255`.
+pub fn parse_color(text: &str) -> Result<LabelColor> {
+    let parse = || {
+        if let Some((value, color)) = text.split_once('=') {
+            return Some(LabelColor { value: value.trim().parse().ok()?, rgba: rgba(color)? });
+        }
+        let mut parts = text.split([',', ';', '\t']).map(str::trim);
+        let value = parts.next()?.parse().ok()?;
+        let channels: Vec<u8> = parts.map(|p| p.parse().ok()).collect::<Option<_>>()?;
+        let rgba = match *channels.as_slice() {
+            [r, g, b] => [r, g, b, 255],
+            [r, g, b, a] => [r, g, b, a],
+            _ => return None,
+        };
+        Some(LabelColor { value, rgba })
+    };
+    parse().ok_or_else(|| Error::usage(format!("{text:?} is no colour of a value, such as 1=FF0000FF")))
+}
+
+fn rgba(text: &str) -> Option<[u8; 4]> {
+    let digits = text.trim().trim_start_matches('#');
+    let [r, g, b] = parse::color(digits)?;
+    let alpha = if digits.len() == 8 { u8::from_str_radix(digits.get(6..)?, 16).ok()? } else { 255 };
+    Some([r, g, b, alpha])
+}

@@ -299,9 +299,8 @@ pub fn prepare(array: &mut NewArray, version: Version, axes: &[Axis]) {
         array.shards = None;
     }
     if version == Version::V03 {
-        let list = Json::Array(names().map(Json::String).collect());
-        array.attributes.retain(|(name, _)| name != "_ARRAY_DIMENSIONS");
-        array.attributes.push(("_ARRAY_DIMENSIONS".to_owned(), list));
+        // In its arrays these are `_ARRAY_DIMENSIONS`.
+        array.dimension_names = Some(names().map(Some).collect());
     }
 }
 

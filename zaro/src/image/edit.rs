@@ -10,8 +10,8 @@ use crate::hierarchy;
 use crate::image::document::{self, hex};
 use crate::image::find::{self, Image};
 use crate::image::model::{AxisKind, Channel, ColorModel, Family, LabelColor, Window};
-use crate::image::parse;
 use crate::image::version::Version;
+use crate::image::{parse, render};
 use crate::meta::path::{join, shown};
 use crate::meta::{DataType, Json, edit::Attributes};
 use crate::num;
@@ -297,24 +297,11 @@ fn range_of(data_type: &DataType) -> (f64, f64) {
     }
 }
 
-/// The colours of channels that nobody has chosen any for.
-#[must_use]
-pub fn default_colors(channels: usize) -> Vec<[u8; 3]> {
-    const MANY: [[u8; 3]; 6] =
-        [[0, 255, 255], [255, 255, 0], [255, 0, 255], [255, 0, 0], [0, 255, 0], [0, 0, 255]];
-    match channels {
-        1 => vec![[255, 255, 255]],
-        2 => vec![[255, 0, 255], [0, 255, 0]],
-        3 => vec![[255, 0, 0], [0, 255, 0], [0, 0, 255]],
-        n => MANY.into_iter().cycle().take(n).collect(),
-    }
-}
-
 fn omero(old: Option<Json>, version: Version, frame: &Frame, edit: &Edit) -> Result<Json> {
     let count = num::usize_of(frame.channels())?;
     let (low, high) = range_of(&frame.data_type);
     let plain = |i: usize| Channel {
-        color: default_colors(count).get(i).copied(),
+        color: Some(render::default_color(i, count)),
         window: Window { start: Some(low), end: Some(high), min: Some(low), max: Some(high) },
         ..Channel::default()
     };
@@ -531,6 +518,5 @@ async fn put(store: &SharedStore, path: &str, old: &Json, new: Json) -> Result<(
 pub async fn windows(store: &SharedStore, path: &str, multiscale: Option<&str>) -> Result<Vec<Window>> {
     let zarr = open(store).await?;
     let image = find::image_at(&zarr, path).await?;
-    let _ = (image, multiscale);
-    Err(Error::unsupported("not built yet"))
+    render::windows(&zarr, &image, multiscale).await
 }

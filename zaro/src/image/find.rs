@@ -182,7 +182,15 @@ async fn unlisted(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut open = vec![String::new()];
     while let Some(below) = open.pop() {
-        for node in zarr.children(&join(path, &below)).await? {
+        let here = join(path, &below);
+        let nodes = zarr.children(&here).await?;
+        if !zarr.is_consolidated() {
+            // The seed's folders in between need not be groups.
+            let plain = |name: &String| !name.starts_with('.') && !nodes.iter().any(|n| n.name() == name);
+            let folders = zarr.store().list(&here).await?.prefixes;
+            open.extend(folders.iter().filter(|name| plain(name)).map(|name| join(&below, name)));
+        }
+        for node in nodes {
             let name = join(&below, node.name());
             match &node.meta {
                 NodeMeta::Array(_) => found.push(name),
@@ -291,7 +299,7 @@ async fn image(
 }
 
 /// The version of a group, and whether it had to be assumed.
-async fn version_of(
+pub(crate) async fn version_of(
     zarr: &Zarr,
     path: &str,
     format: Format,

@@ -1,1 +1,268 @@
-//! A whole OME-Zarr in one file.
+//! `.ozx`: an OME-Zarr in one file, as RFC-9 has it.
+//!
+//! A ZIP archive with the root's `zarr.json` at its top. [`pack`] writes it so that readers find what they need first:
+//! the root's `zarr.json`, the other `zarr.json` by depth, then chunks in the order of their keys; nothing compressed a
+//! second time, all numbers in 64 bits, and a comment that says what it is. Reading goes through
+//! [`ZipStore`](crate::store::zip::ZipStore), by ranges, wherever the archive lies.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use crate::error::{Error, Result};
+use crate::group::Zarr;
+use crate::image::version::{self, Stated, Version};
+use crate::meta::path::shown;
+use crate::meta::{ArrayMeta, Format, Json, NodeMeta};
+use crate::num::u64_of;
+use crate::store::zip::ZipStore;
+use crate::store::zip::create::{Form, ZipCreateStore};
+use crate::store::{ByteRange, Condition, KeyEntry, Put, Store, check_key};
+
+/// What is larger is read and written piece by piece, each of this size: 8 MiB.
+const PIECE: u64 = 8 << 20;
+
+/// How many objects are fetched at once, at most.
+const MOST_AT_ONCE: usize = 32;
+
+/// Documents of Zarr v2, which have no place in an `.ozx`.
+const OLD: [&str; 4] = [".zgroup", ".zarray", ".zattrs", ".zmetadata"];
+
+/// What was packed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packed {
+    /// The version of OME-Zarr, as the root states it.
+    pub version: String,
+    /// How many entries the archive has.
+    pub entries: u64,
+    /// The bytes of their contents.
+    pub bytes: u64,
+    /// Arrays of several chunks that are not sharded. RFC-9 advises to shard them: every chunk is an entry.
+    pub unsharded: Vec<String>,
+    /// How many documents of Zarr v2 were left out.
+    pub left_out: u64,
+}
+
+/// What was unpacked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unpacked {
+    /// How many files were written.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The comment of an archive with an image of that version.
+#[must_use]
+pub fn comment(version: &str) -> String {
+    let mut directory = Json::object();
+    directory.set("jsonFirst", Json::Bool(true));
+    let mut file = Json::object();
+    file.set("centralDirectory", directory);
+    let mut ome = Json::object();
+    ome.set("version", Json::string(version));
+    ome.set("zipFile", file);
+    let mut whole = Json::object();
+    whole.set("ome", ome);
+    whole.to_string()
+}
+
+/// Whether an array is one entry for many chunks, or small enough not to matter.
+pub(crate) fn is_sharded(meta: &ArrayMeta) -> bool {
+    let counts = meta.grid.counts(&meta.shape);
+    meta.codecs.iter().any(|c| c.name == "sharding_indexed") || counts.iter().all(|n| *n <= 1)
+}
+
+/// Packs the OME-Zarr at `path` into a new archive `target`, using about `memory` bytes. The archive has its name when
+/// it is whole.
+///
+/// # Errors
+/// `Unsupported` for versions before 0.5, which are Zarr v2; `NotPermitted` if `target` exists.
+pub async fn pack(zarr: &Zarr, path: &str, target: &Path, memory: usize) -> Result<Packed> {
+    let path = zarr.key_of(path)?;
+    let version = packable(zarr, &path).await?;
+    let nodes = zarr.walk(&path).await?;
+    if let Some(e) = zarr.take_damaged().pop() {
+        return Err(e);
+    }
+    let unsharded = nodes
+        .iter()
+        .filter_map(|node| match &node.meta {
+            NodeMeta::Array(meta) if !is_sharded(meta) => Some(shown(&node.path)),
+            _ => None,
+        })
+        .collect();
+    let store = zarr.store();
+    let mut left_out = 0;
+    let mut all: Vec<KeyEntry> = Vec::new();
+    let mut keys = store.keys(&path);
+    while let Some(entry) = keys.try_next().await? {
+        let name = entry.key.rsplit('/').next().unwrap_or_default();
+        if OLD.contains(&name) {
+            left_out += 1;
+        } else {
+            all.push(entry);
+        }
+    }
+    drop(keys);
+    all.sort_by(|a, b| place(&a.key).cmp(&place(&b.key)));
+    let form = Form { zip64: true, comment: comment(&version), in_order: true };
+    let archive = ZipCreateStore::create_as(target, form)?;
+    let at_once = memory.checked_div(usize::try_from(PIECE).unwrap_or(usize::MAX)).unwrap_or(1);
+    let at_once = at_once.clamp(1, MOST_AT_ONCE);
+    let mut packed = Packed { version, entries: 0, bytes: 0, unsharded, left_out };
+    let mut fetched = stream::iter(all)
+        .map(|entry| async move {
+            let bytes = if entry.size <= PIECE { Some(whole(store.as_ref(), &entry).await?) } else { None };
+            Ok::<_, Error>((entry, bytes))
+        })
+        .buffered(at_once);
+    while let Some((entry, bytes)) = fetched.try_next().await? {
+        let name = match path.is_empty() {
+            true => entry.key.as_str(),
+            false => entry.key.get(path.len().saturating_add(1)..).unwrap_or_default(),
+        };
+        match bytes {
+            Some(bytes) => {
+                packed.bytes = packed.bytes.saturating_add(u64_of(bytes.len()));
+                if let Put::Refused = archive.put(name, bytes, Condition::Absent).await? {
+                    return Err(Error::conflict("two objects have this key").with_key(name));
+                }
+            }
+            None => {
+                packed.bytes = packed.bytes.saturating_add(entry.size);
+                let mut writer = archive.entry(name, entry.size)?;
+                let mut offset = 0;
+                while offset < entry.size {
+                    let length = PIECE.min(entry.size.saturating_sub(offset));
+                    let part = store.get(&entry.key, Some(ByteRange::span(offset, length))).await?;
+                    let part = part.ok_or_else(|| gone(store, &entry.key))?;
+                    writer.write(&part)?;
+                    offset = offset.saturating_add(length);
+                }
+                writer.finish()?;
+            }
+        }
+        packed.entries = packed.entries.saturating_add(1);
+    }
+    archive.finish().await?;
+    Ok(packed)
+}
+
+/// The version of the image at `path`, if it may be packed.
+async fn packable(zarr: &Zarr, path: &str) -> Result<String> {
+    let node = zarr.node(path).await?;
+    let NodeMeta::Group(meta) = &node.meta else {
+        return Err(Error::invalid("this is an array; an .ozx holds an image, a plate or a collection")
+            .with_node(shown(path)));
+    };
+    let stated = version::stated(&meta.attributes);
+    if meta.format == Format::V2 {
+        return Err(Error::unsupported(
+            "an .ozx holds OME-Zarr 0.5 or later, and this is Zarr v2; \
+             `zaro image upgrade` makes 0.5 of it, which can be packed",
+        )
+        .with_node(shown(path)));
+    }
+    match stated {
+        Stated::Known(version, text) if version >= Version::V05 => Ok(text),
+        Stated::Unknown(text) => Ok(text),
+        Stated::Known(_, text) => Err(Error::invalid(format!(
+            "an .ozx holds OME-Zarr 0.5 or later, and this says {text}; see `zaro image validate`"
+        ))
+        .with_node(shown(path))),
+        Stated::Nothing => Err(Error::invalid(
+            "no OME-Zarr here: `ome.version` is missing; a plain Zarr is packed by `zaro copy SRC DST.zip`",
+        )
+        .with_node(shown(path))),
+    }
+}
+
+/// Where a key comes in an archive: documents first, by depth; then everything else by name.
+fn place(key: &str) -> (usize, &str) {
+    let is_document = key == "zarr.json" || key.ends_with("/zarr.json");
+    (if is_document { key.matches('/').count() } else { usize::MAX }, key)
+}
+
+async fn whole(store: &dyn Store, entry: &KeyEntry) -> Result<Bytes> {
+    store.get(&entry.key, None).await?.ok_or_else(|| gone(store, &entry.key))
+}
+
+fn gone(store: impl std::fmt::Display, key: &str) -> Error {
+    Error::conflict("the object was deleted while it was packed").with_key(key).with_store(store)
+}
+
+/// Writes the contents of an archive into a new folder `target`, each held against its checksum. The folder has its name
+/// when it is whole.
+pub async fn unpack(archive: &ZipStore, target: &Path) -> Result<Unpacked> {
+    if target.symlink_metadata().is_ok() {
+        return Err(Error::not_permitted("there is something of this name already; delete it first")
+            .with_store(target.display()));
+    }
+    let folder = Folder::beside(target)?;
+    let mut done = Unpacked { files: 0, bytes: 0 };
+    for entry in archive.entries() {
+        check_key(entry.name)?;
+        let path = folder.0.join(entry.name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let mut file = File::create_new(&path).map_err(|e| Error::from(e).with_key(entry.name))?;
+        let mut crc = crc32fast::Hasher::new();
+        let mut offset = 0;
+        while offset < entry.size {
+            // What is compressed cannot be read in parts; the archive keeps it between them.
+            let length = if entry.stored { PIECE.min(entry.size.saturating_sub(offset)) } else { entry.size };
+            let range = Some(ByteRange::span(offset, length)).filter(|_| length < entry.size);
+            let part = archive.get(entry.name, range).await?.ok_or_else(|| gone(archive, entry.name))?;
+            crc.update(&part);
+            file.write_all(&part)?;
+            offset = offset.saturating_add(length);
+        }
+        if crc.finalize() != entry.crc {
+            return Err(Error::invalid("the entry's checksum differs")
+                .with_key(entry.name)
+                .with_store(archive));
+        }
+        done.files = done.files.saturating_add(1);
+        done.bytes = done.bytes.saturating_add(entry.size);
+    }
+    folder.publish(target)?;
+    Ok(done)
+}
+
+/// A folder that is removed unless it gets its name.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn beside(target: &Path) -> Result<Self> {
+        let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let Some(name) = target.file_name() else {
+            return Err(Error::usage(format!("{} is no name for a folder", target.display())));
+        };
+        std::fs::create_dir_all(parent)?;
+        let own = format!(".{}.unpacking-{}", name.to_string_lossy(), std::process::id());
+        let path = parent.join(own);
+        std::fs::create_dir(&path).map_err(|e| Error::from(e).with_store(path.display()))?;
+        Ok(Self(path))
+    }
+
+    fn publish(mut self, target: &Path) -> Result<()> {
+        std::fs::rename(&self.0, target).map_err(|e| Error::from(e).with_store(target.display()))?;
+        self.0.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.0.as_os_str().is_empty() {
+            // What cannot be removed now is left under its odd name.
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}

@@ -149,7 +149,7 @@ pub fn assumed(attributes: &Json, format: Format, separator: Option<char>, masks
         Version::V03
     } else if masks {
         Version::Seed
-    } else if attributes.get("plate").is_some() || attributes.get("well").is_some() {
+    } else if ["plate", "well", "bioformats2raw.layout"].iter().any(|name| attributes.get(name).is_some()) {
         Version::V04
     } else if separator == Some('/') {
         Version::V02
@@ -211,6 +211,7 @@ mod tests {
             (plain, Some('.'), true, Version::Seed),
             (r#"{"multiscales":[{"axes":["y","x"],"datasets":[{"path":"0"}]}]}"#, None, false, Version::V03),
             (r#"{"multiscales":[{"axes":[{"name":"y"}]}]}"#, None, false, Version::V04),
+            (r#"{"bioformats2raw.layout":3}"#, None, false, Version::V04),
         ] {
             assert_eq!(assumed(&json(text), Format::V2, separator, masks), wanted, "{text}");
         }

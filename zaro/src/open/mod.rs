@@ -31,6 +31,7 @@ use crate::reference::ReferenceStore;
 use crate::store::memory::MemoryStore;
 use crate::store::options::StoreOptions;
 use crate::store::wrap::prefix::PrefixStore;
+use crate::store::zip::ZipStore;
 use crate::store::zip::create::ZipCreateStore;
 use crate::store::{SharedStore, join};
 
@@ -88,6 +89,34 @@ pub async fn open_store(uri: &str, options: &StoreOptions) -> Result<SharedStore
         Some(store) => found.within(Arc::new(store)),
         None => found.spot.rooted(),
     }
+}
+
+/// Opens the archive that `uri` names, as the entries are in it; `None` if it names something else, or something in an
+/// archive.
+pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<ZipStore>> {
+    let address = Address::parse(uri)?;
+    let options = options.for_uri(&address.text)?;
+    if address.kind != Kind::Any || !address.inner.is_empty() {
+        return Ok(None);
+    }
+    let (folder, name) = match &address.place {
+        Place::Local(path) => {
+            if !path.is_file() || (!address.zip && !is_archive(path)?) {
+                return Ok(None);
+            }
+            let Some(name) = path.file_name().and_then(|n| n.to_str()) else { return Ok(None) };
+            let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            (Place::Local(parent.to_owned()), name.to_owned())
+        }
+        #[cfg(feature = "cloud")]
+        remote => match remote.archive(address.zip) {
+            Some((folder, name, inside)) if inside.is_empty() => (folder, name),
+            _ => return Ok(None),
+        },
+        #[cfg(not(feature = "cloud"))]
+        _ => return Ok(None),
+    };
+    ZipStore::open(Spot::at(folder, &options)?.store, &name).await
 }
 
 /// Opens the reference store that `uri` names: its map can be asked where bytes lie, and its targets how to get there.

@@ -11,7 +11,11 @@ use crate::meta::Json;
 use crate::meta::path::join;
 use crate::store::{Condition, SharedStore};
 
-const NAME: &str = ".zaro-pyramid.json";
+/// The journal of levels.
+pub(super) const LEVELS: &str = ".zaro-pyramid.json";
+
+/// The journal of an image that is copied and gets levels then.
+pub(super) const COPY: &str = ".zaro-pyramid-copy.json";
 
 /// How often the count is put.
 const EVERY: Duration = Duration::from_secs(2);
@@ -27,8 +31,8 @@ pub(super) struct Journal {
 
 impl Journal {
     /// The journal that an unfinished pyramid left in the group at `path`.
-    pub(super) fn find(store: &SharedStore, path: &str) -> Result<Option<Self>> {
-        let key = join(path, NAME);
+    pub(super) fn find(store: &SharedStore, path: &str, name: &str) -> Result<Option<Self>> {
+        let key = join(path, name);
         let Some(bytes) = wait(store.get(&key, None))? else { return Ok(None) };
         // One that cannot be read is as good as none: its levels are made anew.
         let document = Json::parse(&bytes).map_or_else(|_| Json::object(), |d| d.value);
@@ -36,12 +40,18 @@ impl Journal {
     }
 
     /// Begins a journal.
-    pub(super) fn begin(store: &SharedStore, path: &str, settings: &str, levels: &[String]) -> Result<Self> {
+    pub(super) fn begin(
+        store: &SharedStore,
+        path: &str,
+        name: &str,
+        settings: &str,
+        levels: &[String],
+    ) -> Result<Self> {
         let mut document = Json::object();
         document.set("settings", Json::string(settings));
         document.set("levels", Json::Array(levels.iter().map(Json::string).collect()));
         document.set("done", Json::object());
-        let mut journal = Self { store: store.clone(), key: join(path, NAME), document, put: Instant::now() };
+        let mut journal = Self { store: store.clone(), key: join(path, name), document, put: Instant::now() };
         journal.write()?;
         Ok(journal)
     }

@@ -7,6 +7,7 @@
 
 mod attributes;
 mod cut;
+mod elsewhere;
 mod gaussian;
 mod journal;
 mod kernel;
@@ -33,8 +34,9 @@ use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, Mode, edit, writ
 use crate::store::SharedStore;
 use attributes::Made;
 use cut::Stage;
+pub use elsewhere::{build_at, build_labels};
 use journal::Journal;
-pub use plan::{Factors, LevelPlan, plan};
+pub use plan::{Factors, LevelPlan, follow, plan};
 
 /// How several pixels become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -300,7 +302,8 @@ impl Task<'_> {
             }
             let meta = self.level_meta(base.meta(), &plan.shape, options)?;
             let node = join(&self.group, &path);
-            let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), memory / 4)?;
+            // They are read, too, where levels are made of them.
+            let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), memory / 8)?;
             stages.push(Stage::new(array, plan.clone()));
             levels.push(Made { path, plan });
         }
@@ -389,7 +392,7 @@ impl Task<'_> {
     ) -> Result<(Journal, bool)> {
         let documents = stages.iter().map(|s| format!("{} {}", s.array.path(), s.array.meta().document));
         let settings = format!("{} {}", method.text(), documents.collect::<Vec<_>>().join(" "));
-        let old = Journal::find(self.store, &self.group)?;
+        let old = Journal::find(self.store, &self.group, journal::LEVELS)?;
         if let Some(old) = old {
             if old.is_of(&settings) {
                 return Ok((old, true));
@@ -443,7 +446,7 @@ impl Task<'_> {
             }
         }
         let paths: Vec<String> = levels.iter().map(|l| l.path.clone()).collect();
-        Ok((Journal::begin(self.store, &self.group, &settings, &paths)?, false))
+        Ok((Journal::begin(self.store, &self.group, journal::LEVELS, &settings, &paths)?, false))
     }
 }
 

@@ -99,6 +99,42 @@ pub fn plan(
     }
 }
 
+/// The levels of labels of this shape that follow those of an image, whose shapes these are, the largest first: as many, and
+/// of the same sizes, but that where the labels have but one position they keep it.
+#[must_use]
+pub fn follow(shape: &[u64], image: &[Vec<u64>]) -> Vec<LevelPlan> {
+    let mut above = (shape.to_vec(), vec![1u64; shape.len()]);
+    let mut all = Vec::new();
+    for wanted in image.iter().skip(1) {
+        let mut step = Vec::with_capacity(shape.len());
+        let mut made = Vec::with_capacity(shape.len());
+        for (d, n) in above.0.iter().enumerate() {
+            let (f, n) = smaller(*n, wanted.get(d).copied().unwrap_or(1));
+            step.push(f);
+            made.push(n);
+        }
+        let factors: Vec<u64> = above.1.iter().zip(&step).map(|(a, f)| a.saturating_mul(*f)).collect();
+        above = (made.clone(), factors.clone());
+        all.push(LevelPlan { shape: made, step, factors });
+    }
+    all
+}
+
+/// By how much `n` pixels have to become fewer to be `wanted`, and how many they are then.
+fn smaller(n: u64, wanted: u64) -> (u64, u64) {
+    if n <= 1 || wanted >= n || wanted == 0 {
+        return (1, n);
+    }
+    let near = n.saturating_add(wanted / 2).checked_div(wanted).unwrap_or(1).max(1);
+    let exact = [near, n / wanted, n.div_ceil(wanted)]
+        .into_iter()
+        .find(|f| n.checked_div(*f) == Some(wanted) || n.div_ceil((*f).max(1)) == wanted);
+    match exact {
+        Some(f) => (f, wanted),
+        None => (near, n.checked_div(near).unwrap_or(1).max(1)),
+    }
+}
+
 /// The factor of each axis.
 fn along(axes: &[Axis], factors: &Factors) -> Result<Vec<u64>> {
     let space: Vec<usize> =
@@ -228,6 +264,24 @@ mod tests {
         ] {
             assert!(plan(&shape, &axes(names), &factors, levels).is_err(), "{shape:?} {names} {factors:?}");
         }
+    }
+
+    #[test]
+    fn labels_follow_their_image() {
+        let shapes = |shape: &[u64], image: &[&[u64]]| {
+            let image: Vec<Vec<u64>> = image.iter().map(|s| s.to_vec()).collect();
+            let plans = follow(shape, &image);
+            assert!(checked(shape, &plans).is_ok(), "{plans:?}");
+            plans.into_iter().map(|l| (l.shape, l.factors)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shapes(&[1, 101, 7], &[&[3, 101, 7], &[3, 50, 3], &[3, 25, 1]]),
+            [(vec![1, 50, 3], vec![1, 2, 2]), (vec![1, 25, 1], vec![1, 4, 6])]
+        );
+        assert_eq!(shapes(&[7, 5], &[&[7, 5], &[4, 3]]), [(vec![4, 3], vec![2, 2])]);
+        assert_eq!(shapes(&[81, 10], &[&[81, 10], &[27, 10]]), [(vec![27, 10], vec![3, 1])]);
+        // No whole factor leads there.
+        assert_eq!(shapes(&[100], &[&[100], &[70]]), [(vec![100], vec![1])]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! Tests of the whole: vectors of others, and every way of cutting against a plain loop.
+#![allow(clippy::as_conversions, reason = "small numbers of the tests' own")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,1 +1,365 @@
-//! Pictures of images.
+//! Pictures of images, as OMERO draws them, on the CPU.
+//!
+//! * [`render`] draws what is at a path of a Zarr: an image, a well, a plate, the planes of a stack side by side.
+//! * [`Renderer`] is one image, opened once and drawn part by part: what a server of tiles needs.
+//!
+//! [`Settings`] say how to draw and [`View`] says what; what they leave open, the image's `omero` says, and where that is
+//! silent too, there are guesses: windows from the pixels, colours by the number of channels. Smaller pictures are made of
+//! the smallest level that is large enough, whose raw pixels are averaged before anything else. The same request always
+//! gives the same bytes.
+
+mod frame;
+mod look;
+mod overlay;
+mod paint;
+mod picture;
+mod quantum;
+mod request;
+mod samples;
+mod settings;
+mod source;
+mod windows;
+
+pub(crate) use look::default_color;
+pub use look::{ChannelLook, Look};
+pub use picture::{MOST_PIXELS, Picture};
+pub use quantum::Curve;
+pub use request::{Rendered, Request, Sheet, render};
+pub use settings::{ChannelSetting, Depth, LabelChoice, Projection, Region, Settings, Size, View};
+pub use windows::windows;
+
+use std::ops::Range;
+
+use crate::array::Array;
+use crate::error::{Error, Result};
+use crate::group::Zarr;
+use crate::image::find::{Image, LabelImage};
+use crate::image::model::Level;
+use crate::meta::path::{join, shown};
+use crate::num;
+use frame::{Frame, Tap};
+use overlay::{Grid, Overlay, Under};
+use paint::{Fit, Projected, Raw};
+use samples::Kind;
+use source::{Axes, Block, Pick, Pyramid, Wanted, scaled, scaled_range};
+
+/// An image that is ready to be drawn.
+#[derive(Debug, Clone)]
+pub struct Renderer {
+    pyramid: Pyramid,
+    /// Where the largest level lies.
+    grid: Option<Grid>,
+    look: Look,
+    overlays: Vec<Overlay>,
+    memory: usize,
+}
+
+impl Renderer {
+    /// Opens an image. Windows that nothing is said of are guessed here, once, from the smallest level.
+    pub async fn open(zarr: &Zarr, image: &Image, settings: &Settings) -> Result<Self> {
+        Self::open_as(zarr, image, settings, None).await
+    }
+
+    /// The same, but for one that is to look like another.
+    pub(crate) async fn open_as(
+        zarr: &Zarr,
+        image: &Image,
+        settings: &Settings,
+        look: Option<&Look>,
+    ) -> Result<Self> {
+        if !(0.0..=1.0).contains(&settings.opacity) {
+            return Err(Error::usage(format!("the opacity is from 0 to 1, not {}", settings.opacity)));
+        }
+        let named = |e: Error| e.with_node(shown(&image.path));
+        let multiscale = image.multiscale(settings.multiscale.as_deref())?;
+        let levels: Vec<Level> = multiscale
+            .levels
+            .iter()
+            .map(|l| Level { path: join(&image.path, l.path.trim_matches('/')), ..l.clone() })
+            .collect();
+        let memory = settings.memory.max(1);
+        if let Some(labels) = &image.label {
+            // Labels are drawn as such, on nothing.
+            let alone =
+                Overlay::open(zarr, &multiscale.axes, &levels, labels, settings.opacity, true).await?;
+            let pyramid = alone.pyramid().clone();
+            let none = Look::nothing(&pyramid, image.omero.as_ref())?;
+            return Ok(Self { pyramid, grid: None, look: none, overlays: vec![alone], memory });
+        }
+        let paths: Vec<String> = levels.iter().map(|l| l.path.clone()).collect();
+        let pyramid = Pyramid::open(zarr, &paths, &multiscale.axes).await?;
+        let look = match look {
+            Some(look) => look.for_another(&pyramid)?,
+            None => Look::of(&pyramid, image.omero.as_ref(), settings).await.map_err(named)?,
+        };
+        let mut overlays = Vec::new();
+        for label in chosen_labels(zarr, image, &settings.labels).await? {
+            overlays.push(
+                Overlay::open(zarr, &label.axes, &label.levels, &label.labels, settings.opacity, false)
+                    .await?,
+            );
+        }
+        let grid = levels.first().and_then(|level| Grid::of(level, &pyramid.axes));
+        Ok(Self { pyramid, grid, look, overlays, memory })
+    }
+
+    /// How it is drawn, with all guesses made.
+    #[must_use]
+    pub fn look(&self) -> &Look {
+        &self.look
+    }
+
+    /// Width and height of each level, the largest first.
+    #[must_use]
+    pub fn levels(&self) -> Vec<(u64, u64)> {
+        self.pyramid.extents()
+    }
+
+    /// How many planes there are along z.
+    pub fn depth(&self) -> Result<u64> {
+        Ok(Axes::extent(self.pyramid.first()?, self.pyramid.axes.z))
+    }
+
+    /// How many points in time there are.
+    pub fn times(&self) -> Result<u64> {
+        Ok(Axes::extent(self.pyramid.first()?, self.pyramid.axes.t))
+    }
+
+    /// Draws a part.
+    pub async fn draw(&self, view: &View) -> Result<Picture> {
+        let frame = Frame::new(&self.pyramid.extents(), view.region, view.size, view.level)?;
+        let (how, z) = self.planes(&view.depth)?;
+        let t = self.time(view.t)?;
+        let mut picture = Picture::black(num::u64_of(frame.x.count), num::u64_of(frame.y.count))?;
+        if !self.look.channels.is_empty() {
+            self.channels(&mut picture, &frame, how, &z, t).await?;
+        }
+        let under = Under {
+            image: &self.pyramid,
+            grid: self.grid,
+            frame: &frame,
+            z,
+            t,
+            channels: self.look.channels.iter().map(|c| c.index).collect(),
+            memory: self.memory,
+        };
+        for overlay in &self.overlays {
+            overlay.draw(&mut picture, &under).await?;
+        }
+        Ok(picture)
+    }
+
+    /// The planes of the largest level that are drawn, and how they become one.
+    fn planes(&self, depth: &Depth) -> Result<(Option<Projection>, Range<u64>)> {
+        let all = self.depth()?;
+        let one = |z: u64| z..z.saturating_add(1);
+        match depth {
+            Depth::Default => match self.look.projection {
+                Some(how) => Ok((Some(how), 0..all)),
+                None => Ok((None, one(self.look.z.min(all.saturating_sub(1))))),
+            },
+            Depth::Plane(z) if *z < all => Ok((None, one(*z))),
+            Depth::Plane(z) => {
+                Err(Error::usage(format!("there is no plane {z} along z; the image has {all}, from 0")))
+            }
+            Depth::Projected(how, None) => Ok((Some(*how), 0..all)),
+            Depth::Projected(how, Some(z)) if z.start < z.end && z.end <= all => Ok((Some(*how), z.clone())),
+            Depth::Projected(_, Some(z)) => Err(Error::usage(format!(
+                "there are no planes {}:{} along z; the image has {all}, from 0",
+                z.start, z.end
+            ))),
+        }
+    }
+
+    fn time(&self, t: Option<u64>) -> Result<u64> {
+        let all = self.times()?;
+        match t {
+            None => Ok(self.look.t.min(all.saturating_sub(1))),
+            Some(t) if t < all => Ok(t),
+            Some(t) => {
+                Err(Error::usage(format!("there is no point {t} in time; the image has {all}, from 0")))
+            }
+        }
+    }
+
+    /// Draws the channels, band by band of rows.
+    async fn channels(
+        &self,
+        picture: &mut Picture,
+        frame: &Frame,
+        how: Option<Projection>,
+        z: &Range<u64>,
+        t: u64,
+    ) -> Result<()> {
+        let axes = &self.pyramid.axes;
+        let first = self.pyramid.first()?;
+        let array = self.pyramid.levels.get(frame.level).unwrap_or(first);
+        let kind = Kind::of(&array.meta().data_type)?;
+        let z = scaled_range(z, Axes::extent(first, axes.z), Axes::extent(array, axes.z));
+        let t = scaled(t, Axes::extent(first, axes.t), Axes::extent(array, axes.t));
+        let single = frame.x.is_single() && frame.y.is_single();
+        let columns: Vec<Tap> =
+            if single { Vec::new() } else { (0..frame.x.count).map(|i| frame.x.tap(i)).collect() };
+        let x = if single {
+            Pick::of((0..frame.x.count).map(|i| frame.x.nearest(i)).collect())
+        } else {
+            let start = columns.first().map_or(0, |tap| tap.first);
+            Pick::Run(start, columns.last().map_or(0, tap_end).saturating_sub(start))
+        };
+        let width = match &x {
+            Pick::Run(_, count) => num::usize_of(*count)?,
+            Pick::List(list) => list.len(),
+            Pick::Every(_) => frame.x.count,
+        };
+        let tones = paint::tones(&self.look, kind, frame.x.count.saturating_mul(frame.y.count));
+        let layers = Layers {
+            array,
+            axes,
+            c: Pick::of(self.look.channels.iter().map(|c| c.index).collect()),
+            channels: self.look.channels.len(),
+            how,
+            z,
+            t,
+            chunk: Chunk::of(array, axes),
+        };
+        let band = layers.rows(kind, width, self.memory);
+        let row_bytes = picture.row_bytes();
+        let mut row = 0;
+        while row < frame.y.count {
+            let end = band_end(frame, row, band, single, layers.chunk.rows);
+            let (y, row_offset) = if single {
+                (Pick::of((row..end).map(|i| frame.y.nearest(i)).collect()), 0)
+            } else {
+                let start = frame.y.tap(row).first;
+                (Pick::Run(start, tap_end(&frame.y.tap(end - 1)).saturating_sub(start)), start)
+            };
+            let raw = layers.read(y, &x).await?;
+            let fit = if single {
+                Fit::Single
+            } else {
+                let column_offset = columns.first().map_or(0, |tap| tap.first);
+                Fit::Mean { y: &frame.y, first_row: row, row_offset, columns: &columns, column_offset, width }
+            };
+            let rgba = picture.rgba.get_mut(row * row_bytes..end * row_bytes).unwrap_or_default();
+            paint::rows(&raw, &tones, &fit, rgba, row_bytes);
+            row = end;
+        }
+        Ok(())
+    }
+}
+
+/// One past the last pixel of a tap.
+fn tap_end(tap: &Tap) -> u64 {
+    tap.first.saturating_add(num::u64_of(tap.weights.len()))
+}
+
+/// Where the band of the picture's rows from `row` on ends: after about `band` rows of the level, if possible where a
+/// chunk ends, so that it is decoded once.
+fn band_end(frame: &Frame, row: usize, band: u64, single: bool, chunk: u64) -> usize {
+    let span = &frame.y;
+    let last_of = |i: usize| if single { span.nearest(i) } else { tap_end(&span.tap(i)).saturating_sub(1) };
+    let start = if single { span.nearest(row) } else { span.tap(row).first };
+    let limit = start.saturating_add(band);
+    if last_of(span.count.saturating_sub(1)) < limit {
+        return span.count;
+    }
+    let border = limit / chunk.max(1) * chunk.max(1);
+    let limit = if border > start { border } else { limit };
+    // Rows of the level grow with those of the picture, so halving finds it.
+    let (mut low, mut high) = (row + 1, span.count);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if last_of(middle - 1) < limit { low = middle } else { high = middle - 1 }
+    }
+    low
+}
+
+/// The extents of a chunk along z and y.
+#[derive(Debug, Clone, Copy)]
+struct Chunk {
+    depth: u64,
+    rows: u64,
+}
+
+impl Chunk {
+    fn of(array: &Array, axes: &Axes) -> Self {
+        let largest = array.meta().grid.largest();
+        let side = |axis: Option<usize>| axis.and_then(|i| largest.get(i)).copied().unwrap_or(1).max(1);
+        Self { depth: side(axes.z), rows: side(Some(axes.y)) }
+    }
+}
+
+/// What is read of a level: channels, a point in time, planes.
+struct Layers<'a> {
+    array: &'a Array,
+    axes: &'a Axes,
+    c: Pick,
+    channels: usize,
+    how: Option<Projection>,
+    z: Range<u64>,
+    t: u64,
+    chunk: Chunk,
+}
+
+impl Layers<'_> {
+    /// The planes that are read at a time.
+    fn step(&self) -> u64 {
+        self.chunk.depth.min(self.z.end - self.z.start).max(1)
+    }
+
+    /// How many rows fit into memory at a time.
+    fn rows(&self, kind: Kind, width: usize, memory: usize) -> u64 {
+        let pixel = num::u64_of(kind.size())
+            .saturating_mul(self.step())
+            // Projected planes are real numbers, with a count each.
+            .saturating_add(if self.how.is_some() { 12 } else { 0 });
+        let row = num::u64_of(width).saturating_mul(num::u64_of(self.channels)).saturating_mul(pixel);
+        (num::u64_of(memory) / row.max(1)).max(1)
+    }
+
+    async fn read(&self, y: Pick, x: &Pick) -> Result<Raw> {
+        let wanted = |z: Range<u64>| Wanted {
+            t: self.t,
+            c: self.c.clone(),
+            z: Pick::Run(z.start, z.end - z.start),
+            y: y.clone(),
+            x: x.clone(),
+        };
+        let Some(how) = self.how else {
+            let z = self.z.start..self.z.start + 1;
+            return Ok(Raw::Block(Block::read(self.array, self.axes, &wanted(z)).await?));
+        };
+        let mut planes: Option<Projected> = None;
+        let mut z = self.z.start;
+        while z < self.z.end {
+            // At the borders of chunks.
+            let end = (z / self.step() + 1).saturating_mul(self.step()).min(self.z.end);
+            let block = Block::read(self.array, self.axes, &wanted(z..end)).await?;
+            planes
+                .get_or_insert_with(|| Projected::new(how, self.channels, block.rows, block.width))
+                .add(&block);
+            z = end;
+        }
+        let mut planes = planes.ok_or_else(|| Error::usage("there are no planes to draw"))?;
+        planes.finish();
+        Ok(Raw::Projected(planes))
+    }
+}
+
+/// The labels that are asked for.
+async fn chosen_labels(zarr: &Zarr, image: &Image, choice: &LabelChoice) -> Result<Vec<LabelImage>> {
+    let LabelChoice::Named(names) = choice else {
+        return if *choice == LabelChoice::All { image.labels(zarr).await } else { Ok(Vec::new()) };
+    };
+    let all = image.labels(zarr).await?;
+    let find = |name: &String| {
+        let bare = name.trim_matches('/');
+        all.iter().find(|l| l.name == bare || l.path == bare).cloned().ok_or_else(|| {
+            let known: Vec<&str> = all.iter().map(|l| l.name.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Error::usage(format!("there are no labels {name:?}; the image has {known}"))
+                .with_node(shown(&image.path))
+        })
+    };
+    names.iter().map(find).collect()
+}

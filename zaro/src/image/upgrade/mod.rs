@@ -1,1 +1,240 @@
-//! From one version of OME-Zarr to another.
+//! From one version of OME-Zarr to another: the whole hierarchy.
+//!
+//! Images with all their multiscales, labels and masks, `omero`, plates with their wells and fields, the root of a
+//! `bioformats2raw.layout` and its `OME` group: every group is [lifted](lift::lift) from its version to the new one, and what
+//! zaro has no word for stays. Chunks stay as they are where the codecs allow; in place they are not even moved, unless
+//! the new version asks for other keys.
+//!
+//! | module | |
+//! |---|---|
+//! | [`lift`] | the attributes of a group |
+//! | `tree` | what is there |
+//! | `arrays`, `masks`, `moves`, `plan` | what it is to become |
+//! | `run`, `sample` | elements, copied, coded anew, or taken from a mask; and compared |
+//! | `in_place`, `elsewhere` | the order in which things are changed |
+
+mod arrays;
+mod elsewhere;
+mod in_place;
+pub mod lift;
+mod masks;
+mod moves;
+mod plan;
+mod run;
+mod sample;
+mod tree;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub use elsewhere::upgrade;
+pub use in_place::upgrade_in_place;
+
+use crate::array::OnProgress;
+use crate::blocking::wait;
+use crate::copy::CopyOptions;
+use crate::error::{Error, Result};
+use crate::group::{OpenOptions, Zarr};
+use crate::hierarchy::Existing;
+use crate::image::validate::{self, Finding, Level};
+use crate::image::version::Version;
+use crate::meta::Json;
+use crate::meta::path::join;
+use crate::store::SharedStore;
+use plan::{Data, Plan};
+
+/// How to upgrade.
+#[derive(Clone)]
+pub struct UpgradeOptions {
+    /// The version wanted.
+    pub to: Version,
+    /// Leave out what the version cannot say; else it is an error.
+    pub lossy: bool,
+    /// Compare everything that was copied or coded anew with what it comes from, and look at all documents again.
+    pub verify: bool,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// What to do with what is in another place already.
+    pub existing: Existing,
+    /// Memory to use; 0 for the default.
+    pub memory: usize,
+    /// Told how far it has come, in bytes of elements.
+    pub progress: Option<OnProgress>,
+    /// Set it to stop. The upgrade can go on later.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl Default for UpgradeOptions {
+    fn default() -> Self {
+        Self {
+            to: Version::V05,
+            lossy: false,
+            verify: true,
+            dry_run: false,
+            existing: Existing::Refuse,
+            memory: 0,
+            progress: None,
+            cancel: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for UpgradeOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UpgradeOptions")
+            .field("to", &self.to)
+            .field("lossy", &self.lossy)
+            .field("verify", &self.verify)
+            .finish_non_exhaustive()
+    }
+}
+
+impl UpgradeOptions {
+    fn copying(&self) -> CopyOptions {
+        CopyOptions {
+            existing: self.existing,
+            memory: self.memory,
+            progress: self.progress.clone(),
+            cancel: self.cancel.clone(),
+            ..CopyOptions::default()
+        }
+    }
+
+    /// Versions that can be written.
+    fn check(&self) -> Result<()> {
+        if self.to < Version::V02 {
+            return Err(Error::unsupported("nothing is brought to 0.1; there are 0.2 to 0.6"));
+        }
+        Ok(())
+    }
+}
+
+/// What the specification forbids in the groups `tops` of the hierarchy at `root`.
+fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<Finding>> {
+    let open = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    let zarr = wait(Zarr::from_store(store.clone(), open))?;
+    // Its futures stay on one thread, so that `wait` does not take them.
+    let validate = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut broken = Vec::new();
+        for top in tops {
+            let path = join(root, top);
+            let report =
+                runtime.block_on(validate::validate(&zarr, &path, &validate::Options::default()))?;
+            broken.extend(report.findings.into_iter().filter(|f| f.level == Level::Must));
+        }
+        Ok(broken)
+    };
+    std::thread::scope(|s| s.spawn(validate).join())
+        .unwrap_or_else(|_| Err(Error::io("the validating thread was lost")))
+}
+
+/// What becomes of an array's chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// They stay where they are.
+    Stay,
+    /// They are copied as they are.
+    Copy,
+    /// They are coded anew.
+    Recode,
+    /// They are made of a mask.
+    Sample,
+}
+
+impl Fate {
+    /// In a word.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Stay => "stay",
+            Self::Copy => "copy",
+            Self::Recode => "recode",
+            Self::Sample => "sample",
+        }
+    }
+}
+
+/// What was done, or would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upgraded {
+    /// The version it was.
+    pub from: Version,
+    /// Whether nothing states it.
+    pub assumed: bool,
+    /// The version it is.
+    pub to: Version,
+    /// Groups.
+    pub groups: usize,
+    /// Arrays, by their paths, and what becomes of their chunks.
+    pub arrays: Vec<(String, Fate)>,
+    /// Nodes whose documents are new.
+    pub changed: usize,
+    /// Files that are no part of a Zarr, copied along.
+    pub files: usize,
+    /// What was assumed, left out, or is worth knowing.
+    pub notes: Vec<String>,
+    /// Rules of the new version that the result breaks, as far as it was validated: faults that were there before.
+    pub broken: Vec<Finding>,
+    /// Whether an earlier upgrade was taken up.
+    pub resumed: bool,
+}
+
+impl Upgraded {
+    fn of(plan: &Plan) -> Result<Self> {
+        let fate = |data: &Data| match data {
+            Data::Stay(_) => Fate::Stay,
+            Data::Copy(_) => Fate::Copy,
+            Data::Recode(_) => Fate::Recode,
+            Data::Sample(_) => Fate::Sample,
+        };
+        let arrays: Vec<(String, Fate)> =
+            plan.arrays().map(|(planned, _, data)| (planned.path.clone(), fate(data))).collect();
+        let mut changed = 0;
+        for planned in plan.nodes.values() {
+            changed += usize::from(plan.documents(planned)?.1);
+        }
+        Ok(Self {
+            from: plan.from,
+            assumed: plan.assumed,
+            to: plan.to,
+            groups: plan.nodes.len() - arrays.len(),
+            arrays,
+            changed,
+            files: 0,
+            notes: plan.notes.clone(),
+            broken: Vec::new(),
+            resumed: false,
+        })
+    }
+
+    /// How many arrays have this fate.
+    #[must_use]
+    pub fn count(&self, fate: Fate) -> usize {
+        self.arrays.iter().filter(|(_, f)| *f == fate).count()
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        let mut report = Json::object();
+        report.set("from", Json::string(self.from.text()));
+        report.set("seed", Json::Bool(self.from == Version::Seed));
+        report.set("assumed", Json::Bool(self.assumed));
+        report.set("to", Json::string(self.to.text()));
+        report.set("groups", Json::int(self.groups));
+        report.set("changed", Json::int(self.changed));
+        report.set("files", Json::int(self.files));
+        let array = |(path, fate): &(String, Fate)| {
+            let mut array = Json::object();
+            array.set("path", Json::string(path.as_str()));
+            array.set("chunks", Json::string(fate.text()));
+            array
+        };
+        report.set("arrays", Json::Array(self.arrays.iter().map(array).collect()));
+        report.set("notes", Json::Array(self.notes.iter().map(Json::string).collect()));
+        report.set("broken", Json::Array(self.broken.iter().map(Finding::json).collect()));
+        report.set("resumed", Json::Bool(self.resumed));
+        report
+    }
+}

@@ -1,1 +1,120 @@
 //! Rules V1 to V39 of OME-Zarr, checked.
+//!
+//! The rules are those of each version's text, with what the official schemas pass over and what is a mistake in
+//! practice; see [`RULES`]. They are applied to the documents as they are, not to the model, which reads over much.
+//!
+//! * [`validate`] checks a node of a Zarr and all that belongs to it: levels, labels and masks, wells and fields, the
+//!   images of a `bioformats2raw.layout` or of a scene.
+//! * [`validate_attributes`] checks one document alone, as far as it tells.
+//! * [`archive`] checks the file around it, if it is an `.ozx`.
+
+pub mod archive;
+mod arrays;
+mod axes;
+mod document;
+mod hcs;
+mod image;
+mod labels;
+mod layout;
+mod map;
+mod omero;
+mod report;
+mod rules;
+mod systems;
+mod transforms;
+mod walk;
+
+use crate::error::Result;
+use crate::group::Zarr;
+use crate::image::version::{self, Stated, Version};
+use crate::meta::{Format, Json};
+
+pub use report::{Finding, Level, Report};
+pub use rules::{RULES, Rule};
+
+/// How to validate.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The version whose rules are applied, whatever the documents say.
+    pub version: Option<Version>,
+    /// Nodes that are not there at all are no fault: trees of which only some documents were kept.
+    pub metadata_only: bool,
+}
+
+/// Which rules are applied to a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Judged {
+    version: Version,
+    /// The document is of a version after the last that is known here, and judged by that as far as is sensible.
+    newer: bool,
+}
+
+impl Judged {
+    fn new(version: Version) -> Self {
+        Self { version, newer: false }
+    }
+}
+
+/// Checks the node at `path` and all that belongs to it.
+pub async fn validate(zarr: &Zarr, path: &str, options: &Options) -> Result<Report> {
+    walk::validate(zarr, path, options).await
+}
+
+/// Checks one document of attributes, without the hierarchy it is from.
+#[must_use]
+pub fn validate_attributes(attributes: &Json, options: &Options) -> Report {
+    let stated = version::stated(attributes);
+    let format = if attributes.get("ome").is_some() { Format::V3 } else { Format::V2 };
+    let judged = judged(&stated, options, || match (format, attributes.get("multiscales")) {
+        // Nothing tells; the last version of this form has the most rules.
+        (Format::V2, None) => Version::V04,
+        _ => version::assumed(attributes, format, None, false),
+    });
+    let mut sink = report::Sink::new("");
+    document::group(&mut sink, attributes, judged, None, None);
+    if !document::carries(attributes) {
+        let wanted = "multiscales, plate, well, labels, image-label, series, scene or bioformats2raw.layout";
+        sink.must("V1", "", "nothing of OME-Zarr", wanted);
+    }
+    let mut report = Report {
+        version: judged.version,
+        stated: text_of(&stated),
+        asked: options.version.is_some(),
+        nodes: 1,
+        findings: sink.findings,
+    };
+    report.sort();
+    report
+}
+
+/// The rules for a document that states `stated`.
+fn judged(stated: &Stated, options: &Options, assumed: impl FnOnce() -> Version) -> Judged {
+    if let Some(version) = options.version {
+        return Judged::new(version);
+    }
+    match stated {
+        Stated::Known(version, _) => Judged::new(*version),
+        Stated::Unknown(text) if is_newer(text) => Judged { version: Version::V06, newer: true },
+        Stated::Unknown(_) | Stated::Nothing => Judged::new(assumed()),
+    }
+}
+
+/// Whether a text is that of a version after the last that is known here.
+fn is_newer(text: &str) -> bool {
+    let mut numbers = text.split('.').map(|part| {
+        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        part.get(..end).and_then(|digits| digits.parse::<u32>().ok())
+    });
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(0), Some(minor)) => minor > 6,
+        (Some(major), _) => major > 0,
+        _ => false,
+    }
+}
+
+fn text_of(stated: &Stated) -> Option<String> {
+    match stated {
+        Stated::Known(_, text) | Stated::Unknown(text) => Some(text.clone()),
+        Stated::Nothing => None,
+    }
+}

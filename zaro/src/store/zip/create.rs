@@ -5,7 +5,8 @@
 //!
 //! Nothing that was written is taken back: of an entry that is put again or deleted, the bytes stay in the file and
 //! the directory no longer mentions them. Documents, which are small and often put more than once, are therefore
-//! kept in memory until the end: names that end in `.json` or begin with `.z`.
+//! kept in memory until the end: names that end in `.json` or begin with `.z`. Unless the archive is to be written
+//! [in order](Form::in_order), for those who know what they put.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
 
+pub use super::directory::Form;
 use super::directory::{self, Record};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
@@ -36,6 +38,7 @@ const MAX_JOINED: u64 = 1 << 20;
 pub struct ZipCreateStore {
     path: PathBuf,
     file: Arc<File>,
+    form: Form,
     state: Mutex<State>,
 }
 
@@ -83,6 +86,11 @@ fn is_document(key: &str) -> bool {
 impl ZipCreateStore {
     /// Begins the archive `path`, which must not exist; the folders it lies in are made.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
+        Self::create_as(path, Form::default())
+    }
+
+    /// The same, in a form of its own.
+    pub fn create_as(path: impl Into<PathBuf>, form: Form) -> Result<Self> {
         let path = path.into();
         let place = |e: Error| e.with_store(path.display());
         if path.symlink_metadata().is_ok() {
@@ -94,7 +102,7 @@ impl ZipCreateStore {
         std::fs::create_dir_all(folder).map_err(|e| place(e.into()))?;
         let (temporary, file) = Temporary::create(folder).map_err(|e| place(e.into()))?;
         let state = State { temporary: Some(temporary), entries: BTreeMap::new(), end: 0, puts: 0 };
-        Ok(Self { path, file: Arc::new(file), state: Mutex::new(state) })
+        Ok(Self { path, file: Arc::new(file), form, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -111,7 +119,7 @@ impl ZipCreateStore {
         if !self.lock().allows(key, when)? {
             return Ok(Put::Refused);
         }
-        let content = match is_document(key) {
+        let content = match is_document(key) && !self.form.in_order {
             true => Content::InMemory(parts.concat().into()),
             false => self.append(key, parts)?,
         };
@@ -132,14 +140,8 @@ impl ZipCreateStore {
         parts.iter().for_each(|part| crc.update(part));
         let size = parts.iter().fold(0u64, |sum, part| sum.saturating_add(u64_of(part.len())));
         let mut record = Record { header: 0, size, crc: crc.finalize() };
-        let local = directory::local_header(key, &record)?;
-        let mut state = self.lock();
-        // No entry may come to lie where the directory is.
-        state.allows(key, &Condition::Always)?;
-        record.header = state.end;
-        let start = record.header.saturating_add(u64_of(local.len()));
-        state.end = start.saturating_add(size);
-        drop(state);
+        let local = directory::local_header(key, &record, &self.form)?;
+        let start = self.reserve(key, &mut record, u64_of(local.len()))?;
         if size <= MAX_JOINED {
             let mut all = local;
             parts.iter().for_each(|part| all.extend_from_slice(part));
@@ -153,6 +155,31 @@ impl ZipCreateStore {
             }
         }
         Ok(Content::Written { record, start })
+    }
+
+    /// Takes the next place in the file for an entry, and says where its data begin.
+    fn reserve(&self, key: &str, record: &mut Record, header: u64) -> Result<u64> {
+        let mut state = self.lock();
+        // No entry may come to lie where the directory is.
+        state.allows(key, &Condition::Always)?;
+        record.header = state.end;
+        let start = record.header.saturating_add(header);
+        state.end = start.saturating_add(record.size);
+        Ok(start)
+    }
+
+    /// Begins an entry of `size` bytes that come piece by piece. It is in the archive when it is finished.
+    pub fn entry(&self, key: &str, size: u64) -> Result<EntryWriter<'_>> {
+        let begin = || {
+            check_key(key)?;
+            let mut record = Record { header: 0, size, crc: 0 };
+            let length = directory::local_header(key, &record, &self.form)?.len();
+            let start = self.reserve(key, &mut record, u64_of(length))?;
+            Ok((record, start))
+        };
+        let (record, start) = begin().map_err(|e: Error| e.with_key(key).with_store(self))?;
+        let crc = crc32fast::Hasher::new();
+        Ok(EntryWriter { store: self, key: key.to_owned(), record, start, written: 0, crc })
     }
 
     fn read(&self, held: &Held, range: Option<ByteRange>) -> Result<Bytes> {
@@ -194,7 +221,7 @@ impl ZipCreateStore {
                 Content::InMemory(bytes) => {
                     let header = state.end.saturating_add(u64_of(tail.len()));
                     let record = Record { header, size: u64_of(bytes.len()), crc: crc32fast::hash(bytes) };
-                    tail.extend_from_slice(&directory::local_header(key, &record)?);
+                    tail.extend_from_slice(&directory::local_header(key, &record, &self.form)?);
                     tail.extend_from_slice(bytes);
                     record
                 }
@@ -202,7 +229,10 @@ impl ZipCreateStore {
             records.push((key.as_str(), record));
         }
         let start = state.end.saturating_add(u64_of(tail.len()));
-        tail.extend_from_slice(&directory::write(&records, start)?);
+        if self.form.in_order {
+            records.sort_by_key(|(_, record)| record.header);
+        }
+        tail.extend_from_slice(&directory::write(&records, start, &self.form)?);
         self.file.write_all_at(&tail, state.end)?;
         self.file.sync_all()?;
         if let Some(temporary) = &mut state.temporary {
@@ -210,6 +240,52 @@ impl ZipCreateStore {
         }
         state.temporary = None;
         File::open(folder_of(&self.path))?.sync_all()?;
+        Ok(())
+    }
+}
+
+/// An entry of a new archive whose bytes come piece by piece.
+#[derive(Debug)]
+pub struct EntryWriter<'a> {
+    store: &'a ZipCreateStore,
+    key: String,
+    record: Record,
+    start: u64,
+    written: u64,
+    crc: crc32fast::Hasher,
+}
+
+impl EntryWriter<'_> {
+    /// The next bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let place = |e: Error| e.with_key(&self.key).with_store(self.store);
+        let after = self.written.saturating_add(u64_of(bytes.len()));
+        if after > self.record.size {
+            return Err(place(Error::conflict("there are more bytes than were announced")));
+        }
+        let at = self.start.saturating_add(self.written);
+        self.store.file.write_all_at(bytes, at).map_err(|e| place(e.into()))?;
+        self.crc.update(bytes);
+        self.written = after;
+        Ok(())
+    }
+
+    /// Puts the entry into the archive, if all bytes came.
+    pub fn finish(mut self) -> Result<()> {
+        let place = |e: Error| e.with_key(&self.key).with_store(self.store);
+        if self.written != self.record.size {
+            return Err(place(Error::conflict("there are fewer bytes than were announced")));
+        }
+        self.record.crc = self.crc.finalize();
+        let local = directory::local_header(&self.key, &self.record, &self.store.form).map_err(place)?;
+        let written = self.store.file.write_all_at(&local, self.record.header);
+        written.map_err(|e| place(e.into()))?;
+        let mut state = self.store.lock();
+        state.allows(&self.key, &Condition::Always).map_err(place)?;
+        state.puts += 1;
+        let (put, start) = (state.puts, self.start);
+        let content = Content::Written { record: self.record.clone(), start };
+        state.entries.insert(self.key.clone(), Held { content, put });
         Ok(())
     }
 }

@@ -48,6 +48,10 @@ pub(super) struct Location {
     pub(super) length: u64,
     shift: u64,
     count: u64,
+    /// Whether there is a ZIP64 end record.
+    pub(super) zip64: bool,
+    /// What stands behind the end record.
+    pub(super) comment: Vec<u8>,
 }
 
 fn damaged(what: &str) -> Error {
@@ -90,6 +94,10 @@ pub(super) fn locate(tail: &[u8], size: u64) -> Result<Location> {
         ))
     };
     let mut directory_end = end;
+    let mut zip64 = false;
+    let comment = tail.get(end.saturating_add(22)..).unwrap_or_default();
+    let comment_length = u16_at(tail, end.saturating_add(20)).map_or(0, usize::from);
+    let comment = comment.get(..comment_length).unwrap_or_default().to_vec();
     let mut found = short();
     if let Some(locator) = end.checked_sub(20).filter(|&at| is_at(tail, at, LOCATOR64)) {
         // Where the locator says, or right before it if something stands before the archive.
@@ -99,6 +107,7 @@ pub(super) fn locate(tail: &[u8], size: u64) -> Result<Location> {
         let record = [said, near].into_iter().flatten().find(|&at| is_at(tail, at, END64));
         let Some(at) = record else { return Err(damaged("its ZIP64 end record is not where it should be")) };
         directory_end = at;
+        zip64 = true;
         found = (|| {
             Some((
                 u64_at(tail, at.checked_add(32)?)?,
@@ -111,7 +120,7 @@ pub(super) fn locate(tail: &[u8], size: u64) -> Result<Location> {
     let start = base.checked_add(u64_of(directory_end)).and_then(|e| e.checked_sub(length));
     let shift = start.and_then(|s| s.checked_sub(offset));
     match (start, shift) {
-        (Some(start), Some(shift)) => Ok(Location { start, length, shift, count }),
+        (Some(start), Some(shift)) => Ok(Location { start, length, shift, count, zip64, comment }),
         _ => Err(damaged("its end record points outside")),
     }
 }
@@ -211,13 +220,26 @@ pub(super) struct Record {
     pub(super) crc: u32,
 }
 
+/// How an archive is written.
+#[derive(Debug, Clone, Default)]
+pub struct Form {
+    /// Every size and offset is kept in 64 bits, also those that would fit into fewer.
+    pub zip64: bool,
+    /// The comment of the archive.
+    pub comment: String,
+    /// Entries lie in the file, and are listed, in the order in which they were put. Otherwise documents, which are
+    /// often put more than once, come last, and the list is sorted by name.
+    pub in_order: bool,
+}
+
 /// What stands in a field of 32 bits if the number is found in the ZIP64 extra field.
 const LONG: u32 = u32::MAX;
 
-/// A number for a field of 32 bits; those that do not fit go to `extra` in the order in which they come.
-fn short(n: u64, extra: &mut Vec<u8>) -> [u8; 4] {
+/// A number for a field of 32 bits; those that do not fit, or all if they `always` do, go to `extra` in the order in
+/// which they come.
+fn short(n: u64, extra: &mut Vec<u8>, always: bool) -> [u8; 4] {
     match u32::try_from(n) {
-        Ok(n) if n != LONG => n.to_le_bytes(),
+        Ok(n) if n != LONG && !always => n.to_le_bytes(),
         _ => {
             extra.extend_from_slice(&n.to_le_bytes());
             LONG.to_le_bytes()
@@ -259,22 +281,22 @@ fn shared(name: &str, record: &Record, sizes: [[u8; 4]; 2], long: bool) -> Resul
 }
 
 /// What stands before the data of an entry.
-pub(super) fn local_header(name: &str, record: &Record) -> Result<Vec<u8>> {
+pub(super) fn local_header(name: &str, record: &Record, form: &Form) -> Result<Vec<u8>> {
     let mut long = Vec::new();
-    let sizes = [short(record.size, &mut long), short(record.size, &mut long)];
+    let sizes = [(); 2].map(|()| short(record.size, &mut long, form.zip64));
     let extra = zip64(&long)?;
     let fields = shared(name, record, sizes, !extra.is_empty())?;
     Ok([b"PK\x03\x04".as_slice(), &fields, &length16(&extra)?, name.as_bytes(), &extra].concat())
 }
 
 /// The central directory and the end records of an archive whose directory begins at `start`.
-pub(super) fn write(entries: &[(&str, Record)], start: u64) -> Result<Vec<u8>> {
+pub(super) fn write(entries: &[(&str, Record)], start: u64, form: &Form) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let count = u64_of(entries.len());
     for (name, record) in entries {
         let mut long = Vec::new();
-        let sizes = [short(record.size, &mut long), short(record.size, &mut long)];
-        let header = short(record.header, &mut long);
+        let sizes = [(); 2].map(|()| short(record.size, &mut long, form.zip64));
+        let header = short(record.header, &mut long, form.zip64);
         let extra = zip64(&long)?;
         // Made on Unix, a plain file that all may read.
         out.extend_from_slice(&[ENTRY, &[45, 3]].concat());
@@ -289,7 +311,7 @@ pub(super) fn write(entries: &[(&str, Record)], start: u64) -> Result<Vec<u8>> {
     let length = u64_of(out.len());
     let end = start.saturating_add(length);
     let mut long = Vec::new();
-    let [length32, start32] = [short(length, &mut long), short(start, &mut long)];
+    let [length32, start32] = [length, start].map(|n| short(n, &mut long, form.zip64));
     let count16 = u16::try_from(count).ok().filter(|n| *n != u16::MAX);
     if count16.is_none() || !long.is_empty() {
         out.extend_from_slice(END64);
@@ -305,6 +327,12 @@ pub(super) fn write(entries: &[(&str, Record)], start: u64) -> Result<Vec<u8>> {
         out.extend_from_slice(&1u32.to_le_bytes());
     }
     let count16 = count16.unwrap_or(u16::MAX).to_le_bytes();
-    out.extend_from_slice(&[END, &[0; 4], &count16, &count16, &length32, &start32, &[0; 2]].concat());
+    let comment = form.comment.as_bytes();
+    let Ok(comment_length) = u16::try_from(comment.len()) else {
+        return Err(Error::invalid("the comment is too long for a ZIP archive"));
+    };
+    out.extend_from_slice(&[END, &[0; 4], &count16, &count16, &length32, &start32].concat());
+    out.extend_from_slice(&comment_length.to_le_bytes());
+    out.extend_from_slice(comment);
     Ok(out)
 }

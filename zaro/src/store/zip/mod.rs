@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use self::directory::{Entries, Entry, MAX_DIRECTORY, TAIL, u32_at};
+use self::directory::{Entries, Entry, Location, MAX_DIRECTORY, TAIL, u32_at};
 use super::memory::slice;
 use super::{ByteRange, Direct, DirectObject, Listing, SharedStore, Store, check_key, check_prefix};
 use crate::error::{Error, Result};
@@ -44,11 +44,27 @@ fn the_only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     items.next().filter(|_| items.next().is_none())
 }
 
+/// An entry of an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArchiveEntry<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The size of its content.
+    pub size: u64,
+    /// The checksum of its content.
+    pub crc: u32,
+    /// Whether it is stored as it is, not compressed.
+    pub stored: bool,
+}
+
 /// A ZIP archive as a store: a key is the name of an entry.
 pub struct ZipStore {
     inner: SharedStore,
     key: String,
     entries: Entries,
+    /// What stands behind everything else.
+    comment: Vec<u8>,
+    zip64: bool,
     /// The archive itself, when its bytes are at hand.
     file: Option<Arc<dyn DirectObject>>,
     /// The last entry unpacked, by its place among the entries.
@@ -59,16 +75,44 @@ impl ZipStore {
     /// Opens the archive behind `key` of `inner`; `None` if there is no such key.
     pub async fn open(inner: SharedStore, key: &str) -> Result<Option<Self>> {
         let opened = Self::read(&inner, key).await;
-        let Some((entries, file)) = opened.map_err(|e| e.with_key(key).with_store(&inner))? else {
+        let Some((entries, location, file)) = opened.map_err(|e| e.with_key(key).with_store(&inner))? else {
             return Ok(None);
         };
-        Ok(Some(Self { inner, key: key.to_owned(), entries, file, kept: Mutex::default() }))
+        let Location { comment, zip64, .. } = location;
+        Ok(Some(Self { inner, key: key.to_owned(), entries, comment, zip64, file, kept: Mutex::default() }))
+    }
+
+    /// The comment of the archive.
+    #[must_use]
+    pub fn comment(&self) -> &[u8] {
+        &self.comment
+    }
+
+    /// Whether the archive is of the format ZIP64.
+    #[must_use]
+    pub fn is_zip64(&self) -> bool {
+        self.zip64
+    }
+
+    /// What is known of the entries, in the order in which they lie in the archive.
+    #[must_use]
+    pub fn entries(&self) -> Vec<ArchiveEntry<'_>> {
+        let mut all: Vec<(u64, ArchiveEntry<'_>)> = self
+            .entries
+            .iter()
+            .map(|(name, e)| {
+                let stored = e.method == 0;
+                (e.header, ArchiveEntry { name, size: e.size, crc: e.crc, stored })
+            })
+            .collect();
+        all.sort_by_key(|(header, _)| *header);
+        all.into_iter().map(|(_, entry)| entry).collect()
     }
 
     async fn read(
         inner: &SharedStore,
         key: &str,
-    ) -> Result<Option<(Entries, Option<Arc<dyn DirectObject>>)>> {
+    ) -> Result<Option<(Entries, Location, Option<Arc<dyn DirectObject>>)>> {
         let file = match inner.direct() {
             Some(direct) => match direct.open(key)? {
                 Some(file) => Some(Arc::<dyn DirectObject>::from(file)),
@@ -96,7 +140,7 @@ impl ZipStore {
                 None => return Ok(None),
             }
         };
-        Ok(Some((directory::read(&bytes, &location)?, file)))
+        Ok(Some((directory::read(&bytes, &location)?, location, file)))
     }
 
     /// The one folder that the archive was made of, if that is so: the only one, or else the only one that is a Zarr.

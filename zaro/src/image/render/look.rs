@@ -1,0 +1,309 @@
+//! How an image looks: what its `omero` says, what was asked for instead, and good guesses for the rest.
+
+use crate::array::Array;
+use crate::error::{Error, Result};
+use crate::image::model::{Channel, ColorModel, Family, Omero, Window};
+use crate::image::render::quantum::Curve;
+use crate::image::render::samples::Kind;
+use crate::image::render::settings::{ChannelSetting, Projection, Settings};
+use crate::image::render::source::{Axes, Block, Pick, Pyramid, Wanted};
+use crate::num;
+
+/// The most pixels that a window is guessed from.
+const MOST_SAMPLES: u64 = 4 << 20;
+/// The share of pixels that may be darker than a guessed window, and brighter.
+const BEYOND: f64 = 0.002;
+/// `uint8` is drawn as it is if something in it is at least this bright.
+const VISIBLE: f64 = 32.0;
+/// The most channels that are drawn if nothing says which.
+const MOST_ACTIVE: usize = 6;
+/// The most channels whose sum is sure to be right.
+const MOST_CHANNELS: usize = 256;
+
+/// How one channel is drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChannelLook {
+    /// Its number, from 0.
+    pub index: u64,
+    /// Its name.
+    pub label: Option<String>,
+    /// Red, green, blue.
+    pub color: [u8; 3],
+    /// Intensities to grey values.
+    pub curve: Curve,
+    /// Whether nothing said which intensities to tell apart.
+    pub guessed: bool,
+}
+
+/// How an image is drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    /// The channels that are drawn, in order.
+    pub channels: Vec<ChannelLook>,
+    /// How they become one picture.
+    pub model: ColorModel,
+    /// The default plane.
+    pub z: u64,
+    /// The default point in time.
+    pub t: u64,
+    /// How planes become one, if the image says that they should.
+    pub projection: Option<Projection>,
+}
+
+impl Look {
+    /// That of an image.
+    pub(super) async fn of(pyramid: &Pyramid, omero: Option<&Omero>, settings: &Settings) -> Result<Self> {
+        let (axes, first) = (&pyramid.axes, pyramid.first()?);
+        let (depth, times) = (Axes::extent(first, axes.z), Axes::extent(first, axes.t));
+        let count = num::usize_of(Axes::extent(first, axes.c))?;
+        let blank = Omero::default();
+        let said = omero.unwrap_or(&blank);
+        let t = said.default_t.unwrap_or(0).min(times.saturating_sub(1));
+        let chosen = chosen(&settings.channels, &said.channels, count)?;
+        let model = settings.model.or(said.model).unwrap_or_default();
+        // Grey is the first one alone.
+        let drawn = if model == ColorModel::Greyscale { 1 } else { chosen.len() };
+        if drawn > MOST_CHANNELS {
+            return Err(Error::usage(format!(
+                "at most {MOST_CHANNELS} channels can be drawn at once, not {drawn}"
+            )));
+        }
+        let mut channels = Vec::new();
+        for (index, own) in chosen.into_iter().take(drawn) {
+            let base = said.channels.get(index).cloned().unwrap_or_default();
+            let (window, guessed) = match own.window {
+                Some(window) => (window, false),
+                None => window(pyramid, num::u64_of(index), t, base.window).await?,
+            };
+            let family = own.family.unwrap_or(base.family);
+            let coefficient = own.coefficient.unwrap_or(base.coefficient);
+            channels.push(ChannelLook {
+                index: num::u64_of(index),
+                label: base.label,
+                color: own.color.or(base.color).unwrap_or_else(|| default_color(index, count)),
+                curve: Curve {
+                    start: window.0,
+                    end: window.1,
+                    family,
+                    coefficient: if family == Family::Linear { 1.0 } else { coefficient },
+                    inverted: own.inverted.unwrap_or(base.inverted),
+                },
+                guessed,
+            });
+        }
+        let projection = said.projection.as_deref().and_then(|word| match word {
+            "intmax" => Some(Projection::Max),
+            "intmean" => Some(Projection::Mean),
+            _ => None,
+        });
+        let z = said.default_z.filter(|z| *z < depth).unwrap_or(depth / 2);
+        Ok(Self { channels, model, z, t, projection })
+    }
+}
+
+impl Look {
+    /// That of an image of which no channel is drawn.
+    pub(super) fn nothing(pyramid: &Pyramid, omero: Option<&Omero>) -> Result<Self> {
+        let depth = Axes::extent(pyramid.first()?, pyramid.axes.z);
+        let z = omero.and_then(|o| o.default_z).filter(|z| *z < depth).unwrap_or(depth / 2);
+        let t = omero.and_then(|o| o.default_t).unwrap_or(0);
+        Ok(Self { channels: Vec::new(), model: ColorModel::Color, z, t, projection: None })
+    }
+
+    /// Whether nothing said of some channel which intensities to tell apart.
+    pub(super) fn is_guessed(&self) -> bool {
+        self.channels.iter().any(|c| c.guessed)
+    }
+
+    /// Guessed windows so wide that they hold those of `other`, too.
+    pub(super) fn widen(&mut self, other: &Self) {
+        for channel in self.channels.iter_mut().filter(|c| c.guessed) {
+            if let Some(other) = other.channels.iter().find(|c| c.index == channel.index && c.guessed) {
+                channel.curve.start = channel.curve.start.min(other.curve.start);
+                channel.curve.end = channel.curve.end.max(other.curve.end);
+            }
+        }
+    }
+
+    /// This one, for another image, which may have fewer channels.
+    pub(super) fn for_another(&self, pyramid: &Pyramid) -> Result<Self> {
+        let count = Axes::extent(pyramid.first()?, pyramid.axes.c);
+        let channels = self.channels.iter().filter(|c| c.index < count).cloned().collect();
+        Ok(Self { channels, ..self.clone() })
+    }
+}
+
+/// The numbers of the channels that are drawn, with what is asked of each.
+fn chosen(asked: &[ChannelSetting], said: &[Channel], count: usize) -> Result<Vec<(usize, ChannelSetting)>> {
+    if asked.is_empty() {
+        let active: Vec<usize> = if said.is_empty() {
+            (0..count.min(MOST_ACTIVE)).collect()
+        } else {
+            said.iter().take(count).enumerate().filter(|(_, c)| c.active).map(|(i, _)| i).collect()
+        };
+        return Ok(active.into_iter().map(|i| (i, ChannelSetting::default())).collect());
+    }
+    let mut all: Vec<(usize, ChannelSetting)> = Vec::new();
+    for one in asked {
+        let index = index_of(&one.channel, said, count)?;
+        match all.iter_mut().find(|(i, _)| *i == index) {
+            // Said twice, such as in a list and alone: together.
+            Some((_, before)) => {
+                before.color = one.color.or(before.color);
+                before.window = one.window.or(before.window);
+                before.family = one.family.or(before.family);
+                before.coefficient = one.coefficient.or(before.coefficient);
+                before.inverted = one.inverted.or(before.inverted);
+            }
+            None => all.push((index, one.clone())),
+        }
+    }
+    all.sort_by_key(|(i, _)| *i);
+    Ok(all)
+}
+
+/// A channel by its number or its name.
+fn index_of(text: &str, said: &[Channel], count: usize) -> Result<usize> {
+    let named = |same: &dyn Fn(&str) -> bool| {
+        said.iter().take(count).position(|c| c.label.as_deref().is_some_and(same))
+    };
+    let number = || text.parse::<usize>().ok().filter(|i| *i < count);
+    number()
+        .or_else(|| named(&|l| l == text))
+        .or_else(|| named(&|l| l.eq_ignore_ascii_case(text)))
+        .ok_or_else(|| {
+            let known: Vec<String> = (0..count.min(20))
+                .map(|i| match said.get(i).and_then(|c| c.label.as_deref()) {
+                    Some(label) => format!("{i} ({label})"),
+                    None => i.to_string(),
+                })
+                .collect();
+            let more = if count > 20 { ", ..." } else { "" };
+            Error::usage(format!("there is no channel {text:?}; the image has {}{more}", known.join(", ")))
+        })
+}
+
+/// The colour of a channel that has none.
+pub(crate) fn default_color(index: usize, count: usize) -> [u8; 3] {
+    const RED: [u8; 3] = [255, 0, 0];
+    const GREEN: [u8; 3] = [0, 255, 0];
+    const BLUE: [u8; 3] = [0, 0, 255];
+    const CYAN: [u8; 3] = [0, 255, 255];
+    const YELLOW: [u8; 3] = [255, 255, 0];
+    const MAGENTA: [u8; 3] = [255, 0, 255];
+    let colors: &[[u8; 3]] = match count {
+        0 | 1 => &[[255; 3]],
+        2 => &[MAGENTA, GREEN],
+        3 => &[RED, GREEN, BLUE],
+        _ => &[CYAN, YELLOW, MAGENTA, RED, GREEN, BLUE],
+    };
+    colors.get(index % colors.len()).copied().unwrap_or([255; 3])
+}
+
+/// The window of a channel: what is said if that makes sense, the whole range of the type if it does not, a guess where
+/// nothing is said; and whether it is one.
+async fn window(pyramid: &Pyramid, channel: u64, t: u64, said: Window) -> Result<((f64, f64), bool)> {
+    let range = Kind::of(&pyramid.first()?.meta().data_type)?.range();
+    if let (Some(start), Some(end)) = (said.start, said.end) {
+        let (least, most) = range.unwrap_or((f64::MIN, f64::MAX));
+        if start <= end && start >= least && end <= most {
+            return Ok(((start, end), false));
+        }
+        if let Some(range) = range {
+            return Ok((range, false));
+        }
+    }
+    let guessed = guess(pyramid, channel, t).await?;
+    let (start, end) = (said.start.unwrap_or(guessed.0), said.end.unwrap_or(guessed.1));
+    Ok((if start <= end { (start, end) } else { guessed }, true))
+}
+
+/// A window in which most of a channel can be seen, from its smallest level.
+pub(super) async fn guess(pyramid: &Pyramid, channel: u64, t: u64) -> Result<(f64, f64)> {
+    let array = pyramid.last()?;
+    let kind = Kind::of(&array.meta().data_type)?;
+    if kind == Kind::Bool {
+        return Ok((0.0, 1.0));
+    }
+    let mut values = samples(array, &pyramid.axes, channel, t).await?;
+    values.retain(|x| x.is_finite());
+    if values.is_empty() {
+        return Ok(kind.range().unwrap_or((0.0, 1.0)));
+    }
+    let last = values.len() - 1;
+    let beyond = super::samples::whole(super::samples::real(num::u64_of(last)) * BEYOND);
+    let beyond = num::usize_of(beyond)?;
+    let mut at = |i: usize| *values.select_nth_unstable_by(i.min(last), f64::total_cmp).1;
+    let (least, most) = (at(0), at(last));
+    let (low, high) = (at(beyond), at(last - beyond));
+    // Three channels of bytes are red, green and blue, and keep their balance.
+    let is_rgb = Axes::extent(array, pyramid.axes.c) == 3;
+    Ok(if kind == Kind::U8 && (most >= VISIBLE || is_rgb) {
+        (0.0, 255.0)
+    } else if low < high {
+        (low, high)
+    } else if least < most {
+        (least, most)
+    } else {
+        // One value everywhere: black if it is nothing, bright if it is something.
+        (least.min(0.0), if least > 0.0 { least } else { least.min(0.0) + 1.0 })
+    })
+}
+
+/// The pixels of a channel, or evenly spaced ones if there are too many.
+async fn samples(array: &Array, axes: &Axes, channel: u64, t: u64) -> Result<Vec<f64>> {
+    let side = |axis: Option<usize>| Axes::extent(array, axis).max(1);
+    let (depth, height, width) = (side(axes.z), side(Some(axes.y)), side(Some(axes.x)));
+    let plane = height.saturating_mul(width);
+    let by_z = depth.saturating_mul(plane).div_ceil(MOST_SAMPLES).clamp(1, depth);
+    let planes = depth.div_ceil(by_z);
+    let by_y = planes.saturating_mul(plane).div_ceil(MOST_SAMPLES).clamp(1, height);
+    let wanted = Wanted {
+        t: t.min(side(axes.t) - 1),
+        c: Pick::Run(channel, 1),
+        z: Pick::Every(by_z),
+        y: Pick::Every(by_y),
+        x: Pick::Every(1),
+    };
+    let block = Block::read(array, axes, &wanted).await?;
+    let mut values = vec![0.0; block.depth * block.rows * block.width];
+    let mut scratch = Vec::new();
+    let mut rows = values.chunks_exact_mut(block.width.max(1));
+    for z in 0..block.depth {
+        for y in 0..block.rows {
+            if let Some(out) = rows.next() {
+                block.kind.decode(block.row(0, z, y, &mut scratch), out);
+            }
+        }
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_without_a_word() {
+        assert_eq!(default_color(0, 1), [255; 3]);
+        assert_eq!(default_color(1, 2), [0, 255, 0]);
+        assert_eq!(default_color(2, 3), [0, 0, 255]);
+        assert_eq!(default_color(3, 4), [255, 0, 0]);
+        assert_eq!(default_color(6, 9), [0, 255, 255]);
+    }
+
+    #[test]
+    fn channels_are_chosen_by_number_and_name() {
+        let named = |label: &str| Channel { label: Some(label.to_owned()), ..Channel::default() };
+        let said = [named("DAPI"), named("488"), Channel { active: false, ..named("1") }];
+        let numbers = |asked: &[&str]| {
+            let asked: Vec<_> = asked.iter().map(|a| ChannelSetting::parse(a).unwrap()).collect();
+            chosen(&asked, &said, 3).map(|all| all.into_iter().map(|(i, _)| i).collect::<Vec<_>>())
+        };
+        assert_eq!(numbers(&[]).unwrap(), [0, 1]);
+        assert_eq!(numbers(&["2", "dapi"]).unwrap(), [0, 2]);
+        assert_eq!(numbers(&["488", "1:color=FF0000"]).unwrap(), [1]);
+        let e = numbers(&["3"]).unwrap_err();
+        assert!(e.message().contains("0 (DAPI), 1 (488), 2 (1)"), "{e}");
+    }
+}

@@ -1,0 +1,425 @@
+//! One request, one picture: of an image, of the fields of a well, of the wells of a plate, of the planes of a stack.
+
+use std::ops::Range;
+
+use futures::stream::{self, StreamExt as _};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::group::Zarr;
+use crate::image::find::{Found, Image, find, image_at};
+use crate::image::model::{Plate, Well};
+use crate::image::render::picture::Picture;
+use crate::image::render::settings::{Depth, Settings, Size, View};
+use crate::image::render::{Look, Renderer};
+use crate::meta::path::{join, shown};
+use crate::num;
+
+/// The longer side of a plate or a sheet that may choose it.
+const SHEET: u32 = 2048;
+
+/// How many wells or fields are under way at a time.
+const AT_ONCE: usize = 8;
+/// How many images of a plate windows are guessed from.
+const GUESSED_FROM: usize = 24;
+
+/// What is to be drawn.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// How to draw.
+    pub settings: Settings,
+    /// Which part; the size and the level of a plate, a well or a sheet are those of the whole picture and of each image.
+    pub view: View,
+    /// The image of several: its number, from 0, or its path.
+    pub image: Option<String>,
+    /// The run of a plate.
+    pub acquisition: Option<i64>,
+    /// The field of each well, from 0.
+    pub field: Option<usize>,
+    /// The planes of a stack side by side.
+    pub sheet: Option<Sheet>,
+    /// Pixels between the pictures of a plate, a well or a sheet.
+    pub gap: u32,
+}
+
+/// The planes that are drawn side by side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sheet {
+    /// From which to which along z; all if nothing is said.
+    pub z: Option<Range<u64>>,
+    /// Only each so many.
+    pub step: u64,
+}
+
+/// A picture, and what there is to say of it.
+#[derive(Debug, Clone)]
+pub struct Rendered {
+    /// The picture.
+    pub picture: Picture,
+    /// How its images were drawn.
+    pub look: Look,
+    /// What had to be left out or is otherwise worth a word.
+    pub notes: Vec<String>,
+}
+
+/// Draws what is at `path`.
+pub async fn render(zarr: &Zarr, path: &str, request: &Request) -> Result<Rendered> {
+    let path = zarr.key_of(path)?;
+    let found = match &request.image {
+        None => find(zarr, &path).await?,
+        Some(name) => named_image(zarr, &path, name).await?,
+    };
+    match found {
+        Found::Image(image) => one(zarr, &image, request).await,
+        Found::Plate { path, plate, .. } => plate_picture(zarr, &path, &plate, request).await,
+        Found::Well { path, well, .. } => well_picture(zarr, &path, &well, request).await,
+        Found::Collection { images, path, .. } => match images.as_slice() {
+            [] => Err(Error::not_found("there are no images").with_node(shown(&path))),
+            [only] => one(zarr, &image_at(zarr, only).await?, request).await,
+            several => Err(Error::usage(format!("which image? There are {}", choices(&path, several)))
+                .with_node(shown(&path))),
+        },
+    }
+}
+
+/// The images of a collection with their numbers.
+fn choices(path: &str, images: &[String]) -> String {
+    let below = |image: &String| {
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
+        image.strip_prefix(&prefix).unwrap_or(image).to_owned()
+    };
+    let mut all: Vec<String> =
+        images.iter().take(20).enumerate().map(|(i, image)| format!("{i} ({})", below(image))).collect();
+    if images.len() > 20 {
+        all.push(format!("... {} in all", images.len()));
+    }
+    all.join(", ")
+}
+
+/// The image called `name` of what is at `path`.
+async fn named_image(zarr: &Zarr, path: &str, name: &str) -> Result<Found> {
+    let inside = join(path, name.trim_matches('/'));
+    match find(zarr, path).await {
+        Ok(Found::Collection { images, path, .. }) => {
+            let numbered = name.parse::<usize>().ok().and_then(|i| images.get(i));
+            let named = images.iter().find(|image| **image == inside);
+            // Series of a layout are called 0, 1, 2: a name is surer than a number.
+            match named.or(numbered) {
+                Some(image) => find(zarr, image).await,
+                None => Err(Error::usage(format!(
+                    "there is no image {name:?}; there are {}",
+                    choices(&path, &images)
+                ))
+                .with_node(shown(&path))),
+            }
+        }
+        Ok(_) => find(zarr, &inside).await,
+        Err(e) => Err(e),
+    }
+}
+
+/// Refuses what only images have.
+fn whole_only(request: &Request, what: &str) -> Result<()> {
+    if request.view.region.is_some() {
+        return Err(Error::usage(format!("a part of {what} cannot be asked for; name one image in it")));
+    }
+    if request.sheet.is_some() {
+        return Err(Error::usage(format!("a sheet is of one image, not of {what}; name one image in it")));
+    }
+    Ok(())
+}
+
+async fn one(zarr: &Zarr, image: &Image, request: &Request) -> Result<Rendered> {
+    if request.acquisition.is_some() || request.field.is_some() {
+        return Err(
+            Error::usage("only plates and wells have acquisitions and fields").with_node(shown(&image.path))
+        );
+    }
+    let renderer = Renderer::open(zarr, image, &request.settings).await?;
+    let picture = match &request.sheet {
+        None => renderer.draw(&request.view).await?,
+        Some(sheet) => sheet_picture(&renderer, sheet, request).await?,
+    };
+    let mut notes = Vec::new();
+    if renderer.look().channels.is_empty() && image.label.is_none() {
+        notes.push("no channel is active: the picture is black".to_owned());
+    }
+    Ok(Rendered { picture, look: renderer.look().clone(), notes })
+}
+
+/// Pictures of one size in rows and columns.
+struct Table {
+    picture: Picture,
+    cell: (u32, u32),
+    gap: u64,
+}
+
+impl Table {
+    fn new(rows: usize, columns: usize, cell: (u32, u32), gap: u32) -> Result<Self> {
+        let side = |n: usize, cell: u32| {
+            let n = num::u64_of(n);
+            n.saturating_mul(u64::from(cell))
+                .saturating_add(n.saturating_sub(1).saturating_mul(u64::from(gap)))
+        };
+        let picture = Picture::black(side(columns, cell.0), side(rows, cell.1))?;
+        Ok(Self { picture, cell, gap: u64::from(gap) })
+    }
+
+    fn put(&mut self, picture: &Picture, row: usize, column: usize) -> Result<()> {
+        let at = |n: usize, cell: u32| {
+            num::usize_of(num::u64_of(n).saturating_mul(u64::from(cell).saturating_add(self.gap)))
+        };
+        let (x, y) = (at(column, self.cell.0)?, at(row, self.cell.1)?);
+        self.picture.put(picture, x, y);
+        Ok(())
+    }
+}
+
+/// The size of each picture of a table, of which one is `own` if nothing is asked for; `most` bounds the longer side of
+/// the table if nothing is asked for.
+fn cell(
+    own: (u32, u32),
+    rows: usize,
+    columns: usize,
+    request: &Request,
+    most: Option<u32>,
+) -> Result<(u32, u32)> {
+    let lines = |n: usize| u32::try_from(n.max(1)).map_err(|_| Error::usage("too many pictures for one"));
+    let (rows, columns) = (lines(rows)?, lines(columns)?);
+    let inner = |side: u32, n: u32| {
+        let gaps = request.gap.saturating_mul(n - 1);
+        (side.saturating_sub(gaps) / n).max(1)
+    };
+    let fit = |longest: u32| {
+        // As large as both directions allow.
+        let across = f64::from(inner(longest, columns)) / f64::from(own.0.max(1));
+        let down = f64::from(inner(longest, rows)) / f64::from(own.1.max(1));
+        let by = across.min(down);
+        let side = |n: u32| {
+            let scaled = super::samples::whole((f64::from(n) * by + 1e-6).floor());
+            u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
+        };
+        (side(own.0), side(own.1))
+    };
+    Ok(match request.view.size {
+        Some(Size::Longest(longest)) => fit(longest),
+        Some(Size::Exactly(width, height)) => (inner(width, columns), inner(height, rows)),
+        None => match most {
+            Some(most) => {
+                let fitted = fit(most);
+                if fitted.0 < own.0 { fitted } else { own }
+            }
+            None => own,
+        },
+    })
+}
+
+fn square(n: usize) -> (usize, usize) {
+    let mut columns = 1usize;
+    while columns.saturating_mul(columns) < n {
+        columns += 1;
+    }
+    (n.div_ceil(columns), columns)
+}
+
+fn side(n: u64) -> Result<u32> {
+    u32::try_from(n).map_err(|_| Error::usage("the image is too large for one picture"))
+}
+
+/// The planes of a stack, in rows of about as many as there are rows.
+async fn sheet_picture(renderer: &Renderer, sheet: &Sheet, request: &Request) -> Result<Picture> {
+    if request.view.depth != Depth::Default {
+        return Err(Error::usage("a sheet shows planes, and not one of them or all as one"));
+    }
+    let all = renderer.depth()?;
+    let range = sheet.z.clone().unwrap_or(0..all);
+    if range.start >= range.end || range.end > all || sheet.step == 0 {
+        return Err(Error::usage(format!(
+            "there are no planes {}:{} along z; the image has {all}, from 0",
+            range.start, range.end
+        )));
+    }
+    let planes: Vec<u64> = range.step_by(num::usize_of(sheet.step)?).collect();
+    let (rows, columns) = square(planes.len());
+    let probe = View { size: None, depth: Depth::Default, ..request.view.clone() };
+    let frame = super::Frame::new(&renderer.levels(), probe.region, None, probe.level)?;
+    let own = (side(num::u64_of(frame.x.count))?, side(num::u64_of(frame.y.count))?);
+    let most = if request.view.level.is_some() { None } else { Some(SHEET) };
+    let cell = cell(own, rows, columns, request, most)?;
+    let mut table = Table::new(rows, columns, cell, request.gap)?;
+    for (i, z) in planes.into_iter().enumerate() {
+        let view =
+            View { size: Some(Size::Exactly(cell.0, cell.1)), depth: Depth::Plane(z), ..probe.clone() };
+        table.put(&renderer.draw(&view).await?, i / columns, i % columns)?;
+    }
+    Ok(table.picture)
+}
+
+/// The fields of a well that are asked for, by path.
+fn fields(path: &str, well: &Well, request: &Request) -> Result<Vec<String>> {
+    let of_run = |run: Option<i64>| request.acquisition.is_none_or(|asked| run == Some(asked));
+    let all: Vec<String> = well
+        .fields
+        .iter()
+        .filter(|f| of_run(f.acquisition))
+        .map(|f| join(path, f.path.trim_matches('/')))
+        .collect();
+    match request.field {
+        None => Ok(all),
+        Some(n) => match all.get(n) {
+            Some(field) => Ok(vec![field.clone()]),
+            None => Err(Error::usage(format!("there is no field {n}; there are {}, from 0", all.len()))
+                .with_node(shown(path))),
+        },
+    }
+}
+
+async fn well_picture(zarr: &Zarr, path: &str, well: &Well, request: &Request) -> Result<Rendered> {
+    whole_only(request, "a well")?;
+    let fields = fields(path, well, request)?;
+    if fields.is_empty() {
+        return Err(Error::not_found("the well has no such fields").with_node(shown(path)));
+    }
+    let (rows, columns) = square(fields.len());
+    let cells = fields.into_iter().enumerate().map(|(i, field)| (field, i / columns, i % columns)).collect();
+    table(zarr, cells, rows, columns, request, &Default { level: 0, most: None }).await
+}
+
+async fn plate_picture(zarr: &Zarr, path: &str, plate: &Plate, request: &Request) -> Result<Rendered> {
+    whole_only(request, "a plate")?;
+    if let Some(run) = request.acquisition
+        && !plate.acquisitions.iter().any(|a| a.id == run)
+        && !plate.acquisitions.is_empty()
+    {
+        let known: Vec<String> = plate.acquisitions.iter().map(|a| a.id.to_string()).collect();
+        let message = format!("there is no acquisition {run}; the plate has {}", known.join(", "));
+        return Err(Error::usage(message).with_node(shown(path)));
+    }
+    let mut cells = Vec::new();
+    let mut missing = Vec::new();
+    let wells = plate.wells.iter().map(|place| async move {
+        let at = join(path, place.path.trim_matches('/'));
+        (place, find(zarr, &at).await, at)
+    });
+    let mut wells = stream::iter(wells).buffered(AT_ONCE);
+    while let Some((place, found, at)) = wells.next().await {
+        match found {
+            Ok(Found::Well { path, well, .. }) => {
+                let all = fields(&path, &well, &Request { field: None, ..request.clone() })?;
+                // Wells need not have as many fields as the first.
+                if let Some(field) = all.get(request.field.unwrap_or(0)) {
+                    cells.push((field.clone(), place.row, place.column));
+                }
+            }
+            Ok(_) => {
+                return Err(
+                    Error::invalid("the plate names this a well, but it is none").with_node(shown(&at))
+                );
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => missing.push(place.path.clone()),
+            Err(e) => return Err(e),
+        }
+    }
+    drop(wells);
+    if cells.is_empty() {
+        return Err(Error::not_found("the plate has no such fields").with_node(shown(path)));
+    }
+    let lines = |declared: usize, used: Option<usize>| declared.max(used.map_or(0, |n| n + 1));
+    let rows = lines(plate.rows.len(), cells.iter().map(|c| c.1).max());
+    let columns = lines(plate.columns.len(), cells.iter().map(|c| c.2).max());
+    let standard = Default { level: usize::MAX, most: Some(2 * SHEET) };
+    let mut rendered = table(zarr, cells, rows, columns, request, &standard).await?;
+    rendered.notes.extend(missing.iter().map(|well| format!("the well {well} is not there: left black")));
+    Ok(rendered)
+}
+
+/// What a table is like if nothing is asked for: the level of its images, and the longer side.
+struct Default {
+    level: usize,
+    most: Option<u32>,
+}
+
+/// Images in rows and columns, all with the looks of the first.
+async fn table(
+    zarr: &Zarr,
+    cells: Vec<(String, usize, usize)>,
+    rows: usize,
+    columns: usize,
+    request: &Request,
+    standard: &Default,
+) -> Result<Rendered> {
+    let mut notes = Vec::new();
+    let mut images = Vec::new();
+    let opened = cells
+        .into_iter()
+        .map(|(path, row, column)| async move { (image_at(zarr, &path).await, path, row, column) });
+    let mut opened = stream::iter(opened).buffered(AT_ONCE);
+    while let Some((image, path, row, column)) = opened.next().await {
+        match image {
+            Ok(image) => images.push((image, row, column)),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                notes.push(format!("the field {path} is not there: left black"));
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    drop(opened);
+    let Some((first, ..)) = images.first() else {
+        return Err(Error::not_found("none of the images is there"));
+    };
+    let renderer = Renderer::open(zarr, first, &request.settings).await?;
+    let mut look = renderer.look().clone();
+    if look.is_guessed() {
+        // One image is not enough to guess from: the others may be brighter.
+        for (image, ..) in images.iter().step_by(images.len().div_ceil(GUESSED_FROM)).skip(1) {
+            look.widen(Renderer::open(zarr, image, &request.settings).await?.look());
+        }
+    }
+    let levels = renderer.levels();
+    let level = request.view.level.unwrap_or(standard.level).min(levels.len().saturating_sub(1));
+    let (width, height) = levels.get(level).copied().unwrap_or((1, 1));
+    let most = if request.view.level.is_some() { None } else { standard.most };
+    let cell = cell((side(width)?, side(height)?), rows, columns, request, most)?;
+    let mut table = Table::new(rows, columns, cell, request.gap)?;
+    let look = &look;
+    let drawn = images.iter().map(|(image, row, column)| async move {
+        let renderer = Renderer::open_as(zarr, image, &request.settings, Some(look)).await?;
+        let last = renderer.levels().len().saturating_sub(1);
+        let level = request.view.level.map(|l| l.min(last));
+        let view = View { size: Some(Size::Exactly(cell.0, cell.1)), level, ..request.view.clone() };
+        Ok::<_, Error>((renderer.draw(&view).await?, *row, *column))
+    });
+    let mut drawn = stream::iter(drawn).buffered(AT_ONCE);
+    while let Some(done) = drawn.next().await {
+        let (picture, row, column) = done?;
+        table.put(&picture, row, column)?;
+    }
+    drop(drawn);
+    Ok(Rendered { picture: table.picture, look: look.clone(), notes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_about_square() {
+        assert_eq!(
+            [1, 2, 3, 4, 5, 9, 10].map(square),
+            [(1, 1), (1, 2), (2, 2), (2, 2), (2, 3), (3, 3), (3, 4)]
+        );
+    }
+
+    #[test]
+    fn cells_share_the_size_that_is_asked_for() {
+        let sized = |size: Option<Size>, gap: u32| Request {
+            view: View { size, ..View::default() },
+            gap,
+            ..Request::default()
+        };
+        assert_eq!(cell((100, 50), 2, 3, &sized(None, 0), None).unwrap(), (100, 50));
+        assert_eq!(cell((100, 50), 2, 3, &sized(None, 0), Some(150)).unwrap(), (50, 25));
+        assert_eq!(cell((100, 50), 2, 3, &sized(Some(Size::Longest(600)), 0), None).unwrap(), (200, 100));
+        assert_eq!(cell((100, 50), 2, 3, &sized(Some(Size::Longest(604)), 2), None).unwrap(), (200, 100));
+        assert_eq!(cell((10, 10), 1, 2, &sized(Some(Size::Exactly(7, 5)), 0), None).unwrap(), (3, 5));
+    }
+}

@@ -1,0 +1,76 @@
+//! What becomes of an array.
+
+use crate::error::Result;
+use crate::image::version::Version;
+use crate::meta::create::{Layout, NewArray};
+use crate::meta::{ArrayMeta, ChunkKeys, Format, convert, write};
+
+/// An array as it is to be.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) meta: ArrayMeta,
+    /// Why its chunks are coded anew; if none, they are the same bytes.
+    pub(super) recode: Option<String>,
+}
+
+/// What is wanted of an array.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    /// Whether its chunks should stay where they are, if that can be.
+    pub(super) in_place: bool,
+    /// Whether it is a level of an image, with whose chunk keys the version is particular.
+    pub(super) level: bool,
+    /// The names of its dimensions, if they are known.
+    pub(super) names: Option<Vec<String>>,
+}
+
+/// The array as the version `to` wants it.
+pub(super) fn target(meta: &ArrayMeta, to: Version, wanted: &Wanted) -> Result<Target> {
+    let named = |meta: ArrayMeta| match &wanted.names {
+        Some(names) if names.len() == meta.shape.len() => {
+            let dimension_names = Some(names.iter().cloned().map(Some).collect());
+            ArrayMeta { dimension_names, ..meta }
+        }
+        _ => meta,
+    };
+    let separated = |keys: ChunkKeys| match to.separator() {
+        Some(separator) if wanted.level => ChunkKeys { separator, ..keys },
+        _ => keys,
+    };
+    if meta.format == to.format() {
+        let draft = named(ArrayMeta { keys: separated(meta.keys), ..meta.clone() });
+        let stated = meta.document.get("dimension_separator").and_then(|s| s.as_str()).unwrap_or(".");
+        let kept = meta.format == Format::V3 || stated == draft.keys.separator.to_string();
+        let same = kept && draft.dimension_names == meta.dimension_names;
+        let meta = if same { draft } else { write::settle(draft)? };
+        return Ok(Target { meta, recode: None });
+    }
+    let usual = ChunkKeys { prefixed: to.format() == Format::V3, separator: '/' };
+    let converted = convert::array(meta, to.format(), convert::Keys::Keep)?;
+    let foreign = converted.meta.codecs.iter().find(|c| c.name.starts_with("numcodecs."));
+    let recode = converted.recode.or_else(|| {
+        let name = &foreign.filter(|_| to.format() == Format::V3)?.name;
+        Some(format!("few readers of V3 know {name:?}"))
+    });
+    let mut draft = named(converted.meta);
+    if recode.is_some() && to.format() == Format::V3 {
+        // The compressor that every reader has; filters have done their work.
+        let plain = NewArray { codecs: None, layout: Layout::C, ..NewArray::like(&draft)? };
+        draft = NewArray { keys: Some(usual), ..plain }.meta()?;
+    } else if to.format() == Format::V3 {
+        draft.keys = if wanted.in_place { meta.keys } else { usual };
+    } else if wanted.level {
+        draft.keys = usual;
+    }
+    Ok(Target { meta: write::settle(draft)?, recode })
+}
+
+/// Whether every chunk has the same key in both.
+pub(super) fn same_keys(a: ChunkKeys, b: ChunkKeys, rank: usize) -> bool {
+    a == b || !a.prefixed && !b.prefixed && rank < 2
+}
+
+/// Whether chunks of the one may have keys of the other.
+pub(super) fn keys_clash(a: ChunkKeys, b: ChunkKeys, rank: usize) -> bool {
+    a.prefixed == b.prefixed && (a.separator == b.separator || rank < 2)
+}

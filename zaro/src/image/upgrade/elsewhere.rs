@@ -1,0 +1,164 @@
+//! An upgrade to another place: what is there stays as it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::stream::{self, TryStreamExt};
+
+use super::plan::Plan;
+use super::run::Work;
+use super::tree::{Tree, parent};
+use super::{UpgradeOptions, Upgraded, broken};
+use crate::blocking::wait;
+use crate::copy::Single;
+use crate::error::{Error, ErrorKind, Result};
+use crate::group::{OpenOptions, Zarr};
+use crate::hierarchy;
+use crate::meta::NodeMeta;
+use crate::meta::path::{join, normal, shown};
+use crate::store::{Condition, SharedStore};
+
+/// Files copied at once.
+const AT_ONCE: usize = 8;
+
+/// Names of documents, which are no files to be kept.
+const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
+
+/// Names of journals of ours.
+const JOURNALS: [&str; 3] = [".zaro-copy.json", ".zaro-convert.json", ".zaro-upgrade.json"];
+
+/// Makes of the hierarchy at `from_path` of `source` one of another version at `to_path` of `store`. Blocks until it is
+/// done.
+///
+/// `name` tells sources apart: an unfinished upgrade of the same one goes on, that of another is not taken up.
+pub fn upgrade(
+    source: &Zarr,
+    name: &str,
+    from_path: &str,
+    store: &SharedStore,
+    to_path: &str,
+    options: &UpgradeOptions,
+) -> Result<Upgraded> {
+    options.check()?;
+    let (from_path, to_path) = (source.key_of(from_path)?, normal(to_path)?);
+    // Consolidated metadata may be older than the nodes; they count only where nodes cannot be listed.
+    let own = if source.is_consolidated() && wait(source.store().list("")).is_ok() {
+        let options = OpenOptions { use_consolidated: false, ..source.options().clone() };
+        Some(wait(Zarr::from_store(source.store().clone(), options))?)
+    } else {
+        None
+    };
+    let was_consolidated = source.is_consolidated();
+    let source = own.as_ref().unwrap_or(source);
+    let tree = wait(Tree::gather(source, &from_path, &BTreeMap::new()))?;
+    let plan = Plan::of(&tree, options.to, false, options.lossy)?;
+    let files = wait(files(source, &tree))?;
+    let copying = options.copying();
+    let work = Work { plan: &plan, from: source.store(), to: store, root: &to_path, options: &copying };
+    let mut report = Upgraded::of(&plan)?;
+    report.files = files.len();
+    let total = work.bytes()?;
+    work.check(&Single::unkept(&copying, total, false)?)?;
+    wait(hierarchy::check_place(store, &to_path, plan.to.format()))?;
+    if options.dry_run {
+        return Ok(report);
+    }
+
+    let settings = format!("upgrade of {from_path:?} to {} lossy {}", options.to.text(), options.lossy);
+    let mut single = Single::begin(&copying, total, store, &to_path, name, &settings)?;
+    report.resumed = single.resumed;
+    work.bring(&mut single)?;
+    wait(copy_files(source, &plan, store, &to_path, &files))?;
+    if options.verify {
+        work.verify(&single)?;
+    }
+    // Leaves first: the hierarchy is there when its root is.
+    for (path, planned) in plan.nodes.iter().rev() {
+        let (stored, _) = plan.documents(planned)?;
+        let to = join(&to_path, path);
+        let top = path.is_empty() && wait(hierarchy::find(store, &to))?.is_none();
+        wait(hierarchy::put_documents(store, &to, plan.to.format(), stored, top))?;
+    }
+    // Those of the root last: a V3 group that carries others is left out of what is carried.
+    let root = was_consolidated.then(String::new);
+    for group in plan.consolidated.iter().filter(|g| !g.is_empty()).cloned().chain(root) {
+        wait(hierarchy::consolidate(store, &join(&to_path, &group)))?;
+    }
+    if options.verify {
+        work.look_again()?;
+        report.broken = broken(store, &to_path, &plan.tops)?;
+    }
+    single.end()?;
+    wait(store.finish())?;
+    Ok(report)
+}
+
+/// The keys, from the root of the hierarchy, of all that is neither a document nor a chunk.
+async fn files(source: &Zarr, tree: &Tree) -> Result<Vec<String>> {
+    let root = &tree.root;
+    let relative =
+        |key: &str| key.strip_prefix(root.as_str()).unwrap_or(key).trim_start_matches('/').to_owned();
+    let mut found = BTreeSet::new();
+    let store = source.store();
+    let listed = async {
+        let mut keys = store.keys(root);
+        while let Some(entry) = keys.try_next().await? {
+            if is_file(tree, &entry.key) {
+                found.insert(relative(&entry.key));
+            }
+        }
+        Ok::<_, Error>(())
+    }
+    .await;
+    match listed {
+        Err(e) if e.kind() == ErrorKind::Unsupported => {
+            // What there may be without anybody knowing.
+            for (path, _) in tree.members.iter().filter(|(_, m)| m.group.layout) {
+                let key = join(path, "OME/METADATA.ome.xml");
+                if store.size(&key).await?.is_some() {
+                    found.insert(relative(&key));
+                }
+            }
+        }
+        listed => listed?,
+    }
+    Ok(found.into_iter().collect())
+}
+
+fn is_file(tree: &Tree, key: &str) -> bool {
+    let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
+    if DOCUMENTS.contains(&name) && tree.members.contains_key(folder) || JOURNALS.contains(&name) {
+        return false;
+    }
+    let mut at = key;
+    while let Some(above) = parent(at) {
+        if let Some(NodeMeta::Array(meta)) = tree.members.get(above).map(|m| &m.node.meta) {
+            let below = key.strip_prefix(above).unwrap_or(key).trim_start_matches('/');
+            let rank = meta.shape.len();
+            return meta.keys.index(below, rank).is_none()
+                && meta.keys.other_separator().index(below, rank).is_none();
+        }
+        at = above;
+    }
+    true
+}
+
+async fn copy_files(
+    source: &Zarr,
+    plan: &Plan,
+    store: &SharedStore,
+    to: &str,
+    files: &[String],
+) -> Result<()> {
+    stream::iter(files.iter().map(Ok::<_, Error>))
+        .try_for_each_concurrent(AT_ONCE, |file| async move {
+            let key = join(&plan.root, file);
+            let Some(bytes) = source.store().get(&key, None).await? else {
+                return Err(Error::conflict("somebody deleted this file while it was to be copied")
+                    .with_key(key)
+                    .with_node(shown(&plan.root)));
+            };
+            let _ = store.put(&join(to, &plan.relative(&key)), bytes, Condition::Always).await?;
+            Ok(())
+        })
+        .await
+}

@@ -1,0 +1,319 @@
+//! An upgrade where the hierarchy is.
+//!
+//! First a journal is put. Then chunks that cannot stay are brought to their new keys, beside the old ones; no document
+//! speaks of them yet. When all are there, and compared, the journal gets the list of all new documents and of all that
+//! is to be deleted; from then on the upgrade is finished from the journal alone. Documents are put from the leaves to
+//! the root, and only then is anything deleted. So a reader finds the old hierarchy or the new one whole; only where both
+//! have the same Zarr version are there moments in which some groups are new and some old.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::TryStreamExt;
+
+use super::plan::{Chunks, Plan, What};
+use super::run::Work;
+use super::tree::Tree;
+use super::{UpgradeOptions, Upgraded, broken};
+use crate::blocking::wait;
+use crate::copy::Single;
+use crate::error::{Error, Result};
+use crate::group::{OpenOptions, Zarr};
+use crate::hierarchy;
+use crate::image::version::{Stated, Version, stated};
+use crate::meta::path::{ancestors, join, normal, shown};
+use crate::meta::write::Stored;
+use crate::meta::{ChunkKeys, Format, Json, NodeMeta, consolidate};
+use crate::num;
+use crate::store::{Condition, SharedStore};
+
+const NAME: &str = ".zaro-upgrade.json";
+
+/// Brings the hierarchy at `path` to another version, where it is. Blocks until it is done.
+///
+/// One that was killed is finished by beginning it again.
+pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOptions) -> Result<Upgraded> {
+    options.check()?;
+    let root = normal(path)?;
+    let placed = |e: Error| e.with_node(shown(&root)).with_store(store);
+    let key = join(&root, NAME);
+    let journal = match wait(store.get(&key, None))? {
+        Some(text) => Some(Json::parse(&text).map_err(|e| placed(e.with_key(&key)))?.value),
+        None => None,
+    };
+    if let Some(journal) = &journal {
+        let begun = journal.get("to").and_then(Json::as_str).unwrap_or("?");
+        if begun != options.to.text() {
+            return Err(placed(Error::usage(format!(
+                "an upgrade to {begun} was begun here and is to be finished first"
+            ))));
+        }
+        if journal.get("put").is_some() {
+            if options.dry_run {
+                return Err(placed(Error::usage("an upgrade was begun here; it is to be finished first")));
+            }
+            finish(store, &root, journal).map_err(placed)?;
+            let mut report = report_of(journal, options.to);
+            if options.verify {
+                let tops = journal.get("tops").and_then(Json::items).unwrap_or_default();
+                let tops: Vec<String> = tops.iter().filter_map(Json::as_str).map(str::to_owned).collect();
+                report.broken = broken(store, &root, &tops)?;
+            }
+            return Ok(report);
+        }
+    }
+
+    let known = journal.as_ref().map(separators).unwrap_or_default();
+    let open = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    let zarr = wait(Zarr::from_store(store.clone(), open))?;
+    let tree = wait(Tree::gather(&zarr, &root, &known))?;
+    let plan = Plan::of(&tree, options.to, true, options.lossy)?;
+    above(&zarr, &plan).map_err(placed)?;
+    let copying = options.copying();
+    let work = Work { plan: &plan, from: store, to: store, root: &root, options: &copying };
+    let mut single = Single::unkept(&copying, work.bytes()?, journal.is_some())?;
+    work.check(&single)?;
+    let mut report = Upgraded::of(&plan)?;
+    report.resumed = journal.is_some();
+    if options.dry_run || report.changed == 0 && plan.leaves.is_empty() && journal.is_none() {
+        return Ok(report);
+    }
+
+    put(store, &key, &begun(&plan))?;
+    work.bring(&mut single)?;
+    if options.verify {
+        work.verify(&single)?;
+    }
+    let journal = whole(&plan, &report)?;
+    put(store, &key, &journal)?;
+    finish(store, &root, &journal)?;
+    if options.verify {
+        work.look_again()?;
+        report.broken = broken(store, &root, &plan.tops)?;
+    }
+    Ok(report)
+}
+
+/// What lies above must not deny what the hierarchy becomes.
+fn above(zarr: &Zarr, plan: &Plan) -> Result<()> {
+    for above in ancestors(&plan.root) {
+        let Some(node) = wait(zarr.direct_node(above))? else { continue };
+        let says = match stated(node.meta.attributes()) {
+            Stated::Known(version, _) if version != plan.to => Some(format!("OME-Zarr {version}")),
+            _ if node.meta.format() != plan.to.format() => {
+                Some(format!("Zarr V{}", node.meta.format().number()))
+            }
+            _ => None,
+        };
+        if let Some(says) = says {
+            return Err(Error::usage(format!(
+                "it lies in {}, which is {says}; upgrade that, or upgrade to another place",
+                shown(above)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The journal before chunks are brought: what has to be known to do it again.
+fn begun(plan: &Plan) -> Json {
+    let mut journal = Json::object();
+    journal.set("from", Json::string(plan.from.text()));
+    journal.set("to", Json::string(plan.to.text()));
+    let separators =
+        plan.separators.iter().map(|(path, s)| (path.clone(), Json::string(s.to_string()))).collect();
+    journal.set("separators", Json::Object(separators));
+    journal
+}
+
+fn separators(journal: &Json) -> BTreeMap<String, char> {
+    let all = journal.get("separators").and_then(Json::members).unwrap_or_default();
+    all.iter().filter_map(|(path, s)| Some((path.clone(), s.as_str()?.chars().next()?))).collect()
+}
+
+/// The journal when all chunks are there: what is to be put and deleted, in this order.
+fn whole(plan: &Plan, report: &Upgraded) -> Result<Json> {
+    let mut documents: BTreeMap<&str, (Stored, bool)> = BTreeMap::new();
+    for (path, planned) in &plan.nodes {
+        documents.insert(path, plan.documents(planned)?);
+    }
+    let kept: BTreeSet<String> = documents
+        .iter()
+        .flat_map(|(path, (stored, _))| stored.iter().map(|(name, _)| join(&join(&plan.root, path), name)))
+        .collect();
+
+    let mut last = Vec::new();
+    let bare: Vec<(String, Stored)> =
+        documents.iter().map(|(path, (stored, _))| ((*path).to_owned(), stored.clone())).collect();
+    for group in &plan.consolidated {
+        let below = |path: &str| {
+            let rest = path.strip_prefix(group.as_str())?;
+            (group.is_empty() || rest.is_empty() || rest.starts_with('/'))
+                .then(|| rest.trim_start_matches('/').to_owned())
+        };
+        let nodes: Vec<(String, Stored)> =
+            bare.iter().filter_map(|(path, stored)| Some((below(path)?, stored.clone()))).collect();
+        if plan.to.format() == Format::V2 {
+            last.push((join(&join(&plan.root, group), ".zmetadata"), consolidate::v2(&nodes)));
+        } else if let Some((stored, changed)) = documents.get_mut(group.as_str())
+            && let Some((_, document)) = stored.first_mut()
+        {
+            let nodes: Vec<(String, Json)> =
+                nodes.into_iter().filter_map(|(p, s)| Some((p, s.into_iter().next()?.1))).collect();
+            *document = consolidate::v3(document, &nodes)?;
+            *changed = true;
+        }
+    }
+
+    let mut puts: Vec<(String, Json)> = Vec::new();
+    // The root comes first in order, so last here; and what makes a node comes after its attributes.
+    for (path, (stored, changed)) in documents.into_iter().rev() {
+        if changed {
+            let at = join(&plan.root, path);
+            puts.extend(stored.into_iter().rev().map(|(name, document)| (join(&at, name), document)));
+        }
+    }
+    puts.append(&mut last);
+    let put = puts.into_iter().map(|(key, document)| {
+        let mut put = Json::object();
+        put.set("key", Json::string(key));
+        put.set("document", document);
+        put
+    });
+    let mut journal = begun(plan);
+    journal.set("put", Json::Array(put.collect()));
+    journal.set("delete", Json::Array(old_documents(plan, &kept).iter().map(Json::string).collect()));
+    journal.set("chunks", Json::Array(plan.leaves.iter().map(chunks_json).collect()));
+    journal.set("tops", Json::Array(plan.tops.iter().map(Json::string).collect()));
+    journal.set("report", report.json());
+    Ok(journal)
+}
+
+/// The keys of documents that are not needed any more, those of the root first.
+fn old_documents(plan: &Plan, kept: &BTreeSet<String>) -> Vec<String> {
+    let names: &[&str] = match plan.was {
+        Format::V3 => &["zarr.json"],
+        Format::V2 => &[".zarray", ".zgroup", ".zattrs"],
+    };
+    let mut keys = Vec::new();
+    if plan.was == Format::V2 && plan.to.format() != Format::V2 {
+        let groups = plan.consolidated.iter().map(|group| join(&plan.root, group));
+        keys.extend(groups.map(|group| join(&group, ".zmetadata")));
+    }
+    for path in &plan.old {
+        let stays = match plan.nodes.get(&plan.relative(path)) {
+            Some(planned) if plan.was == plan.to.format() && !plan.moves(path) => {
+                let is_array = |meta: &NodeMeta| matches!(meta, NodeMeta::Array(_));
+                planned.old.as_ref().map(is_array) == Some(matches!(planned.what, What::Array { .. }))
+            }
+            _ => false,
+        };
+        if !stays {
+            keys.extend(names.iter().map(|name| join(path, name)).filter(|key| !kept.contains(key)));
+        }
+    }
+    keys
+}
+
+fn chunks_json(chunks: &Chunks) -> Json {
+    let mut json = Json::object();
+    json.set("path", Json::string(chunks.path.as_str()));
+    json.set("prefixed", Json::Bool(chunks.keys.prefixed));
+    json.set("separator", Json::string(chunks.keys.separator.to_string()));
+    json.set("rank", Json::int(chunks.rank));
+    json
+}
+
+fn chunks_of(json: &Json) -> Option<Chunks> {
+    let keys = ChunkKeys {
+        prefixed: json.get("prefixed")?.as_bool()?,
+        separator: json.get("separator")?.as_str()?.chars().next()?,
+    };
+    let rank = num::usize_of(json.get("rank")?.as_u64()?).ok()?;
+    Some(Chunks { path: json.get("path")?.as_str()?.to_owned(), keys, rank })
+}
+
+/// Puts and deletes what the journal says, and then the journal.
+fn finish(store: &SharedStore, root: &str, journal: &Json) -> Result<()> {
+    let items = |name: &str| journal.get(name).and_then(Json::items).unwrap_or_default();
+    let damaged = || Error::invalid("the journal of the upgrade is damaged").with_key(join(root, NAME));
+    for item in items("put") {
+        let key = item.get("key").and_then(Json::as_str).ok_or_else(damaged)?;
+        put(store, key, item.get("document").ok_or_else(damaged)?)?;
+    }
+    for key in items("delete") {
+        wait(store.delete(key.as_str().ok_or_else(damaged)?))?;
+    }
+    for chunks in items("chunks") {
+        delete_chunks(store, &chunks_of(chunks).ok_or_else(damaged)?)?;
+    }
+    for above in ancestors(root) {
+        let node = wait(hierarchy::find(store, above))?;
+        let carries = match node.map(|n| n.meta) {
+            Some(NodeMeta::Group(group)) if group.format == Format::V3 => group.consolidated.is_some(),
+            Some(NodeMeta::Group(_)) => wait(store.size(&join(above, ".zmetadata")))?.is_some(),
+            _ => false,
+        };
+        if carries {
+            wait(hierarchy::consolidate(store, above))?;
+        }
+    }
+    wait(store.delete(&join(root, NAME)))?;
+    wait(store.finish())
+}
+
+/// Deletes the chunks of an array as its old document had them.
+fn delete_chunks(store: &SharedStore, chunks: &Chunks) -> Result<()> {
+    let Chunks { path, keys, rank } = chunks;
+    let old: Vec<String> = wait(async {
+        let mut old = Vec::new();
+        let mut all = store.keys(path);
+        while let Some(entry) = all.try_next().await? {
+            let below = entry.key.strip_prefix(path.as_str()).unwrap_or_default().trim_start_matches('/');
+            if keys.index(below, *rank).is_some() {
+                old.push(entry.key);
+            }
+        }
+        Ok(old)
+    })?;
+    wait(async {
+        futures::stream::iter(old.into_iter().map(Ok))
+            .try_for_each_concurrent(16, |key| async move { store.delete(&key).await })
+            .await
+    })
+}
+
+fn put(store: &SharedStore, key: &str, document: &Json) -> Result<()> {
+    let mut text = document.pretty();
+    text.push('\n');
+    let _ = wait(store.put(key, text.into(), Condition::Always))?;
+    Ok(())
+}
+
+/// What an upgrade that was finished from its journal has done.
+fn report_of(journal: &Json, to: Version) -> Upgraded {
+    let report = journal.get("report").cloned().unwrap_or(Json::Null);
+    let number = |name: &str| {
+        report.get(name).and_then(Json::as_u64).and_then(|n| num::usize_of(n).ok()).unwrap_or_default()
+    };
+    let flag = |name: &str| report.get(name).and_then(Json::as_bool).unwrap_or(false);
+    let items = |name: &str| report.get(name).and_then(Json::items).unwrap_or_default();
+    let from = report.get("from").and_then(Json::as_str).and_then(Version::parse).unwrap_or(to);
+    let array = |json: &Json| {
+        let fates = [super::Fate::Stay, super::Fate::Copy, super::Fate::Recode, super::Fate::Sample];
+        let word = json.get("chunks")?.as_str()?;
+        let fate = fates.into_iter().find(|f| f.text() == word)?;
+        Some((json.get("path")?.as_str()?.to_owned(), fate))
+    };
+    Upgraded {
+        from: if flag("seed") { Version::Seed } else { from },
+        assumed: flag("assumed"),
+        to,
+        groups: number("groups"),
+        arrays: items("arrays").iter().filter_map(array).collect(),
+        changed: number("changed"),
+        files: number("files"),
+        notes: items("notes").iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+        broken: Vec::new(),
+        resumed: true,
+    }
+}

@@ -1,0 +1,240 @@
+//! Attributes of one version as another wants them.
+//!
+//! What is changed is the JSON itself, step by step from version to version, so that what zaro has no word for stays
+//! where it is. Each step leaves alone what is in its form already: documents of two versions at once exist.
+
+mod down;
+mod steps;
+mod transforms;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::image::version::Version;
+use crate::meta::{DataType, Json};
+
+/// The members that are OME's. Before 0.5 they stand among the attributes, since then in `ome`.
+const OWN: [&str; 10] = [
+    "multiscales",
+    "omero",
+    "image-label",
+    "labels",
+    "plate",
+    "well",
+    "bioformats2raw.layout",
+    "series",
+    "scene",
+    "_creator",
+];
+
+/// The array of a level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LevelArray {
+    /// Its extents.
+    pub shape: Vec<u64>,
+    /// The type of its elements.
+    pub data_type: DataType,
+}
+
+/// What a group's attributes do not say themselves.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// The arrays of the levels, by their paths in `datasets`.
+    pub arrays: BTreeMap<String, LevelArray>,
+    /// Whether the group is OME's, even if its attributes say nothing.
+    pub ome: bool,
+    /// Whether what the new version cannot say is left out; else it is an error.
+    pub lossy: bool,
+}
+
+/// Attributes of the new version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lifted {
+    /// The attributes.
+    pub attributes: Json,
+    /// What had to be assumed or left out.
+    pub notes: Vec<String>,
+}
+
+/// Attributes on their way.
+struct Draft<'a> {
+    /// OME's own members.
+    ome: Json,
+    /// All others.
+    rest: Json,
+    context: &'a Context,
+    notes: Vec<String>,
+}
+
+/// The attributes of a group of the version `from` as those of the version `to`.
+///
+/// # Errors
+/// `Unsupported`, if the new version cannot say what the old one says and the context is not lossy, or for a way down
+/// below 0.4. `NotFound`, if a level is needed that is not there.
+pub fn lift(attributes: &Json, from: Version, to: Version, context: &Context) -> Result<Lifted> {
+    if to < from && to < Version::V04 {
+        return Err(Error::unsupported(format!(
+            "there is no way down from {from} to {to}; 0.4 is the least"
+        )));
+    }
+    let mut draft = Draft::of(attributes, context);
+    for step in [Version::V03, Version::V04, Version::V06] {
+        if from < step && step <= to {
+            match step {
+                Version::V03 => draft.named_axes()?,
+                Version::V04 => draft.typed_axes()?,
+                _ => draft.systems()?,
+            }
+        }
+    }
+    if from >= Version::V06 && to < Version::V06 {
+        draft.no_systems()?;
+    }
+    draft.version(to);
+    Ok(draft.end(to))
+}
+
+impl<'a> Draft<'a> {
+    /// Takes OME's members out of the others.
+    fn of(attributes: &Json, context: &'a Context) -> Self {
+        let (mut ome, mut rest) = (Json::object(), Json::object());
+        let inside = attributes.get("ome").filter(|o| o.members().is_some());
+        if let Some(inside) = inside {
+            ome = inside.clone();
+            ome.remove("version");
+        }
+        for (name, value) in attributes.members().unwrap_or_default() {
+            // Some writers had the layout beside `ome`.
+            let own = if inside.is_some() {
+                name == "ome" || name == "bioformats2raw.layout"
+            } else {
+                OWN.contains(&name.as_str())
+            };
+            match own {
+                true if name == "ome" => {}
+                true if ome.get(name).is_none() => ome.set(name, value.clone()),
+                _ => rest.set(name, value.clone()),
+            }
+        }
+        Self { ome, rest, context, notes: Vec::new() }
+    }
+
+    fn end(self, to: Version) -> Lifted {
+        let Self { mut ome, rest, context, mut notes } = self;
+        let empty = ome.members().is_none_or(<[_]>::is_empty);
+        let mut attributes = rest;
+        if to >= Version::V05 {
+            if !empty || context.ome {
+                let mut with_version = Json::object();
+                with_version.set("version", Json::string(to.text()));
+                for (name, value) in ome.members().unwrap_or_default() {
+                    with_version.set(name, value.clone());
+                }
+                ome = with_version;
+                let others = std::mem::replace(&mut attributes, Json::object());
+                attributes.set("ome", ome);
+                for (name, value) in others.members().unwrap_or_default() {
+                    attributes.set(name, value.clone());
+                }
+            }
+            return Lifted { attributes, notes };
+        }
+        let mut flat = Json::object();
+        for (name, value) in ome.members().unwrap_or_default() {
+            let name = match attributes.get(name) {
+                Some(other) if other != value => {
+                    notes.push(format!(
+                        "there are two {name:?}, in ome and beside it; the first is ome.{name} now"
+                    ));
+                    format!("ome.{name}")
+                }
+                _ => name.clone(),
+            };
+            flat.set(&name, value.clone());
+        }
+        for (name, value) in attributes.members().unwrap_or_default() {
+            flat.set(name, value.clone());
+        }
+        Lifted { attributes: flat, notes }
+    }
+
+    /// Notes the version where this version has it.
+    fn version(&mut self, to: Version) {
+        let text = (to < Version::V06).then(|| Json::string(to.text()));
+        for name in ["image-label", "plate", "well"] {
+            edit(&mut self.ome, name, |object| match &text {
+                Some(text) => object.set("version", text.clone()),
+                None => object.remove("version"),
+            });
+        }
+        let text = text.filter(|_| to < Version::V05);
+        edit_each(&mut self.ome, "multiscales", |multiscale| match &text {
+            Some(text) => multiscale.set("version", text.clone()),
+            None => multiscale.remove("version"),
+        });
+        edit(&mut self.ome, "omero", |omero| match &text {
+            Some(text) if omero.get("version").is_some() => omero.set("version", text.clone()),
+            _ => omero.remove("version"),
+        });
+    }
+
+    /// Changes each of the multiscales.
+    fn multiscales(&mut self, mut change: impl FnMut(&mut Self, Json) -> Result<Json>) -> Result<()> {
+        let Some(Json::Array(all)) = self.ome.get("multiscales").cloned() else { return Ok(()) };
+        let mut changed = Vec::with_capacity(all.len());
+        for multiscale in all {
+            changed.push(match multiscale {
+                Json::Object(_) => change(self, multiscale)?,
+                other => other,
+            });
+        }
+        self.ome.set("multiscales", Json::Array(changed));
+        Ok(())
+    }
+
+    /// The array of the level at `path`.
+    fn level(&self, path: &str) -> Result<&'a LevelArray> {
+        self.context.arrays.get(path).ok_or_else(|| {
+            Error::not_found(format!("multiscales name a level {path:?}, but there is no such array"))
+        })
+    }
+}
+
+/// The items of a list that is a member.
+fn list<'a>(json: &'a Json, name: &str) -> &'a [Json] {
+    json.get(name).and_then(Json::items).unwrap_or_default()
+}
+
+/// Changes the object `name` of `json`, if there is one.
+fn edit(json: &mut Json, name: &str, change: impl FnOnce(&mut Json)) {
+    if let Some(mut object) = json.get(name).filter(|o| o.members().is_some()).cloned() {
+        change(&mut object);
+        json.set(name, object);
+    }
+}
+
+/// Changes each object in the list `name` of `json`, if there is one.
+fn edit_each(json: &mut Json, name: &str, mut change: impl FnMut(&mut Json)) {
+    if let Some(Json::Array(mut items)) = json.get(name).cloned() {
+        items.iter_mut().filter(|item| item.members().is_some()).for_each(&mut change);
+        json.set(name, Json::Array(items));
+    }
+}
+
+/// The object with its member `old` replaced, in its place, by `new`.
+fn renamed(json: &Json, old: &str, new: &str, value: Json) -> Json {
+    let mut value = Some(value);
+    let mut members: Vec<(String, Json)> = Vec::new();
+    for (name, kept) in json.members().unwrap_or_default() {
+        match value.take_if(|_| name == old) {
+            Some(value) => members.push((new.to_owned(), value)),
+            None if name == new => {}
+            None => members.push((name.clone(), kept.clone())),
+        }
+    }
+    members.extend(value.map(|value| (new.to_owned(), value)));
+    Json::Object(members)
+}

@@ -1,0 +1,224 @@
+use super::*;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap().value
+}
+
+/// With members in order, so that order does not count.
+fn sorted(json: &Json) -> Json {
+    match json {
+        Json::Object(members) => {
+            let mut members: Vec<_> = members.iter().map(|(n, v)| (n.clone(), sorted(v))).collect();
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            Json::Object(members)
+        }
+        Json::Array(items) => Json::Array(items.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
+}
+
+fn context(levels: &[(&str, &[u64])]) -> Context {
+    let array = |shape: &[u64]| LevelArray { shape: shape.to_vec(), data_type: DataType::UInt(16) };
+    Context {
+        arrays: levels.iter().map(|(path, shape)| ((*path).to_owned(), array(shape))).collect(),
+        ..Context::default()
+    }
+}
+
+fn lifted(text: &str, from: Version, to: Version, context: &Context) -> Json {
+    lift(&json(text), from, to, context).unwrap().attributes
+}
+
+#[test]
+fn axes_get_names_and_then_types() {
+    let old = r#"{"multiscales":[{"datasets":[{"path":"0"},{"path":"1","own":1}],"version":"0.1","name":"n"}],"mine":[1]}"#;
+    let c = context(&[("0", &[1, 2, 3, 33, 48]), ("1", &[1, 2, 3, 16, 24])]);
+    assert_eq!(
+        lifted(old, Version::V01, Version::V02, &c),
+        json(
+            r#"{"multiscales":[{"datasets":[{"path":"0"},{"path":"1","own":1}],"version":"0.2","name":"n"}],"mine":[1]}"#
+        )
+    );
+    assert_eq!(
+        sorted(&lifted(old, Version::V02, Version::V03, &c)),
+        sorted(&json(
+            r#"{"multiscales":[{"axes":["t","c","z","y","x"],"datasets":[{"path":"0"},{"path":"1","own":1}],
+            "version":"0.3","name":"n"}],"mine":[1]}"#
+        ))
+    );
+    assert_eq!(
+        sorted(&lifted(old, Version::V01, Version::V04, &c)),
+        sorted(&json(
+            r#"{"multiscales":[{"axes":[{"name":"t","type":"time"},{"name":"c","type":"channel"},{"name":"z","type":"space"},
+            {"name":"y","type":"space"},{"name":"x","type":"space"}],"datasets":[
+            {"path":"0","coordinateTransformations":[{"type":"scale","scale":[1.0,1.0,1.0,1.0,1.0]}]},
+            {"path":"1","own":1,"coordinateTransformations":[{"type":"scale","scale":[1.0,1.0,1.0,2.0625,2.0]}]}],
+            "version":"0.4","name":"n"}],"mine":[1]}"#
+        ))
+    );
+}
+
+#[test]
+fn a_pyramid_of_means_is_moved_by_half_a_pixel() {
+    let c = context(&[("0", &[32, 48]), ("1", &[16, 24])]);
+    for (kind, moved) in [("local_mean", true), ("gaussian", true), ("nearest", false), ("x", false)] {
+        let old = format!(
+            r#"{{"multiscales":[{{"axes":["y","x"],"type":"{kind}","datasets":[{{"path":"0"}},{{"path":"1"}}]}}]}}"#
+        );
+        let new = lifted(&old, Version::V03, Version::V04, &c);
+        let text = new.to_string();
+        assert_eq!(text.contains(r#""translation":[0.5,0.5]"#), moved, "{text}");
+    }
+}
+
+#[test]
+fn a_level_that_is_not_there_is_named() {
+    let e = lift(
+        &json(r#"{"multiscales":[{"datasets":[{"path":"gone"}]}]}"#),
+        Version::V01,
+        Version::V04,
+        &context(&[]),
+    );
+    assert!(e.unwrap_err().to_string().contains("gone"));
+}
+
+#[test]
+fn wells_get_their_row_and_column() {
+    let old = r#"{"plate":{"rows":[{"name":"A"},{"name":"B"}],"columns":[{"name":"1"},{"name":"2"}],"version":"0.3",
+        "wells":[{"path":"B/1","own":2}]}}"#;
+    assert_eq!(
+        sorted(&lifted(old, Version::V03, Version::V05, &context(&[]))),
+        sorted(&json(
+            r#"{"ome":{"version":"0.5","plate":{"rows":[{"name":"A"},{"name":"B"}],"columns":[{"name":"1"},{"name":"2"}],
+            "version":"0.5","wells":[{"path":"B/1","own":2,"rowIndex":1,"columnIndex":0}]}}}"#
+        ))
+    );
+}
+
+#[test]
+fn channels_are_completed_for_0_4() {
+    let old = r#"{"multiscales":[{"datasets":[{"path":"0"}]}],"omero":{"channels":[{"window":{"start":3,"end":9}}]}}"#;
+    let c = context(&[("0", &[1, 1, 1, 4, 4])]);
+    let new = lift(&json(old), Version::V02, Version::V04, &c).unwrap();
+    let text = new.attributes.get("omero").unwrap().to_string();
+    assert_eq!(text, r#"{"channels":[{"window":{"start":3,"end":9,"min":0,"max":65535},"color":"FFFFFF"}]}"#);
+    assert_eq!(new.notes.len(), 1);
+}
+
+const IMAGE: &str = r#"{"multiscales":[{"version":"0.4","name":"n","axes":[{"name":"y","type":"space","unit":"micrometer"},
+    {"name":"x","type":"space"}],"datasets":[{"path":"0","coordinateTransformations":[{"type":"scale","scale":[0.5,1]}]},
+    {"path":"1","own":[1],"coordinateTransformations":[{"type":"scale","scale":[1.0,2]},{"type":"translation",
+    "translation":[0.25,0.5]}]}],"coordinateTransformations":[{"type":"scale","scale":[10,20]}],"type":"mean",
+    "metadata":{"method":"m"}}],"omero":{"id":3,"channels":[{"color":"00FF00","mine":true}]},"mine":{"a":null}}"#;
+
+#[test]
+fn the_way_up_and_down_again_changes_nothing() {
+    let c = Context { ome: true, ..Context::default() };
+    let all = [
+        IMAGE,
+        r#"{"image-label":{"version":"0.4","colors":[{"label-value":1,"rgba":[1,2,3,4]}],"own":1},"_creator":{"name":"x"}}"#,
+        r#"{"plate":{"version":"0.4","wells":[{"path":"A/1","rowIndex":0,"columnIndex":0}]},"bioformats2raw.layout":3}"#,
+        r#"{"well":{"version":"0.4","images":[{"path":"0"}]}}"#,
+        r#"{"labels":["a","b"]}"#,
+        r#"{"series":["0","1"]}"#,
+    ];
+    for text in all {
+        let mut at = json(text);
+        let way = [Version::V04, Version::V05, Version::V06, Version::V05, Version::V04];
+        let mut seen = Vec::new();
+        for pair in way.windows(2) {
+            at = lift(&at, pair[0], pair[1], &c).unwrap().attributes;
+            seen.push(at.clone());
+        }
+        assert_eq!(sorted(&at), sorted(&json(text)));
+        assert_eq!(sorted(&seen[0]), sorted(&seen[2]), "0.5 is the same on the way up and down");
+        // All at once is the same as one by one.
+        let all = lift(&json(text), Version::V04, Version::V06, &c).unwrap().attributes;
+        assert_eq!(sorted(&all), sorted(&seen[1]));
+    }
+}
+
+#[test]
+fn every_group_states_its_version() {
+    let c = Context { ome: true, ..Context::default() };
+    assert_eq!(
+        lifted(r#"{"labels":["a"]}"#, Version::V04, Version::V05, &c).to_string(),
+        r#"{"ome":{"version":"0.5","labels":["a"]}}"#
+    );
+    assert_eq!(lifted("{}", Version::V04, Version::V06, &c).to_string(), r#"{"ome":{"version":"0.6"}}"#);
+    assert_eq!(
+        lifted(r#"{"a":1}"#, Version::V04, Version::V06, &Context::default()).to_string(),
+        r#"{"a":1}"#
+    );
+    assert_eq!(
+        lifted(
+            r#"{"ome":{"version":"0.5","image-label":{"version":"0.5"}}}"#,
+            Version::V05,
+            Version::V06,
+            &c
+        )
+        .to_string(),
+        r#"{"ome":{"version":"0.6","image-label":{}}}"#
+    );
+}
+
+#[test]
+fn lists_of_transforms_become_one() {
+    let new = lifted(IMAGE, Version::V04, Version::V06, &Context::default());
+    let multiscale = &new.get("ome").unwrap().get("multiscales").unwrap().items().unwrap()[0];
+    assert_eq!(
+        sorted(multiscale.get("datasets").unwrap()),
+        sorted(&json(
+            r#"[{"path":"0","coordinateTransformations":[{"type":"scale","scale":[0.5,1],"input":{"path":"0"},
+            "output":{"name":"intrinsic"}}]},{"path":"1","own":[1],"coordinateTransformations":[{"type":"sequence",
+            "transformations":[{"type":"scale","scale":[1.0,2]},{"type":"translation","translation":[0.25,0.5]}],
+            "input":{"path":"1"},"output":{"name":"intrinsic"}}]}]"#
+        ))
+    );
+    assert_eq!(
+        sorted(&multiscale.get("coordinateTransformations").unwrap().items().unwrap()[0]),
+        sorted(&json(
+            r#"{"type":"scale","scale":[10,20],"input":{"name":"intrinsic"},"output":{"name":"world"}}"#
+        ))
+    );
+    assert!(multiscale.get("axes").is_none());
+    assert_eq!(multiscale.get("coordinateSystems").unwrap().items().unwrap().len(), 2);
+}
+
+#[test]
+fn transforms_in_another_order_are_worked_out() {
+    let steps = [
+        json(r#"{"type":"translation","translation":[1,2]}"#),
+        json(r#"{"type":"scale","scale":[10,100]}"#),
+        json(r#"{"type":"identity"}"#),
+    ];
+    let plain: Vec<String> = transforms::plain(&steps, 2).unwrap().iter().map(Json::to_string).collect();
+    assert_eq!(
+        plain,
+        [r#"{"type":"scale","scale":[10.0,100.0]}"#, r#"{"type":"translation","translation":[10.0,200.0]}"#]
+    );
+    let other = [json(r#"{"type":"rotation","rotation":[[1,0],[0,1]]}"#)];
+    assert!(transforms::plain(&other, 2).unwrap_err().to_string().contains("rotation"));
+}
+
+#[test]
+fn what_0_5_cannot_say_is_an_error_or_left_out() {
+    let new = r#"{"ome":{"version":"0.6","multiscales":[{"coordinateSystems":[{"name":"physical","axes":[{"name":"y"},
+        {"name":"x"}]},{"name":"turned","axes":[{"name":"y"},{"name":"x"}]}],"datasets":[{"path":"0",
+        "coordinateTransformations":[{"type":"identity","input":{"path":"0"},"output":{"name":"physical"}}]}],
+        "coordinateTransformations":[{"type":"rotation","rotation":[[0,1],[1,0]],"input":{"name":"physical"},
+        "output":{"name":"turned"}}]}]}}"#;
+    let e = lift(&json(new), Version::V06, Version::V04, &Context::default()).unwrap_err().to_string();
+    assert!(e.contains("rotation") && e.contains("turned"), "{e}");
+    let lossy = Context { lossy: true, ..Context::default() };
+    let old = lift(&json(new), Version::V06, Version::V04, &lossy).unwrap();
+    assert_eq!(old.notes.len(), 3, "{:?}", old.notes);
+    assert_eq!(
+        sorted(&old.attributes),
+        sorted(&json(
+            r#"{"multiscales":[{"version":"0.4","axes":[{"name":"y"},{"name":"x"}],"datasets":[{"path":"0",
+            "coordinateTransformations":[{"type":"scale","scale":[1.0,1.0]}]}]}]}"#
+        ))
+    );
+    assert!(lift(&json("{}"), Version::V04, Version::V03, &lossy).is_err());
+}

@@ -1,0 +1,341 @@
+//! What is to be done: every node as it will be, and where its elements come from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::arrays::{self, Wanted};
+use super::lift::{self, Context, LevelArray};
+use super::masks::{self, Masks};
+use super::moves::Moves;
+use super::tree::{Member, Tree, parent};
+use crate::error::{Error, Result};
+use crate::hierarchy;
+use crate::image::version::Version;
+use crate::meta::path::{join, shown};
+use crate::meta::write::{self, Stored};
+use crate::meta::{ArrayMeta, ChunkKeys, Format, Json, NodeMeta, edit};
+
+/// An array that there is.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    /// Its path from the root of its store.
+    pub(super) path: String,
+    pub(super) meta: ArrayMeta,
+}
+
+/// Where the elements of an array come from.
+#[derive(Debug, Clone)]
+pub(super) enum Data {
+    /// Its chunks stay where they are.
+    Stay(Source),
+    /// Its chunks are copied as they are.
+    Copy(Source),
+    /// Its elements are coded anew.
+    Recode(Source),
+    /// Elements of a mask, as far apart as the shapes say.
+    Sample(Source),
+}
+
+/// What a node will be.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    /// A group with these attributes.
+    Group(Json),
+    /// An array.
+    Array { meta: Box<ArrayMeta>, data: Data },
+}
+
+/// One node as it will be.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    /// Its path from the root of the hierarchy.
+    pub(super) path: String,
+    pub(super) what: What,
+    /// What was in its place.
+    pub(super) old: Option<NodeMeta>,
+}
+
+/// Chunks that nobody needs any more once everything is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chunks {
+    /// The path of their array from the root of the store.
+    pub(super) path: String,
+    pub(super) keys: ChunkKeys,
+    pub(super) rank: usize,
+}
+
+/// All that is to be done.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) root: String,
+    pub(super) from: Version,
+    pub(super) assumed: bool,
+    pub(super) to: Version,
+    pub(super) was: Format,
+    /// The nodes, by their paths from the root of the hierarchy.
+    pub(super) nodes: BTreeMap<String, Planned>,
+    /// Groups that carry the metadata of what lies below them.
+    pub(super) consolidated: Vec<String>,
+    /// The paths of all old nodes, from the root of the store.
+    pub(super) old: Vec<String>,
+    /// Chunks that are copied or coded anew within the same store.
+    pub(super) leaves: Vec<Chunks>,
+    /// Arrays whose chunks have another separator than their documents say.
+    pub(super) separators: BTreeMap<String, char>,
+    pub(super) notes: Vec<String>,
+    /// Groups of labels that have to be there.
+    pub(super) needs_labels: BTreeSet<String>,
+    /// The topmost groups that are OME's.
+    pub(super) tops: Vec<String>,
+    moves: Moves,
+}
+
+impl Plan {
+    /// What has to be done to bring a hierarchy to the version `to`.
+    pub(super) fn of(tree: &Tree, to: Version, in_place: bool, lossy: bool) -> Result<Self> {
+        let mut plan = Self {
+            root: tree.root.clone(),
+            from: tree.version,
+            assumed: tree.assumed,
+            to,
+            was: tree.format,
+            nodes: BTreeMap::new(),
+            consolidated: Vec::new(),
+            old: tree.members.keys().cloned().collect(),
+            leaves: Vec::new(),
+            separators: BTreeMap::new(),
+            notes: Vec::new(),
+            needs_labels: BTreeSet::new(),
+            tops: Vec::new(),
+            moves: Moves::default(),
+        };
+        for path in &tree.dangling {
+            plan.notes.push(format!("{}: metadata name it, but it is not there", shown(path)));
+        }
+        if !tree.listed {
+            plan.notes.push("the store cannot list; only what metadata name is taken along".into());
+        }
+        let masks = Masks::of(tree, &mut plan.notes);
+        if tree.format == Format::V2 {
+            plan.moves = Moves::of(tree, to, &mut plan.notes);
+        }
+        let levels = level_names(tree);
+        for (path, member) in &tree.members {
+            if masks.is(path) || masks.emptied.contains(path) || plan.moves.emptied.contains(path) {
+                continue;
+            }
+            let placed = |e: Error| e.with_node(shown(path));
+            match &member.node.meta {
+                NodeMeta::Group(_) => plan.group(tree, path, member, &masks, lossy).map_err(placed)?,
+                NodeMeta::Array(meta) => {
+                    let names = levels.get(path).map(Option::as_ref);
+                    plan.array(path, meta, names, in_place).map_err(placed)?;
+                }
+            }
+        }
+        for (path, _) in tree.members.iter().filter(|(_, m)| m.ome) {
+            let path = plan.relative(path);
+            let inside = |top: &String| top.is_empty() || path.starts_with(&format!("{top}/"));
+            if !plan.tops.iter().any(inside) {
+                plan.tops.push(path);
+            }
+        }
+        let context = Context { lossy, ..Context::default() };
+        for mask in &masks.masks {
+            masks::plan(tree, mask, &mut plan, &context)?;
+        }
+        plan.missing_groups(&masks)?;
+        for (path, member) in &tree.members {
+            if let NodeMeta::Array(meta) = &member.node.meta
+                && meta.format == Format::V2
+            {
+                let stated = meta.document.get("dimension_separator").and_then(Json::as_str).unwrap_or(".");
+                if !stated.starts_with(meta.keys.separator) {
+                    plan.separators.insert(path.clone(), meta.keys.separator);
+                    plan.notes.push(format!(
+                        "{}: its chunks are separated by {:?}, though its document says {stated:?}",
+                        shown(path),
+                        meta.keys.separator
+                    ));
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Where what is at `path` will be, from the root of the hierarchy.
+    pub(super) fn relative(&self, path: &str) -> String {
+        let moved = self.moves.new_path(path);
+        let path = moved.as_deref().unwrap_or(path);
+        path.strip_prefix(&self.root).unwrap_or(path).trim_start_matches('/').to_owned()
+    }
+
+    /// Whether what is at `path` will be elsewhere.
+    pub(super) fn moves(&self, path: &str) -> bool {
+        self.moves.new_path(path).is_some()
+    }
+
+    pub(super) fn add(&mut self, planned: Planned) {
+        self.nodes.insert(planned.path.clone(), planned);
+    }
+
+    /// Notes that the chunks of an old array are not needed at the end.
+    pub(super) fn drop_chunks(&mut self, path: &str, meta: &ArrayMeta) {
+        self.leaves.push(Chunks { path: path.to_owned(), keys: meta.keys, rank: meta.shape.len() });
+    }
+
+    fn group(&mut self, tree: &Tree, path: &str, member: &Member, masks: &Masks, lossy: bool) -> Result<()> {
+        let attributes = masks.listed(path, member.node.meta.attributes());
+        let attributes = self.moves.plate(path, &attributes);
+        let mut context = Context { ome: member.ome, lossy, ..Context::default() };
+        for level in member.group.multiscales.iter().flat_map(|m| &m.levels) {
+            let array = tree.members.get(&join(path, level.path.trim_matches('/'))).map(|m| &m.node.meta);
+            if let Some(NodeMeta::Array(meta)) = array {
+                let known = LevelArray { shape: meta.shape.clone(), data_type: meta.data_type.clone() };
+                context.arrays.insert(level.path.clone(), known);
+            }
+        }
+        let lifted = lift::lift(&attributes, member.version, self.to, &context)?;
+        self.notes.extend(lifted.notes.iter().map(|n| format!("{}: {n}", shown(path))));
+        let relative = self.relative(path);
+        if member.consolidated {
+            self.consolidated.push(relative.clone());
+        }
+        let old = Some(member.node.meta.clone()).filter(|_| !self.moves(path));
+        self.add(Planned { path: relative, what: What::Group(lifted.attributes), old });
+        Ok(())
+    }
+
+    /// `names` are those of a level's dimensions; none if it is no level.
+    fn array(
+        &mut self,
+        path: &str,
+        meta: &ArrayMeta,
+        names: Option<Option<&Vec<String>>>,
+        in_place: bool,
+    ) -> Result<()> {
+        let level = names.is_some();
+        // What V2 calls the dimensions is xarray's custom; 0.3 alone asks for it.
+        let wants_names = self.to.format() == Format::V3
+            || self.from < Version::V03 && self.to >= Version::V03
+            || self.to == Version::V03;
+        let names = names.flatten().filter(|_| wants_names).cloned();
+        if level && names.is_none() && self.to.format() == Format::V3 {
+            self.notes.push(format!("{}: it has another number of dimensions than axes", shown(path)));
+        }
+        let target = arrays::target(meta, self.to, &Wanted { in_place, level, names })?;
+        let rank = meta.shape.len();
+        let source = Source { path: path.to_owned(), meta: meta.clone() };
+        let moves = self.moves(path);
+        let same = arrays::same_keys(meta.keys, target.meta.keys, rank) && !moves;
+        let data = match &target.recode {
+            None if in_place && same => Data::Stay(source),
+            None => Data::Copy(source),
+            Some(reason) => {
+                self.notes.push(format!("{}: its chunks are coded anew: {reason}", shown(path)));
+                Data::Recode(source)
+            }
+        };
+        if in_place && !matches!(data, Data::Stay(_)) {
+            if !moves && arrays::keys_clash(meta.keys, target.meta.keys, rank) {
+                return Err(Error::unsupported(
+                    "its chunks have to be coded anew, and would take the place of the old ones; \
+                     upgrade to another place",
+                ));
+            }
+            self.drop_chunks(path, meta);
+        }
+        let what = What::Array { meta: Box::new(target.meta), data };
+        let old = Some(NodeMeta::Array(meta.clone())).filter(|_| !moves);
+        self.add(Planned { path: self.relative(path), what, old });
+        Ok(())
+    }
+
+    /// Groups between that are none yet, and those of new labels.
+    fn missing_groups(&mut self, masks: &Masks) -> Result<()> {
+        for labels in std::mem::take(&mut self.needs_labels) {
+            if !self.nodes.contains_key(&labels) {
+                let context = Context { ome: true, ..Context::default() };
+                let listed = masks.listed(&join(&self.root, &labels), &Json::object());
+                let from = self.from.min(Version::V04);
+                let attributes = lift::lift(&listed, from, self.to, &context)?.attributes;
+                self.add(Planned { path: labels, what: What::Group(attributes), old: None });
+            }
+        }
+        let mut missing = BTreeSet::new();
+        for path in self.nodes.keys() {
+            let mut at = path.as_str();
+            while let Some(above) = parent(at) {
+                if !self.nodes.contains_key(above) {
+                    missing.insert(above.to_owned());
+                }
+                at = above;
+            }
+        }
+        for path in missing {
+            self.add(Planned { path, what: What::Group(Json::object()), old: None });
+        }
+        Ok(())
+    }
+
+    /// The documents of a node, and whether they are new.
+    pub(super) fn documents(&self, planned: &Planned) -> Result<(Stored, bool)> {
+        let format = self.to.format();
+        let old = planned.old.as_ref().filter(|o| o.format() == format);
+        let stored = match (&planned.what, old) {
+            (What::Array { meta, .. }, Some(NodeMeta::Array(old))) if meta.document == old.document => {
+                hierarchy::as_stored(&NodeMeta::Array(ArrayMeta::clone(meta)))
+            }
+            (What::Array { meta, .. }, _) => write::array(meta)?,
+            (What::Group(attributes), Some(NodeMeta::Group(group))) => match format {
+                Format::V2 => {
+                    let mut stored = vec![(".zgroup", (*group.document).clone())];
+                    if attributes.members().is_some_and(|m| !m.is_empty()) {
+                        stored.push((".zattrs", write::lawful(attributes)));
+                    }
+                    stored
+                }
+                Format::V3 => {
+                    let all = attributes.members().unwrap_or_default().to_vec();
+                    let edited = edit::attributes(format, &group.document, &edit::Attributes::Replace(all))?;
+                    vec![("zarr.json", edited)]
+                }
+            },
+            (What::Group(attributes), _) => write::group(&write::new_group(format, attributes)),
+        };
+        let changed = old.is_none_or(|old| hierarchy::as_stored(old) != stored);
+        Ok((stored, changed))
+    }
+
+    /// The arrays that come from elsewhere or are coded anew, and those that stay.
+    pub(super) fn arrays(&self) -> impl Iterator<Item = (&Planned, &ArrayMeta, &Data)> {
+        self.nodes.values().filter_map(|p| match &p.what {
+            What::Array { meta, data } => Some((p, &**meta, data)),
+            What::Group(_) => None,
+        })
+    }
+}
+
+/// The names of the dimensions of every level; none where there are more or fewer of them than dimensions.
+fn level_names(tree: &Tree) -> BTreeMap<String, Option<Vec<String>>> {
+    let mut names: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
+    for (path, member) in &tree.members {
+        for multiscale in &member.group.multiscales {
+            for level in &multiscale.levels {
+                let array = join(path, level.path.trim_matches('/'));
+                let Some(NodeMeta::Array(meta)) = tree.members.get(&array).map(|m| &m.node.meta) else {
+                    continue;
+                };
+                let rank = meta.shape.len();
+                // Before 0.3 the last ones count.
+                let skipped = if member.version < Version::V03 {
+                    multiscale.axes.len().saturating_sub(rank)
+                } else {
+                    0
+                };
+                let own: Vec<String> = multiscale.axes.iter().skip(skipped).map(|a| a.name.clone()).collect();
+                names.entry(array).or_insert_with(|| Some(own).filter(|n| n.len() == rank));
+            }
+        }
+    }
+    names
+}

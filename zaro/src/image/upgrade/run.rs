@@ -1,0 +1,152 @@
+//! The elements of arrays, brought where the plan wants them.
+
+use futures::stream::{self, TryStreamExt};
+
+use super::plan::{Data, Plan, Planned, Source, What};
+use super::sample::{Task, sample};
+use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection};
+use crate::blocking::wait;
+use crate::copy::{CopyOptions, Single, decoded_bytes};
+use crate::error::{Error, Result};
+use crate::group::{OpenOptions, Zarr};
+use crate::meta::path::{join, shown};
+use crate::meta::{ArrayMeta, Mode, NodeMeta};
+use crate::store::SharedStore;
+
+/// Documents read at once.
+const AT_ONCE: usize = 32;
+
+/// A plan, and the stores that it is about.
+pub(super) struct Work<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) from: &'a SharedStore,
+    pub(super) to: &'a SharedStore,
+    /// Where the hierarchy begins in `to`.
+    pub(super) root: &'a str,
+    pub(super) options: &'a CopyOptions,
+}
+
+impl Work<'_> {
+    fn memory(&self) -> usize {
+        (if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory }) / 4
+    }
+
+    fn source(&self, source: &Source) -> Result<Array> {
+        let (path, meta) = (&source.path, source.meta.clone());
+        Array::new(self.from.clone(), path, meta, Mode::Tolerant, Vec::new(), self.memory())
+    }
+
+    fn made(&self, planned: &Planned, meta: &ArrayMeta) -> Result<Array> {
+        let path = join(self.root, &planned.path);
+        Array::new(self.to.clone(), &path, meta.clone(), Mode::Tolerant, Vec::new(), self.memory())
+    }
+
+    /// The bytes of all elements that are brought.
+    pub(super) fn bytes(&self) -> Result<u64> {
+        let moved = self.plan.arrays().filter(|(_, _, data)| !matches!(data, Data::Stay(_)));
+        moved.map(|(_, meta, _)| decoded_bytes(meta)).try_fold(0, |sum: u64, n| Ok(sum.saturating_add(n?)))
+    }
+
+    /// Finds what cannot be done before anything is changed.
+    pub(super) fn check(&self, single: &Single<'_>) -> Result<()> {
+        for (planned, meta, data) in self.plan.arrays() {
+            let (Data::Stay(source) | Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) =
+                data;
+            let placed = |e: Error| e.with_node(shown(&planned.path));
+            let made = self.made(planned, meta).map_err(placed)?;
+            if let Data::Recode(_) | Data::Sample(_) = data {
+                let source = self.source(source)?;
+                if let Data::Recode(_) = data {
+                    single.check(&source, &made).map_err(placed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the elements of all arrays.
+    pub(super) fn bring(&self, single: &mut Single<'_>) -> Result<()> {
+        for (planned, meta, data) in self.plan.arrays() {
+            let done = match data {
+                Data::Stay(_) => Ok(()),
+                Data::Copy(source) => single.copy(&self.source(source)?, &self.made(planned, meta)?, true),
+                Data::Recode(source) => single.copy(&self.source(source)?, &self.made(planned, meta)?, false),
+                Data::Sample(source) => {
+                    let made = self.made(planned, meta)?;
+                    sample(&self.source(source)?, &made, Task::Write, &self.reading())
+                        .and_then(|()| single.passed_over(&made))
+                }
+            };
+            done.map_err(|e| e.within(format_args!("making {}", shown(&planned.path))))?;
+        }
+        Ok(())
+    }
+
+    /// Reads what was brought once more, and compares it with what it comes from; of what stays, one chunk as both
+    /// documents have it.
+    pub(super) fn verify(&self, single: &Single<'_>) -> Result<()> {
+        for (planned, meta, data) in self.plan.arrays() {
+            let made = self.made(planned, meta)?;
+            let same = match data {
+                Data::Stay(source) if source.meta.document == meta.document => Ok(()),
+                Data::Stay(source) => corner(&self.source(source)?, &made),
+                Data::Copy(source) | Data::Recode(source) => single.verify(&self.source(source)?, &made),
+                Data::Sample(source) => sample(&self.source(source)?, &made, Task::Verify, &self.reading()),
+            };
+            same.map_err(|e| e.within(format_args!("verifying {}", shown(&planned.path))))?;
+        }
+        Ok(())
+    }
+
+    fn reading(&self) -> ReadOptions {
+        ReadOptions { cancel: self.options.cancel.clone(), ..ReadOptions::default() }
+    }
+
+    /// Reads all documents once more: every node is there, and is what it should be.
+    pub(super) fn look_again(&self) -> Result<()> {
+        let format = Some(self.plan.to.format());
+        let options = OpenOptions { format, use_consolidated: false, ..OpenOptions::default() };
+        let zarr = wait(Zarr::from_store(self.to.clone(), options))?;
+        let zarr = &zarr;
+        wait(async {
+            stream::iter(self.plan.nodes.values().map(Ok::<_, Error>))
+                .try_for_each_concurrent(AT_ONCE, |planned| async move {
+                    let path = join(self.root, &planned.path);
+                    let found = zarr.direct_node(&path).await?.map(|n| n.meta);
+                    let same = match (&planned.what, &found) {
+                        (What::Group(attributes), Some(NodeMeta::Group(group))) => {
+                            group.attributes.members().unwrap_or_default()
+                                == crate::meta::write::lawful(attributes).members().unwrap_or_default()
+                        }
+                        (What::Array { meta, .. }, Some(NodeMeta::Array(array))) => {
+                            array.shape == meta.shape
+                                && array.data_type == meta.data_type
+                                && array.codecs == meta.codecs
+                                && array.fill == meta.fill
+                        }
+                        _ => false,
+                    };
+                    if same {
+                        return Ok(());
+                    }
+                    Err(Error::invalid("what was written is not what is read").with_node(shown(&path)))
+                })
+                .await
+        })
+    }
+}
+
+/// Compares the first chunk of an array as two documents have it.
+fn corner(old: &Array, new: &Array) -> Result<()> {
+    let chunk = new.meta().grid.largest();
+    let count: Vec<u64> = chunk.iter().zip(new.shape()).map(|(c, n)| (*c).min(*n)).collect();
+    let place = Selection::start_count(&vec![0; count.len()], &count);
+    let (a, b) = (
+        old.read_blocking(&place, &ReadOptions::default())?,
+        new.read_blocking(&place, &ReadOptions::default())?,
+    );
+    if a.len() == b.len() && a.items().eq(b.items()) {
+        return Ok(());
+    }
+    Err(Error::invalid("its first chunk reads differently"))
+}

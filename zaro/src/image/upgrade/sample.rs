@@ -1,0 +1,71 @@
+//! The levels of labels that were a mask: every so many pixels of it, the first of each block.
+
+use crate::array::{Array, Index, Order, ReadOptions, Selection, Values, WriteOptions};
+use crate::error::{Error, Result};
+use crate::meta::DataType;
+use crate::num;
+
+/// What to do with the elements of each chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    Write,
+    /// Compare with what is there.
+    Verify,
+}
+
+/// Makes `made` of every so many elements of `mask`, chunk by chunk. Booleans become 0 and 1.
+pub(super) fn sample(mask: &Array, made: &Array, task: Task, options: &ReadOptions) -> Result<()> {
+    let meta = made.meta();
+    let chunk = meta.grid.largest();
+    let counts: Vec<u64> = meta.shape.iter().zip(&chunk).map(|(n, c)| n.div_ceil((*c).max(1))).collect();
+    let mut at = vec![0u64; counts.len()];
+    for _ in 0..num::product(&counts)? {
+        let start: Vec<u64> = at.iter().zip(&chunk).map(|(i, c)| i * c).collect();
+        let sizes = start.iter().zip(&chunk).zip(&meta.shape);
+        let count: Vec<u64> = sizes.map(|((s, c), n)| (*c).min(n.saturating_sub(*s))).collect();
+        let along = start.iter().zip(&count).zip(mask.shape().iter().zip(&meta.shape));
+        let indexes = along.map(|((s, c), (from, to))| positions(*s, *c, *from, *to)).collect();
+        let slab = mask.read_blocking(&Selection::new(indexes), options)?;
+        let bytes = match (&mask.meta().data_type, &meta.data_type) {
+            // Some writers had 255 for true.
+            (DataType::Bool, DataType::UInt(8)) => slab.bytes.iter().map(|b| u8::from(*b != 0)).collect(),
+            _ => slab.bytes,
+        };
+        let place = Selection::start_count(&start, &count);
+        match task {
+            Task::Write => {
+                let how = WriteOptions { blank: true, ..WriteOptions::default() };
+                made.write(&place, Values::new(&bytes, Order::C), &how)?;
+            }
+            Task::Verify => {
+                if made.read_blocking(&place, options)?.bytes != bytes {
+                    return Err(Error::invalid(format!("the labels differ from the mask at {start:?}")));
+                }
+            }
+        }
+        crate::codec::shard::advance(&mut at, &counts);
+    }
+    Ok(())
+}
+
+/// Where `count` elements from `start` on, of `to` in all, come from among `from`.
+fn positions(start: u64, count: u64, from: u64, to: u64) -> Index {
+    if from == to {
+        return Index::Span(start, count);
+    }
+    let position = |i: u64| u128::from(i) * u128::from(from) / u128::from(to.max(1));
+    let list = (start..start.saturating_add(count)).map(|i| i64::try_from(position(i)).unwrap_or(i64::MAX));
+    Index::List(list.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_the_first_of_their_block() {
+        assert_eq!(positions(0, 3, 6, 3), Index::List(vec![0, 2, 4]));
+        assert_eq!(positions(1, 2, 7, 3), Index::List(vec![2, 4]));
+        assert_eq!(positions(2, 2, 9, 9), Index::Span(2, 2));
+    }
+}

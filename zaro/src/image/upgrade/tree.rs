@@ -1,0 +1,245 @@
+//! What is there: every node of the hierarchy, with its version and its part in OME's metadata.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::group::{Node, Zarr};
+use crate::image::find;
+use crate::image::model::Group;
+use crate::image::parse;
+use crate::image::version::{self, Stated, Version};
+use crate::meta::path::{join, normal, shown};
+use crate::meta::{ChunkKeys, Format, NodeMeta};
+use crate::{hierarchy, image::find::Found};
+
+/// One node.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) node: Node,
+    /// Of a group: what it says.
+    pub(super) group: Group,
+    /// Its version.
+    pub(super) version: Version,
+    /// Whether it belongs to OME's metadata, even if it says nothing.
+    pub(super) ome: bool,
+    /// Of a group: whether it carries the metadata of the nodes below it.
+    pub(super) consolidated: bool,
+}
+
+/// A hierarchy.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// Where it begins.
+    pub(super) root: String,
+    pub(super) format: Format,
+    pub(super) version: Version,
+    /// Whether nothing states the version.
+    pub(super) assumed: bool,
+    /// All nodes, by their paths from the root of the store.
+    pub(super) members: BTreeMap<String, Member>,
+    /// Paths that metadata name, but where nothing is.
+    pub(super) dangling: Vec<String>,
+    /// Whether nodes could be listed; else only those are known that metadata name.
+    pub(super) listed: bool,
+}
+
+impl Tree {
+    /// Everything at `root` and below it. `separators` are those of arrays that are known already.
+    pub(super) async fn gather(
+        zarr: &Zarr,
+        root: &str,
+        separators: &BTreeMap<String, char>,
+    ) -> Result<Self> {
+        let found = find::find(zarr, root).await;
+        let (version, assumed) = match &found {
+            Ok(Found::Image(image)) => (image.version, image.assumed),
+            Ok(Found::Plate { version, .. } | Found::Well { version, .. } | Found::Collection { version, .. }) => {
+                let node = zarr.node(root).await?;
+                (*version, !matches!(version::stated(node.meta.attributes()), Stated::Known(..)))
+            }
+            // Perhaps a plain group with images in it.
+            Err(e) if e.kind() == ErrorKind::Invalid => (Version::V04, true),
+            Err(_) => return Err(found.err().unwrap_or_else(Error::cancelled)),
+        };
+        let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+        let mut open = vec![root.to_owned()];
+        let mut dangling = Vec::new();
+        let mut listed = true;
+        // Groups between need not be groups, so that a walk does not see what lies below them; metadata name it.
+        let mut named: BTreeSet<String> = BTreeSet::new();
+        while let Some(path) = open.pop() {
+            let walked = match zarr.walk(&path).await {
+                Err(e) if e.kind() == ErrorKind::NotFound && path != root => {
+                    // These may be there or not.
+                    if !matches!(path.rsplit('/').next(), Some("labels" | "masks" | "OME")) {
+                        dangling.push(path);
+                    }
+                    continue;
+                }
+                // A store that cannot list: what metadata name is all that can be known.
+                Err(e) if e.kind() == ErrorKind::Unsupported => {
+                    listed = false;
+                    match zarr.direct_node(&path).await? {
+                        Some(node) => vec![node],
+                        None => continue,
+                    }
+                }
+                walked => walked?,
+            };
+            for node in walked {
+                if nodes.contains_key(&node.path) {
+                    continue;
+                }
+                if let NodeMeta::Group(_) = &node.meta {
+                    for below in references(&node)? {
+                        if named.insert(below.clone()) {
+                            open.push(below);
+                        }
+                    }
+                }
+                nodes.insert(node.path.clone(), node);
+            }
+            open.retain(|p| !nodes.contains_key(p));
+        }
+        if let Some(damaged) = zarr.take_damaged().into_iter().next() {
+            return Err(damaged.within("a node cannot be read, so that it would be lost"));
+        }
+        let format = match nodes.get(root) {
+            Some(node) => node.meta.format(),
+            None => return Err(Error::not_found("there is no such node").with_node(shown(root))),
+        };
+        let mut tree =
+            Self { root: root.to_owned(), format, version, assumed, members: BTreeMap::new(), dangling, listed };
+        for (path, node) in nodes {
+            if node.meta.format() != format {
+                let message = format!(
+                    "this is Zarr V{}, what it lies in is V{}",
+                    node.meta.format().number(),
+                    format.number()
+                );
+                return Err(Error::invalid(message).with_node(shown(&path)));
+            }
+            let member = tree.member(zarr, node, separators).await?;
+            tree.members.insert(path, member);
+        }
+        tree.settle_version();
+        match found {
+            Err(e) if !tree.members.values().any(|m| m.ome) => Err(e),
+            _ => Ok(tree),
+        }
+    }
+
+    async fn member(&self, zarr: &Zarr, node: Node, separators: &BTreeMap<String, char>) -> Result<Member> {
+        let mut node = node;
+        let attributes = node.meta.attributes();
+        let group = match &node.meta {
+            NodeMeta::Group(_) => parse::group(attributes),
+            NodeMeta::Array(_) => Group::default(),
+        };
+        let above = parent(&node.path).and_then(|p| self.members.get(p));
+        let version = match (version::stated(attributes), above) {
+            // The whole tree decides between the seed and 0.1.
+            _ if node.path == self.root => self.version,
+            (Stated::Known(version, _), _) => version,
+            (_, above) if group.multiscales.is_empty() => above.map_or(self.version, |m| m.version),
+            _ => version::assumed(attributes, self.format, None, false),
+        };
+        let name = node.name();
+        let ome = matches!(node.meta, NodeMeta::Group(_))
+            && (is_ome(&group)
+                || above.is_some_and(|above| {
+                    matches!(name, "labels" | "masks") && !above.group.multiscales.is_empty()
+                        || name == "OME" && above.group.layout
+                }));
+        let consolidated = match &node.meta {
+            NodeMeta::Array(_) => false,
+            NodeMeta::Group(group) if group.consolidated.is_some() => true,
+            NodeMeta::Group(_) if self.format == Format::V2 => {
+                zarr.store().size(&join(&node.path, ".zmetadata")).await?.is_some()
+            }
+            // What the root carries was taken from it when it was opened.
+            NodeMeta::Group(group) => group.document.get("consolidated_metadata").is_some(),
+        };
+        let path = node.path.clone();
+        if let NodeMeta::Array(meta) = &mut node.meta {
+            // The document may say another separator than the chunks have.
+            meta.keys = match separators.get(&path) {
+                Some(separator) => ChunkKeys { separator: *separator, ..meta.keys },
+                None => match hierarchy::keys_found(zarr.store(), &path, meta).await {
+                    Err(e) if e.kind() == ErrorKind::Unsupported => meta.keys,
+                    keys => keys?,
+                },
+            };
+        }
+        Ok(Member { node, group, version, ome, consolidated })
+    }
+
+    /// The version of a tree whose root does not state it is that of what lies in it.
+    fn settle_version(&mut self) {
+        if !self.assumed {
+            return;
+        }
+        let stated = self.members.values().find_map(|m| {
+            match (&m.node.meta, version::stated(m.node.meta.attributes())) {
+                (NodeMeta::Group(_), Stated::Known(version, _)) => Some(version),
+                _ => None,
+            }
+        });
+        let Some(root) = self.members.get(&self.root) else { return };
+        match stated {
+            Some(version) if root.group.multiscales.is_empty() => {
+                (self.version, self.assumed) = (version, false);
+            }
+            None if root.group.layout && self.format == Format::V2 => self.version = Version::V04,
+            _ => {}
+        }
+        let version = self.version;
+        if let Some(root) = self.members.get_mut(&self.root) {
+            root.version = version;
+        }
+    }
+
+    /// The nodes below `path`.
+    pub(super) fn below<'a>(&'a self, path: &str) -> impl Iterator<Item = (&'a str, &'a Member)> + use<'a> {
+        let start = if path.is_empty() { String::new() } else { format!("{path}/") };
+        let own = path.to_owned();
+        self.members
+            .iter()
+            .filter(move |(p, _)| **p != own && p.starts_with(&start))
+            .map(|(p, m)| (p.as_str(), m))
+    }
+}
+
+/// The node that a path lies in.
+pub(super) fn parent(path: &str) -> Option<&str> {
+    if path.is_empty() { None } else { Some(path.rsplit_once('/').map_or("", |(above, _)| above)) }
+}
+
+fn is_ome(group: &Group) -> bool {
+    !group.multiscales.is_empty()
+        || group.omero.is_some()
+        || group.label.is_some()
+        || group.listed.is_some()
+        || group.plate.is_some()
+        || group.well.is_some()
+        || group.layout
+        || group.series.is_some()
+        || group.version.is_some()
+}
+
+/// The nodes that a group's metadata name.
+fn references(node: &Node) -> Result<Vec<String>> {
+    let group = parse::group(node.meta.attributes());
+    let levels = group.multiscales.iter().flat_map(|m| &m.levels).map(|l| l.path.as_str());
+    let listed = group.listed.iter().flatten().map(String::as_str);
+    let wells = group.plate.iter().flat_map(|p| &p.wells).map(|w| w.path.as_str());
+    let fields = group.well.iter().flat_map(|w| &w.fields).map(|f| f.path.as_str());
+    let images = [(!group.multiscales.is_empty()).then_some(["labels", "masks"])];
+    let images = images.iter().flatten().flatten().copied();
+    let ome = group.layout.then_some("OME");
+    // The images of a layout are named by `OME`, but from the group it lies in.
+    let above = parent(&node.path).unwrap_or_default();
+    let series = group.series.iter().flatten().map(|s| Ok(join(above, &normal(s)?)));
+    let below = levels.chain(listed).chain(wells).chain(fields).chain(images).chain(ome);
+    below.map(|p| Ok(join(&node.path, &normal(p)?))).chain(series).collect()
+}

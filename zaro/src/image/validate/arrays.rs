@@ -1,0 +1,350 @@
+//! The arrays of an image: V5 to V8, V14, V15, V19 to V21, V24, V39.
+
+use futures::future::try_join_all;
+
+use super::Judged;
+use super::image::Pyramid;
+use super::report::{Finding, Level, Sink, at, nth, quoted, show_or};
+use super::walk::{Look, Walk};
+use crate::error::{ErrorKind, Result};
+use crate::image::version::Version;
+use crate::meta::path::join;
+use crate::meta::{ArrayMeta, ChunkKeys, DataType, Format, Json};
+
+/// What is known of a pyramid's arrays.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Facts {
+    pub(super) names: Vec<Option<String>>,
+    /// One a level; `None` where there is no array.
+    pub(super) arrays: Vec<Option<Box<ArrayMeta>>>,
+}
+
+impl Facts {
+    /// The size of the axis `name` at level 0.
+    pub(super) fn size(&self, name: &str) -> Option<u64> {
+        let index =
+            self.names.iter().position(|n| n.as_deref().is_some_and(|n| n.eq_ignore_ascii_case(name)))?;
+        self.arrays.first()?.as_ref()?.shape.get(index).copied()
+    }
+}
+
+/// Checks the arrays of a pyramid. What belongs to an array goes to `below`.
+pub(super) async fn check(
+    walk: &Walk<'_>,
+    path: &str,
+    pyramid: &Pyramid,
+    judged: Judged,
+    sink: &mut Sink,
+    below: &mut Vec<Finding>,
+) -> Result<Facts> {
+    let paths: Vec<String> = pyramid.levels.iter().map(|l| join(path, l.path.trim_matches('/'))).collect();
+    let looks = try_join_all(paths.iter().map(|p| walk.look(p))).await?;
+    let mut arrays: Vec<Option<Box<ArrayMeta>>> = Vec::new();
+    for ((level, path), look) in pyramid.levels.iter().zip(&paths).zip(looks) {
+        let place = level.place.as_str();
+        let wanted = format!("an array at {:?}", level.path);
+        match look {
+            Look::Array(meta) => arrays.push(Some(meta)),
+            Look::Absent => {
+                if !walk.options.metadata_only {
+                    sink.must("V5", place, "nothing there", wanted);
+                }
+                arrays.push(None);
+            }
+            Look::Group(_) => {
+                sink.must("V5", place, "a group there", wanted);
+                arrays.push(None);
+            }
+            Look::Broken(why) => {
+                sink.must("V5", place, format!("an array that cannot be read: {why}"), wanted);
+                below.extend(lengths(walk, path).await?);
+                arrays.push(None);
+            }
+        }
+    }
+    for ((level, path), meta) in pyramid.levels.iter().zip(&paths).zip(&arrays) {
+        if let Some(meta) = meta {
+            let mut own = Sink::new(path);
+            array(&mut own, meta, pyramid, judged);
+            if meta.format != walk.format {
+                walk.other_format(&mut own, meta.format);
+            }
+            if meta.format == Format::V2 {
+                chunks(walk, path, meta, &mut own).await?;
+            }
+            below.append(&mut own.findings);
+            rank(sink, &level.place, meta, pyramid, judged);
+        }
+    }
+    levels(sink, pyramid, &arrays, judged);
+    Ok(Facts { names: pyramid.axes.iter().map(|a| a.name.clone()).collect(), arrays })
+}
+
+/// V6, V8, V14: how many dimensions a level has.
+fn rank(sink: &mut Sink, place: &str, meta: &ArrayMeta, pyramid: &Pyramid, judged: Judged) {
+    let (found, axes) = (meta.shape.len(), pyramid.axes.len());
+    let rule = match judged.version {
+        Version::Seed | Version::V01 | Version::V02 => "V6",
+        Version::V03 => "V8",
+        _ => "V14",
+    };
+    if axes > 0 && found != axes {
+        let wanted = if rule == "V6" {
+            "5 dimensions: t, c, z, y, x".into()
+        } else {
+            format!("{axes}, as there are axes")
+        };
+        sink.must(rule, place, format!("{found} dimensions"), wanted);
+    }
+}
+
+/// V7, V8, V15: the document of an array.
+fn array(sink: &mut Sink, meta: &ArrayMeta, pyramid: &Pyramid, judged: Judged) {
+    let names: Vec<Option<String>> = pyramid.axes.iter().map(|a| a.name.clone()).collect();
+    let listed = || quoted(names.iter().flatten());
+    if let (Format::V2, Some(wanted)) = (meta.format, judged.version.separator())
+        && meta.keys.separator != wanted
+    {
+        let found = match meta.document.get("dimension_separator") {
+            None => "nothing, which means \".\"".to_owned(),
+            stated => show_or(stated),
+        };
+        sink.must("V7", ".zarray dimension_separator", found, format!("\"{wanted}\""));
+        sink.fix(match judged.version {
+            Version::Seed | Version::V01 => {
+                "say \"version\": \"0.2\" if all else is of 0.2, or: zaro image upgrade --to 0.2"
+            }
+            _ => "zaro image upgrade renames the chunks",
+        });
+    }
+    if judged.version == Version::V03 {
+        let stated = meta.attributes.get("_ARRAY_DIMENSIONS");
+        let is_same = stated
+            .and_then(Json::items)
+            .is_some_and(|items| items.iter().map(Json::as_str).eq(names.iter().map(Option::as_deref)));
+        if !is_same && !names.is_empty() {
+            sink.must("V8", ".zattrs _ARRAY_DIMENSIONS", show_or(stated), format!("the axes: {}", listed()));
+            sink.fix(format!("add \"_ARRAY_DIMENSIONS\": [{}] to .zattrs", listed()));
+        }
+    }
+    if judged.version >= Version::V05 && meta.format == Format::V3 && !names.is_empty() {
+        let stated = meta.dimension_names.as_ref();
+        if stated != Some(&names) && stated.is_none_or(|s| s.len() != names.len() || *s != names) {
+            let found = show_or(meta.document.get("dimension_names"));
+            sink.must("V15", "dimension_names", found, format!("the names of the axes: {}", listed()));
+            sink.fix(format!("write \"dimension_names\": [{}]", listed()));
+        }
+    }
+}
+
+/// A number of pixels as a float.
+fn float(n: u64) -> f64 {
+    n.to_string().parse().unwrap_or(f64::INFINITY)
+}
+
+/// V5, V19, V20, V21: the levels among themselves.
+fn levels(sink: &mut Sink, pyramid: &Pyramid, arrays: &[Option<Box<ArrayMeta>>], judged: Judged) {
+    let known: Vec<_> =
+        pyramid.levels.iter().zip(arrays).filter_map(|(l, a)| Some((l, a.as_deref()?))).collect();
+    for pair in known.windows(2) {
+        let [(before, large), (level, small)] = pair else { continue };
+        let place = level.place.as_str();
+        if large.shape.len() != small.shape.len() {
+            let found = format!("{} dimensions after {}", small.shape.len(), large.shape.len());
+            sink.must("V5", place, found, "the same number of dimensions in all levels");
+            continue;
+        }
+        if small.shape.iter().zip(&large.shape).any(|(s, l)| s > l) {
+            let found = format!("{:?} after {:?}", small.shape, large.shape);
+            sink.must("V19", place, found, "levels from large to small");
+            sink.fix("order the datasets by size, the largest first");
+        } else if let (Some(a), Some(b)) = (&before.placed.scale, &level.placed.scale)
+            && a.iter().zip(b).any(|(a, b)| b.abs() < a.abs() * (1.0 - 1e-9))
+        {
+            sink.must(
+                "V19",
+                place,
+                format!("the scale {b:?} after {a:?}"),
+                "scales that grow with the levels",
+            );
+        }
+        if small.data_type != large.data_type {
+            let level = if judged.version >= Version::V05 { Level::Must } else { Level::Should };
+            let found = format!("{} after {}", small.data_type, large.data_type);
+            sink.add("V21", level, place, found, "the same data type in all levels");
+        }
+    }
+    for (i, (level, _)) in known.iter().enumerate() {
+        if known.iter().take(i).any(|(other, _)| other.path == level.path) {
+            sink.lint("V19", level.place.as_str(), format!("{:?} twice", level.path), "each level once");
+        }
+    }
+    agreement(sink, &known);
+}
+
+/// V20: scales and translations fit the shapes.
+fn agreement(sink: &mut Sink, known: &[(&super::image::SeenLevel, &ArrayMeta)]) {
+    let Some(((first, full), rest)) = known.split_first() else { return };
+    let Some(scale0) = &first.placed.scale else { return };
+    let zeros = vec![0.0; scale0.len()];
+    let translation0 = first.placed.translation.as_ref().unwrap_or(&zeros);
+    for (level, meta) in rest {
+        let Some(scale) = &level.placed.scale else { continue };
+        let place = level.place.as_str();
+        let sizes = full.shape.iter().zip(&meta.shape).map(|(a, b)| (float(*a), float(*b)));
+        for (i, ((s0, s), (n0, n))) in scale0.iter().zip(scale).zip(sizes).enumerate() {
+            // The whole may differ by what a pixel covers, since odd sizes lose or gain a part of one.
+            if (s * n - s0 * n0).abs() > s.abs().max(s0.abs()) * (1.0 + 1e-6) {
+                let found = format!("the scale {s} of {n} pixels, where level 0 has {s0} of {n0} (axis {i})");
+                sink.lint("V20", place, found, "the same extent in all levels, to a pixel");
+            }
+        }
+        let translation = level.placed.translation.as_ref().unwrap_or(&zeros);
+        let moved = translation0.iter().zip(translation).zip(scale0.iter().zip(scale));
+        for (i, ((t0, t), (s0, s))) in moved.enumerate() {
+            let by = t - t0;
+            let slack = 0.01 * s.abs();
+            let half = (s - s0) / 2.0;
+            if by.abs() > slack && (by - half).abs() > slack {
+                let found = format!("a translation by {by} against level 0 (axis {i})");
+                sink.lint(
+                    "V20",
+                    place,
+                    found,
+                    format!("{half}, or none if pixels were left out, not averaged"),
+                );
+            }
+        }
+    }
+}
+
+/// V24: `omero` and the arrays.
+pub(super) fn omero(sink: &mut Sink, json: &Json, place: &str, facts: &Facts) {
+    let channels = json.get("channels").and_then(Json::items);
+    if let (Some(channels), Some(size)) = (channels, facts.size("c"))
+        && u64::try_from(channels.len()) != Ok(size)
+    {
+        let found = format!("{} channels, where the axis c has {size}", channels.len());
+        sink.lint("V24", at(place, "channels"), found, "one channel for each along c");
+    }
+    for (key, axis) in [("defaultZ", "z"), ("defaultT", "t")] {
+        let stated = json.get("rdefs").and_then(|r| r.get(key));
+        if let (Some(stated), Some(size)) = (stated, facts.size(axis))
+            && stated.as_f64().is_none_or(|n| n < 0.0 || n >= float(size))
+        {
+            let place = at(place, &format!("rdefs.{key}"));
+            sink.lint(
+                "V24",
+                place,
+                show_or(Some(stated)),
+                format!("a number below {size}, the size of {axis}"),
+            );
+        }
+    }
+    let range = facts.arrays.first().and_then(Option::as_ref).and_then(|meta| range(&meta.data_type));
+    let Some((least, most)) = range else { return };
+    for (i, channel) in channels.unwrap_or_default().iter().enumerate() {
+        let Some(window) = channel.get("window") else { continue };
+        for name in ["min", "max", "start", "end"] {
+            if let Some(x) = window.get(name).and_then(Json::as_f64)
+                && !(least..=most).contains(&x)
+            {
+                let place = at(&nth(&at(place, "channels"), i), &format!("window.{name}"));
+                let wanted = format!("a number from {least} to {most}, the range of the data type");
+                sink.lint("V24", place, x.to_string(), wanted);
+            }
+        }
+    }
+}
+
+/// The range of an integer type.
+fn range(data_type: &DataType) -> Option<(f64, f64)> {
+    let power = |bits: u8| 2f64.powi(i32::from(bits));
+    match data_type {
+        DataType::UInt(bits) => Some((0.0, power(*bits) - 1.0)),
+        DataType::Int(bits) => Some((-power(*bits) / 2.0, power(*bits) / 2.0 - 1.0)),
+        _ => None,
+    }
+}
+
+/// V39: an array that cannot be read may have a shape and chunks that do not fit each other.
+async fn lengths(walk: &Walk<'_>, path: &str) -> Result<Vec<Finding>> {
+    let Some(bytes) = walk.zarr.store().get(&join(path, ".zarray"), None).await? else {
+        return Ok(Vec::new());
+    };
+    let mut sink = Sink::new(path);
+    if let Ok(document) = Json::parse(&bytes) {
+        let length = |name: &str| document.value.get(name).and_then(Json::items).map(<[Json]>::len);
+        if let (Some(shape), Some(chunks)) = (length("shape"), length("chunks"))
+            && shape != chunks
+        {
+            let found = format!("{chunks} numbers for {shape} dimensions");
+            sink.lint("V39", ".zarray chunks", found, "as many as the shape has");
+        }
+    }
+    Ok(sink.findings)
+}
+
+/// V39: chunks that lie under the other separator are not found by readers, and read as nothing.
+async fn chunks(walk: &Walk<'_>, path: &str, meta: &ArrayMeta, sink: &mut Sink) -> Result<()> {
+    if meta.shape.len() < 2 || meta.shape.contains(&0) || walk.options.metadata_only {
+        return Ok(());
+    }
+    let store = walk.zarr.store();
+    let origin = vec![0; meta.shape.len()];
+    if store.size(&meta.keys.key(path, &origin)).await?.is_some() {
+        return Ok(());
+    }
+    let other = meta.keys.other_separator();
+    let found = match store.list(path).await {
+        Ok(listing) => {
+            let flat: Vec<&String> =
+                listing.objects.iter().filter(|n| is_flat(n, meta.shape.len())).collect();
+            let nested: Vec<&String> = listing.prefixes.iter().filter(|n| n.parse::<u64>().is_ok()).collect();
+            match (meta.keys.separator, flat.first(), nested.first()) {
+                ('.', None, Some(first)) => deepest(walk, path, first, meta.shape.len()).await?,
+                ('/', Some(_), None) => flat.iter().take(3).map(|n| (*n).clone()).collect(),
+                _ => Vec::new(),
+            }
+        }
+        // Without a listing the first chunk alone tells.
+        Err(e) if e.kind() == ErrorKind::Unsupported => {
+            let key = other.key(path, &origin);
+            let is_there = store.size(&key).await?.is_some();
+            if is_there { vec![other.key("", &origin)] } else { Vec::new() }
+        }
+        Err(e) => return Err(e),
+    };
+    if !found.is_empty() {
+        let ours = meta.keys.separator;
+        let wrong = format!("chunks {}, and none with {ours:?}", quoted(&found));
+        let wanted = format!("chunks such as {:?}; readers find nothing here", meta.keys.key("", &origin));
+        sink.lint("V39", ".zarray dimension_separator", wrong, wanted);
+        sink.fix(format!("write \"dimension_separator\": \"{}\" into .zarray", other.separator));
+    }
+    Ok(())
+}
+
+/// Whether a name is that of a chunk with dots.
+fn is_flat(name: &str, rank: usize) -> bool {
+    ChunkKeys { prefixed: false, separator: '.' }.index(name, rank).is_some()
+}
+
+/// The first keys of nested chunks below `first`; none if the folders lead elsewhere.
+async fn deepest(walk: &Walk<'_>, path: &str, first: &str, rank: usize) -> Result<Vec<String>> {
+    let mut at = first.to_owned();
+    for depth in 1..rank {
+        let listing = walk.zarr.store().list(&join(path, &at)).await?;
+        let is_last = depth.saturating_add(1) == rank;
+        let names = if is_last { listing.objects } else { listing.prefixes };
+        let mut names = names.into_iter().filter(|n| n.parse::<u64>().is_ok());
+        if is_last {
+            return Ok(names.take(3).map(|n| join(&at, &n)).collect());
+        }
+        match names.next() {
+            Some(name) => at = join(&at, &name),
+            None => break,
+        }
+    }
+    Ok(Vec::new())
+}

@@ -1,0 +1,734 @@
+//! From a node to all that belongs to it.
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::arrays::{self, Facts};
+use super::document::{self, Seen};
+use super::report::{Finding, Level, Report, Sink, at, quoted, show, show_or};
+use super::systems::Target;
+use super::{Judged, Options, judged, labels, layout, text_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::group::Zarr;
+use crate::image::find;
+use crate::image::parse;
+use crate::image::version::{self, Stated, Version};
+use crate::meta::path::{join, shown};
+use crate::meta::{ArrayMeta, DataType, Format, GroupMeta, Json, NodeMeta};
+
+/// Wells and images that are looked at at once.
+const AT_ONCE: usize = 16;
+
+/// What is at a path.
+#[derive(Debug)]
+pub(super) enum Look {
+    Array(Box<ArrayMeta>),
+    Group(Box<GroupMeta>),
+    Absent,
+    /// Something whose metadata cannot be read, and why.
+    Broken(String),
+}
+
+/// Everything that stays the same on the way through a hierarchy.
+#[derive(Debug)]
+pub(super) struct Walk<'a> {
+    pub(super) zarr: &'a Zarr,
+    pub(super) options: &'a Options,
+    /// The rules of the top.
+    judged: Judged,
+    /// The version that the top states, as it states it.
+    stated: Option<String>,
+    /// The version of Zarr of the top.
+    pub(super) format: Format,
+}
+
+/// What was found at a node and below it.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    pub(super) findings: Vec<Finding>,
+    pub(super) nodes: usize,
+}
+
+impl Part {
+    fn of(sink: Sink) -> Self {
+        Self { findings: sink.findings, nodes: 1 }
+    }
+
+    pub(super) fn join(&mut self, other: Self) {
+        self.findings.extend(other.findings);
+        self.nodes = self.nodes.saturating_add(other.nodes);
+    }
+}
+
+/// Why an image is looked at.
+#[derive(Debug, Clone, Copy)]
+enum Role<'a> {
+    /// For itself.
+    Image,
+    /// As a label of the image whose arrays are known.
+    Label(&'a Facts),
+}
+
+/// Checks the node at `path` and all that belongs to it.
+pub(super) async fn validate(zarr: &Zarr, path: &str, options: &Options) -> Result<Report> {
+    let path = zarr.key_of(path)?;
+    let node = zarr.node(&path).await?;
+    let NodeMeta::Group(meta) = node.meta else {
+        return Err(Error::invalid("this is an array, not an image; an image is a group with multiscales")
+            .with_node(shown(&path)));
+    };
+    if !document::carries(&meta.attributes) && meta.attributes.get("ome").is_none() {
+        return Err(Error::invalid(
+            "no OME-Zarr here: the group has no multiscales, plate, well, labels, scene or bioformats2raw.layout",
+        )
+        .with_node(shown(&path)));
+    }
+    let group = parse::group(&meta.attributes);
+    let stated = version::stated(&meta.attributes);
+    let (found, _) = find::version_of(zarr, &path, meta.format, &meta.attributes, &group).await?;
+    let judged = match stated {
+        // The seed's masks tell it from 0.1.
+        Stated::Known(..) if options.version.is_none() => Judged::new(found),
+        _ => judged(&stated, options, || found),
+    };
+    let walk = Walk { zarr, options, judged, stated: text_of(&stated), format: meta.format };
+    let part = walk.top(&path, &meta).await?;
+    let mut report = Report {
+        version: judged.version,
+        stated: text_of(&stated),
+        asked: options.version.is_some(),
+        nodes: part.nodes,
+        findings: part.findings,
+    };
+    report.sort();
+    Ok(report)
+}
+
+/// `path` from the node at `base`, which may lead up; `None` if it leaves the Zarr or is no path in it.
+pub(super) fn resolve(base: &str, path: &str) -> Option<String> {
+    if path.contains("://") || path.starts_with('/') {
+        return None;
+    }
+    let mut parts: Vec<&str> = base.split('/').filter(|p| !p.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+impl Walk<'_> {
+    /// What is at a path. Faults of the store are errors; those of documents are not.
+    pub(super) async fn look(&self, path: &str) -> Result<Look> {
+        let found = match self.zarr.node(path).await {
+            Ok(node) => Ok(Some(node)),
+            // Perhaps it is of the other version of Zarr, which readers do not look for.
+            Err(e) if e.kind() == ErrorKind::NotFound => match self.zarr.key_of(path) {
+                Ok(path) => self.zarr.direct_node(&path).await,
+                Err(e) => Err(e),
+            },
+            Err(e) => Err(e),
+        };
+        match found {
+            Ok(None) => Ok(Look::Absent),
+            Ok(Some(node)) => Ok(match node.meta {
+                NodeMeta::Array(meta) => Look::Array(Box::new(meta)),
+                NodeMeta::Group(meta) => Look::Group(Box::new(meta)),
+            }),
+            Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Usage) => {
+                Ok(Look::Broken(e.message().to_owned()))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// V3: a node of the other version of Zarr than the top.
+    pub(super) fn other_format(&self, sink: &mut Sink, format: Format) {
+        let found = format!("Zarr v{} below Zarr v{}", format.number(), self.format.number());
+        sink.must("V3", "", found, "one version of Zarr in the whole hierarchy");
+    }
+
+    /// The version that the top states, as groups below have to repeat it.
+    pub(super) fn root(&self) -> Option<&str> {
+        self.stated.as_deref()
+    }
+
+    /// The rules for a group below the top.
+    pub(super) fn judged_below(&self, attributes: &Json) -> Judged {
+        if self.judged.version >= Version::V05 || self.options.version.is_some() {
+            return self.judged;
+        }
+        match version::stated(attributes) {
+            Stated::Known(version, _) if version < Version::V05 => {
+                // What is called 0.1 below the seed is the seed's.
+                let is_seed = self.judged.version == Version::Seed && version == Version::V01;
+                if is_seed { self.judged } else { Judged::new(version) }
+            }
+            _ => self.judged,
+        }
+    }
+
+    /// The document of a group; `top` says that it is the first.
+    fn document(&self, path: &str, meta: &GroupMeta, top: bool) -> (Sink, Judged, Seen) {
+        let mut sink = Sink::new(path);
+        let judged = if top { self.judged } else { self.judged_below(&meta.attributes) };
+        let root = if top { None } else { self.stated.as_deref() };
+        let format = if top || meta.format == self.format { Some(meta.format) } else { None };
+        if !top && meta.format != self.format {
+            self.other_format(&mut sink, meta.format);
+        }
+        let seen = document::group(&mut sink, &meta.attributes, judged, format, root);
+        (sink, judged, seen)
+    }
+
+    async fn top(&self, path: &str, meta: &GroupMeta) -> Result<Part> {
+        let (ome, _) = document::home(&meta.attributes);
+        let mut part = if ome.get("multiscales").is_some() {
+            self.image(path, meta, true, Role::Image).await?.0
+        } else {
+            let (sink, _, seen) = self.document(path, meta, true);
+            let mut part = Part::of(sink);
+            let mut sink = Sink::new(path);
+            self.targets(path, &seen.targets, &mut sink).await?;
+            part.findings.append(&mut sink.findings);
+            part
+        };
+        // The document was checked; only what it leads to is of interest now.
+        let (_, judged, seen) = self.document(path, meta, true);
+        if let Some(plate) = &seen.plate {
+            part.join(self.plate(path, plate, seen.base, judged).await?);
+        }
+        if let Some(well) = &seen.well {
+            part.join(self.well(path, &well.fields, &[]).await?);
+        }
+        if let Some(listed) = &seen.labels {
+            part.join(self.listed_labels(path, listed, &Facts::default(), judged).await?);
+        }
+        if seen.layout {
+            part.join(layout::check(self, path, seen.plate.is_some()).await?);
+        }
+        if !seen.references.is_empty() {
+            part.join(self.scene(path, &seen).await?);
+        }
+        Ok(part)
+    }
+
+    /// The group at `path` as an image that something else needs; a finding of `rule` if it is none.
+    pub(super) async fn needed_image(
+        &self,
+        path: &str,
+        rule: &'static str,
+        place: &str,
+        sink: &mut Sink,
+    ) -> Result<Option<(Part, Facts)>> {
+        let wanted = "an image: a group with multiscales";
+        let meta = match self.look(path).await? {
+            Look::Group(meta) => meta,
+            Look::Absent => {
+                if !self.options.metadata_only {
+                    sink.must(rule, place, format!("nothing at {}", shown(path)), wanted);
+                }
+                return Ok(None);
+            }
+            Look::Array(_) => {
+                sink.must(rule, place, format!("an array at {}", shown(path)), wanted);
+                return Ok(None);
+            }
+            Look::Broken(why) => {
+                sink.must(rule, place, format!("{} cannot be read: {why}", shown(path)), wanted);
+                return Ok(None);
+            }
+        };
+        if document::home(&meta.attributes).0.get("multiscales").is_none() {
+            sink.must(rule, place, format!("a group without multiscales at {}", shown(path)), wanted);
+            return Ok(None);
+        }
+        self.image(path, &meta, false, Role::Image).await.map(Some)
+    }
+
+    /// An image: its document, its arrays, its labels.
+    async fn image(&self, path: &str, meta: &GroupMeta, top: bool, role: Role<'_>) -> Result<(Part, Facts)> {
+        let (mut sink, judged, seen) = self.document(path, meta, top);
+        let mut below = Vec::new();
+        let mut all: Vec<Facts> = Vec::new();
+        for pyramid in &seen.pyramids {
+            all.push(arrays::check(self, path, pyramid, judged, &mut sink, &mut below).await?);
+            self.targets(path, &pyramid.targets, &mut sink).await?;
+        }
+        let nodes = all.iter().map(|f| f.arrays.iter().flatten().count()).sum::<usize>();
+        let facts = all.into_iter().next().unwrap_or_default();
+        let (ome, base) = document::home(&meta.attributes);
+        if let Some(omero) = ome.get("omero") {
+            arrays::omero(&mut sink, omero, &at(base, "omero"), &facts);
+        }
+        if let (Some(source), Some(label)) = (&seen.source, ome.get("image-label")) {
+            self.source(path, source, label, &at(base, "image-label.source.image"), &mut sink).await?;
+        }
+        if ome.get("image-label").is_some() || matches!(role, Role::Label(_)) {
+            label_types(&mut sink, &facts, &seen);
+        }
+        if let Role::Label(image) = role {
+            if ome.get("image-label").is_none() && judged.version >= Version::V04 {
+                sink.should("V31", at(base, "image-label"), "nothing", "an object with colors");
+            }
+            sizes(&mut sink, &facts, image, &seen);
+        }
+        let mut part = Part::of(sink);
+        part.findings.extend(below);
+        part.nodes = part.nodes.saturating_add(nodes);
+        if matches!(role, Role::Image) {
+            part.join(self.labels(path, &facts, judged).await?);
+            part.join(self.masks(path, &facts, judged).await?);
+        }
+        Ok((part, facts))
+    }
+
+    /// V29: where `source.image` leads.
+    async fn source(
+        &self,
+        path: &str,
+        source: &str,
+        label: &Json,
+        place: &str,
+        sink: &mut Sink,
+    ) -> Result<()> {
+        // What lies outside of what was opened cannot be looked at.
+        let Some(image) = resolve(path, source) else { return Ok(()) };
+        let stated = label.get("source").and_then(|s| s.get("image")).is_some();
+        let found = match self.look(&image).await? {
+            Look::Group(meta) => {
+                let has = document::home(&meta.attributes).0.get("multiscales").is_some();
+                if has { return Ok(()) } else { "a group without multiscales" }
+            }
+            Look::Array(_) => "an array",
+            Look::Broken(_) => "a node that cannot be read",
+            Look::Absent if self.options.metadata_only => return Ok(()),
+            Look::Absent => "nothing",
+        };
+        let how = if stated { format!("{source:?}") } else { format!("{source:?}, the default") };
+        sink.must("V29", place, format!("{how}, where there is {found}"), "the path of the image");
+        Ok(())
+    }
+
+    /// V37: arrays and fields that transformations take their parameters from.
+    async fn targets(&self, path: &str, targets: &[Target], sink: &mut Sink) -> Result<()> {
+        for target in targets {
+            let place = target.place.as_str();
+            let Some(node) = resolve(path, target.path.trim_start_matches('/')) else { continue };
+            match (self.look(&node).await?, target.matrix) {
+                (Look::Absent, _) if self.options.metadata_only => {}
+                (Look::Absent, _) => {
+                    sink.must(
+                        "V37",
+                        place,
+                        format!("{:?}, where there is nothing", target.path),
+                        "a node with parameters",
+                    );
+                }
+                (Look::Broken(why), _) => {
+                    sink.must(
+                        "V37",
+                        place,
+                        format!("{:?} cannot be read: {why}", target.path),
+                        "a node with parameters",
+                    );
+                }
+                (Look::Array(meta), Some(wanted)) => {
+                    let right = meta.shape.len() == 2
+                        && meta
+                            .shape
+                            .iter()
+                            .zip(wanted)
+                            .all(|(n, w)| w.is_none_or(|w| u64::try_from(w) == Ok(*n)));
+                    if !right {
+                        let text = |n: Option<usize>| n.map_or_else(|| "any".to_owned(), |n| n.to_string());
+                        let [rows, columns] = wanted.map(text);
+                        let wanted = format!("a matrix of the shape [{rows}, {columns}]");
+                        sink.must("V37", place, format!("an array of the shape {:?}", meta.shape), wanted);
+                    }
+                }
+                (Look::Group(_), Some(_)) => {
+                    sink.must(
+                        "V37",
+                        place,
+                        format!("a group at {:?}", target.path),
+                        "an array with a matrix",
+                    );
+                }
+                (Look::Array(_) | Look::Group(_), None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// V25: the labels of an image.
+    async fn labels(&self, path: &str, image: &Facts, judged: Judged) -> Result<Part> {
+        let folder = join(path, "labels");
+        let meta = match self.look(&folder).await? {
+            Look::Absent => return Ok(Part::default()),
+            Look::Group(meta) => meta,
+            Look::Array(_) => {
+                let mut sink = Sink::new(&folder);
+                // An array called so may be a level.
+                sink.lint("V25", "", "an array", "a group of labels");
+                return Ok(Part::of(sink));
+            }
+            Look::Broken(why) => {
+                let mut sink = Sink::new(&folder);
+                sink.must("V25", "", format!("a group that cannot be read: {why}"), "a group of labels");
+                return Ok(Part::of(sink));
+            }
+        };
+        let (mut sink, _, seen) = self.document(&folder, &meta, false);
+        let (ome, base) = document::home(&meta.attributes);
+        if ome.get("labels").is_none() {
+            sink.must("V25", at(base, "labels"), "nothing", "a list of the labels' paths");
+            if let Ok(children) = self.zarr.children(&folder).await
+                && !children.is_empty()
+            {
+                let names = quoted(children.iter().map(|n| n.name().to_owned()));
+                sink.fix(format!("add \"labels\": [{names}]"));
+            }
+        }
+        let mut part = Part::of(sink);
+        if let Some(listed) = &seen.labels {
+            part.join(self.listed_labels(&folder, listed, image, judged).await?);
+        }
+        Ok(part)
+    }
+
+    async fn listed_labels(
+        &self,
+        folder: &str,
+        listed: &[(String, String)],
+        image: &Facts,
+        judged: Judged,
+    ) -> Result<Part> {
+        let parts = stream::iter(listed.to_vec()).map(|(place, name)| async move {
+            let (place, name) = (place.as_str(), name.as_str());
+            let mut sink = Sink::new(folder);
+            let path = join(folder, name.trim_matches('/'));
+            let wanted = format!("a group with multiscales at {name:?}");
+            let mut part = Part::default();
+            match self.look(&path).await? {
+                Look::Group(meta) if document::home(&meta.attributes).0.get("multiscales").is_some() => {
+                    part.join(Box::pin(self.image(&path, &meta, false, Role::Label(image))).await?.0);
+                }
+                Look::Group(_) => sink.must("V25", place, "a group without multiscales", wanted),
+                Look::Array(_) => {
+                    sink.must("V25", place, "an array", wanted);
+                    sink.fix("zaro image upgrade makes label images of plain arrays");
+                }
+                Look::Absent if self.options.metadata_only => {}
+                Look::Absent => sink.must("V25", place, "nothing there", wanted),
+                Look::Broken(why) => sink.must("V25", place, format!("it cannot be read: {why}"), wanted),
+            }
+            if judged.version >= Version::V05 {
+                self.between(folder, name, &mut part).await?;
+            }
+            part.findings.append(&mut sink.findings);
+            Ok::<_, Error>(part)
+        });
+        collect(parts.buffered(AT_ONCE)).await
+    }
+
+    /// V30: groups on the way to a label carry no metadata.
+    async fn between(&self, folder: &str, name: &str, part: &mut Part) -> Result<()> {
+        let name = name.trim_matches('/');
+        for (i, _) in name.match_indices('/') {
+            let path = join(folder, name.get(..i).unwrap_or_default());
+            if let Look::Group(meta) = self.look(&path).await?
+                && meta.attributes.members().is_some_and(|m| !m.is_empty())
+            {
+                let mut sink = Sink::new(&path);
+                let keys = meta.attributes.members().unwrap_or_default().iter().map(|(k, _)| k);
+                sink.must("V30", "", format!("the attributes {}", quoted(keys)), "a group without metadata");
+                part.findings.append(&mut sink.findings);
+            }
+        }
+        Ok(())
+    }
+
+    /// V38: the masks of the seed.
+    async fn masks(&self, path: &str, image: &Facts, judged: Judged) -> Result<Part> {
+        let folder = join(path, "masks");
+        let Look::Group(meta) = self.look(&folder).await? else { return Ok(Part::default()) };
+        if judged.version != Version::Seed {
+            return Ok(Part::default());
+        }
+        let mut sink = Sink::new(&folder);
+        let listed = meta.attributes.get("masks");
+        let items = match listed.map(Json::items) {
+            None => {
+                // Those that are not listed may be masks all the same.
+                sink.lint("V38", "masks", "nothing", "a list of the masks' paths");
+                Vec::new()
+            }
+            Some(None) => {
+                sink.must("V38", "masks", show_or(listed), "a list of the masks' paths");
+                Vec::new()
+            }
+            Some(Some(items)) => items.to_vec(),
+        };
+        let mut part = Part::default();
+        for (i, item) in items.iter().enumerate() {
+            let place = format!("masks[{i}]");
+            let Some(name) = item.as_str() else {
+                sink.must("V38", place, show(item), "a path, a string");
+                continue;
+            };
+            let mask = join(&folder, name.trim_matches('/'));
+            match self.look(&mask).await? {
+                Look::Array(meta) => {
+                    let mut own = Sink::new(&mask);
+                    mask_array(&mut own, &meta, image);
+                    part.join(Part::of(own));
+                }
+                // The form in between: a group of levels.
+                Look::Group(meta) if document::home(&meta.attributes).0.get("multiscales").is_some() => {
+                    part.join(Box::pin(self.image(&mask, &meta, false, Role::Label(image))).await?.0);
+                }
+                Look::Group(_) => sink.must("V38", place, "a group", format!("an array at {name:?}")),
+                Look::Absent if self.options.metadata_only => {}
+                Look::Absent => sink.must("V38", place, "nothing there", format!("an array at {name:?}")),
+                Look::Broken(why) => {
+                    sink.must(
+                        "V38",
+                        place,
+                        format!("it cannot be read: {why}"),
+                        format!("an array at {name:?}"),
+                    );
+                }
+            }
+        }
+        part.join(Part::of(sink));
+        Ok(part)
+    }
+
+    /// V34, V35: what a plate names.
+    async fn plate(
+        &self,
+        path: &str,
+        plate: &super::hcs::SeenPlate,
+        base: &'static str,
+        judged: Judged,
+    ) -> Result<Part> {
+        let mut sink = Sink::new(path);
+        let mut rows: Vec<&str> = Vec::new();
+        for (place, well) in &plate.wells {
+            let Some((row, _)) = well.trim_matches('/').rsplit_once('/') else { continue };
+            if rows.contains(&row) {
+                continue;
+            }
+            rows.push(row);
+            match self.look(&join(path, row)).await? {
+                Look::Group(_) => {}
+                // In Zarr v2 a folder will do, but the text asks for groups.
+                Look::Absent if self.options.metadata_only => {}
+                Look::Absent => sink.must("V34", place, format!("no group {row:?}"), "a group for the row"),
+                Look::Array(_) => sink.must("V34", place, format!("an array {row:?}"), "a group for the row"),
+                Look::Broken(why) => {
+                    sink.must("V34", place, format!("{row:?} cannot be read: {why}"), "a group for the row");
+                }
+            }
+        }
+        if judged.version >= Version::V04 {
+            self.empty_lines(path, plate, base, &mut sink).await;
+        }
+        let mut part = Part { findings: sink.findings, nodes: rows.len() };
+        let wells = stream::iter(plate.wells.clone()).map(|(place, well)| async move {
+            let (place, well) = (place.as_str(), well.as_str());
+            let mut sink = Sink::new(path);
+            let node = join(path, well.trim_matches('/'));
+            let wanted = format!("a group with `well` at {well:?}");
+            let mut part = Part::default();
+            match self.look(&node).await? {
+                Look::Group(meta) => {
+                    let (own, _, seen) = self.document(&node, &meta, false);
+                    part.join(Part::of(own));
+                    match seen.well {
+                        Some(seen) => part.join(self.well(&node, &seen.fields, &plate.acquisitions).await?),
+                        None => sink.must("V34", place, "a group without `well`", wanted),
+                    }
+                }
+                Look::Absent if self.options.metadata_only => {}
+                Look::Absent => sink.must("V34", place, "nothing there", wanted),
+                Look::Array(_) => sink.must("V34", place, "an array", wanted),
+                Look::Broken(why) => sink.must("V34", place, format!("it cannot be read: {why}"), wanted),
+            }
+            part.findings.append(&mut sink.findings);
+            Ok::<_, Error>(part)
+        });
+        part.join(collect(wells.buffered(AT_ONCE)).await?);
+        Ok(part)
+    }
+
+    /// V35: no groups for rows and wells without images.
+    async fn empty_lines(
+        &self,
+        path: &str,
+        plate: &super::hcs::SeenPlate,
+        base: &'static str,
+        sink: &mut Sink,
+    ) {
+        // A store that cannot list cannot tell.
+        let Ok(listing) = self.zarr.store().list(path).await else { return };
+        let is_used =
+            |start: &str| plate.wells.iter().any(|(_, w)| w.starts_with(&format!("{start}/")) || w == start);
+        for row in plate.rows.iter().filter(|row| listing.prefixes.contains(row)) {
+            if !is_used(row) {
+                sink.should(
+                    "V35",
+                    at(base, "plate.wells"),
+                    format!("a group for row {row:?}, which has no wells"),
+                    "no group for it",
+                );
+                continue;
+            }
+            let Ok(inner) = self.zarr.store().list(&join(path, row)).await else { return };
+            for column in plate.columns.iter().filter(|c| inner.prefixes.contains(c)) {
+                let well = format!("{row}/{column}");
+                if !is_used(&well) {
+                    sink.should(
+                        "V35",
+                        at(base, "plate.wells"),
+                        format!("a group {well:?}, which is no well"),
+                        "no group for it",
+                    );
+                }
+            }
+        }
+    }
+
+    /// V34: the fields of a well.
+    async fn well(
+        &self,
+        path: &str,
+        fields: &[super::hcs::SeenField],
+        acquisitions: &[String],
+    ) -> Result<Part> {
+        let parts = stream::iter(fields.to_vec()).map(|field| async move {
+            let mut sink = Sink::new(path);
+            let place = at(&field.place, "acquisition");
+            match &field.acquisition {
+                None if acquisitions.len() > 1 => {
+                    let wanted = format!("one of the plate's acquisitions: {}", acquisitions.join(", "));
+                    sink.must("V34", place, "nothing", wanted);
+                }
+                Some(id) if !acquisitions.is_empty() && !acquisitions.contains(id) => {
+                    let wanted = format!("one of the plate's acquisitions: {}", acquisitions.join(", "));
+                    sink.must("V34", place, id.as_str(), wanted);
+                }
+                _ => {}
+            }
+            let node = join(path, field.path.trim_matches('/'));
+            let found = self.needed_image(&node, "V34", &at(&field.place, "path"), &mut sink).await?;
+            let mut part = found.map(|(part, _)| part).unwrap_or_default();
+            part.findings.append(&mut sink.findings);
+            Ok::<_, Error>(part)
+        });
+        collect(parts.buffered(AT_ONCE)).await
+    }
+
+    /// V37: the images of a scene.
+    async fn scene(&self, path: &str, seen: &Seen) -> Result<Part> {
+        let mut sink = Sink::new(path);
+        let mut part = Part::default();
+        let mut done: Vec<(String, Vec<String>)> = Vec::new();
+        for reference in &seen.references {
+            let place = at(&reference.place, "path");
+            let Some(node) = resolve(path, &reference.path) else {
+                sink.must("V37", place, format!("{:?}", reference.path), "a path in this hierarchy");
+                continue;
+            };
+            if !done.iter().any(|(other, _)| *other == node) {
+                let found = self.needed_image(&node, "V37", &place, &mut sink).await?;
+                let Some((image, _)) = found else { continue };
+                part.join(image);
+                let Look::Group(meta) = self.look(&node).await? else { continue };
+                let (_, _, seen) = self.document(&node, &meta, false);
+                let names = seen.pyramids.iter().flat_map(|p| p.systems.iter().map(|(n, _)| n.clone()));
+                done.push((node.clone(), names.collect()));
+            }
+            if let Some((_, names)) = done.iter().find(|(other, _)| *other == node)
+                && !names.contains(&reference.name)
+            {
+                let found = format!("{:?}, which is no system of that image", reference.name);
+                let wanted = format!("one of {}", quoted(names));
+                sink.must("V37", at(&reference.place, "name"), found, wanted);
+            }
+        }
+        part.findings.append(&mut sink.findings);
+        Ok(part)
+    }
+}
+
+/// The parts of a stream as one.
+async fn collect(parts: impl futures::Stream<Item = Result<Part>>) -> Result<Part> {
+    parts
+        .try_fold(Part::default(), |mut all, part| async move {
+            all.join(part);
+            Ok(all)
+        })
+        .await
+}
+
+/// V26: labels are integers.
+fn label_types(sink: &mut Sink, facts: &Facts, seen: &Seen) {
+    let places = seen.pyramids.first().into_iter().flat_map(|p| &p.levels);
+    for (level, meta) in places.zip(&facts.arrays) {
+        if let Some(meta) = meta
+            && !is_label_type(&meta.data_type)
+        {
+            let found = meta.data_type.to_string();
+            sink.must("V26", level.place.as_str(), found, "a type of integers of 8 to 64 bits");
+        }
+    }
+}
+
+fn is_label_type(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Int(8 | 16 | 32 | 64) | DataType::UInt(8 | 16 | 32 | 64))
+}
+
+/// V26: a label has as many levels as its image, of the same sizes.
+fn sizes(sink: &mut Sink, label: &Facts, image: &Facts, seen: &Seen) {
+    let Some(pyramid) = seen.pyramids.first() else { return };
+    if image.arrays.is_empty() {
+        return;
+    }
+    if label.arrays.len() != image.arrays.len() {
+        let found = format!("{} levels, where the image has {}", label.arrays.len(), image.arrays.len());
+        sink.must("V26", at(&pyramid.place, "datasets"), found, "as many levels as the image");
+        sink.fix("zaro image pyramid");
+    }
+    for ((level, own), other) in pyramid.levels.iter().zip(&label.arrays).zip(&image.arrays) {
+        let (Some(own), Some(other)) = (own, other) else { continue };
+        for (i, (name, size)) in label.names.iter().zip(&own.shape).enumerate() {
+            let place = image.names.iter().position(|n| n == name && n.is_some());
+            let wanted = place.and_then(|place| other.shape.get(place));
+            if let Some(wanted) = wanted.filter(|wanted| *wanted != size && *size != 1) {
+                let name = name.as_deref().unwrap_or("?");
+                let found = format!("{size} along {name}, axis {i}, where the image has {wanted}");
+                sink.add("V26", Level::Should, level.place.as_str(), found, "the image's size, or 1");
+            }
+        }
+    }
+}
+
+/// V38: a mask fits the first level of its image.
+fn mask_array(sink: &mut Sink, meta: &ArrayMeta, image: &Facts) {
+    if meta.shape.len() != 5 {
+        let found = format!("{} dimensions", meta.shape.len());
+        sink.must("V38", ".zarray shape", found, "5 dimensions: t, c, z, y, x");
+    } else if let Some(Some(full)) = image.arrays.first()
+        && meta.shape.iter().zip(&full.shape).any(|(own, other)| own != other && *own != 1)
+    {
+        let found = format!("{:?}, where the image has {:?}", meta.shape, full.shape);
+        sink.must("V38", ".zarray shape", found, "each size that of the image, or 1");
+    }
+    labels::mask_colors(sink, &meta.attributes);
+}
