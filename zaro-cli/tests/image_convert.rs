@@ -20,7 +20,8 @@ fn a_file_becomes_an_image_with_its_pixel_size() {
     let store = Store::new();
     for version in ["0.4", "0.5", "0.6"] {
         let out = format!("@:/{version}.zarr");
-        let run = store.zaro(&["image", "convert", &sample("imagej-little.tif"), &out, "--to", version, "--json"]);
+        let run =
+            store.zaro(&["image", "convert", &sample("imagej-little.tif"), &out, "--to", version, "--json"]);
         let text = run.text();
         assert!(text.contains(r#""scale":[1.5,1.0,2.5,0.5,0.25]"#), "{text}");
         assert!(text.contains(r#""axes":["t","c","z","y","x"]"#), "{text}");

@@ -36,7 +36,8 @@ impl Pixels for Counted {
 }
 
 fn counted(sizes: [u64; 5], grain: [u64; 3]) -> Source {
-    let mut source = Source::new("counted".into(), sizes, DataType::UInt(32), Arc::new(Counted { sizes, grain }));
+    let mut source =
+        Source::new("counted".into(), sizes, DataType::UInt(32), Arc::new(Counted { sizes, grain }));
     source.scale[X] = Some(0.25);
     source.units[X] = Some("micrometer".into());
     source.declared[T] = true;
@@ -68,7 +69,8 @@ fn every_pixel_is_in_its_place_whatever_the_blocks() {
         let wanted: Vec<u32> = (1..=2 * 3 * 4 * 37 * 50).collect();
         assert_eq!(pixels(&store, "a/b/0"), wanted, "{grain:?} {memory}");
         let image = wait(image_at(&open(&store), "a/b")).unwrap();
-        let windows: Vec<_> = image.omero.unwrap().channels.iter().map(|c| (c.window.min, c.window.max)).collect();
+        let windows: Vec<_> =
+            image.omero.unwrap().channels.iter().map(|c| (c.window.min, c.window.max)).collect();
         let volume = 4.0 * 37.0 * 50.0;
         assert_eq!(windows[1], (Some(volume + 1.0), Some(volume * 5.0)));
         assert_eq!(image.multiscales[0].levels[0].scale.as_deref(), Some(&[1.0, 1.0, 1.0, 1.0, 0.25][..]));
@@ -103,7 +105,7 @@ fn several_images_are_a_collection() {
             Found::Collection { images, .. } => assert_eq!(images, ["0", "1"]),
             other => panic!("{other:?}"),
         }
-        let xml = wait(store.get("OME/METADATA.ome.xml")).unwrap().unwrap();
+        let xml = wait(store.get("OME/METADATA.ome.xml", None)).unwrap().unwrap();
         assert_eq!(String::from_utf8_lossy(&xml).matches("<MetadataOnly/>").count(), 2);
         assert_eq!(pixels(&store, "1/0").len(), 2 * 7 * 8);
     }

@@ -68,35 +68,42 @@ fn parse(pattern: &str) -> Result<Vec<Token>> {
     Ok(tokens)
 }
 
-/// What stands in place of t, c, z in a name; `None` if the pattern does not fit.
+/// What stands in place of t, c, z in a name; `None` if the pattern does not fit. Numbers are preferred: in all places, then
+/// in those of t and z, since channels have names.
 fn matched(tokens: &[Token], name: &str) -> Option<[Option<String>; 3]> {
-    fn fit(tokens: &[Token], rest: &str, found: &mut [Option<String>; 3]) -> bool {
-        let Some((token, later)) = tokens.split_first() else { return rest.is_empty() };
-        if let Token::Text(text) = token {
-            return rest.strip_prefix(text.as_str()).is_some_and(|rest| fit(later, rest, found));
+    [[true; 3], [true, false, true], [false; 3]].into_iter().find_map(|digits| {
+        let mut found = [None, None, None];
+        fits(tokens, name, digits, &mut found).then_some(found)
+    })
+}
+
+/// Whether tokens fit a text, and what stands in their places; `digits` says of t, c and z whether it has to be a number.
+fn fits(tokens: &[Token], text: &str, digits: [bool; 3], found: &mut [Option<String>; 3]) -> bool {
+    let Some((token, later)) = tokens.split_first() else { return text.is_empty() };
+    let axis = match token {
+        Token::Text(begin) => {
+            return text.strip_prefix(begin.as_str()).is_some_and(|rest| fits(later, rest, digits, found));
         }
-        let least = usize::from(matches!(token, Token::Field(_)));
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let try_end = |end: usize, found: &mut [Option<String>; 3]| {
-            let Some((part, after)) = rest.split_at_checked(end) else { return false };
-            if !fit(later, after, found) {
-                return false;
-            }
-            if let Token::Field(axis) = token
-                && let Some(to) = found.get_mut(*axis)
-            {
-                *to = Some(part.to_owned());
-            }
-            true
-        };
-        // A number is taken whole, if that fits; else the shortest text that does.
-        if least == 1 && digits > 0 && try_end(digits, found) {
-            return true;
+        Token::Field(axis) => Some(*axis),
+        Token::Any => None,
+    };
+    let mut fit = |end: usize| {
+        let Some((part, rest)) = text.split_at_checked(end) else { return false };
+        if !fits(later, rest, digits, found) {
+            return false;
         }
-        (least..=rest.len()).any(|end| try_end(end, found))
+        if let Some(to) = axis.and_then(|axis| found.get_mut(axis)) {
+            *to = Some(part.to_owned());
+        }
+        true
+    };
+    let number = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    match axis {
+        // A number is taken whole.
+        Some(axis) if digits.get(axis) == Some(&true) => number > 0 && fit(number),
+        Some(_) => (1..=text.len()).any(fit),
+        None => (0..=text.len()).any(fit),
     }
-    let mut found = [None, None, None];
-    fit(tokens, name, &mut found).then_some(found)
 }
 
 /// The files that names with `*`, `?` or braces stand for, in the order of their numbers, and the pattern, if one of them is

@@ -38,7 +38,11 @@ fn files_of_other_programs_hold_what_these_say() {
         let wanted: Vec<u64> =
             want.get("shape").unwrap().items().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
         assert_eq!(shape, wanted, "{name}");
-        assert_eq!(Some(source.data_type.to_string().as_str()), want.get("data_type").unwrap().as_str(), "{name}");
+        assert_eq!(
+            Some(source.data_type.to_string().as_str()),
+            want.get("data_type").unwrap().as_str(),
+            "{name}"
+        );
         let crc = crc32fast::hash(&whole(&source));
         assert_eq!(Some(u64::from(crc)), want.get("crc32").unwrap().as_u64(), "{name}");
         if let Some(scale) = want.get("scale").and_then(Json::items) {
@@ -75,7 +79,18 @@ fn files_of_other_programs_hold_what_these_say() {
 
 #[test]
 fn any_window_is_a_part_of_the_whole() {
-    for name in ["lzw-predictor-tiles.tif", "rgb-contig.tif", "rgb-separate.tif", "palette.tif", "TCZYX.ome.tif", "c.npy", "fortran.npy", "rgba.png", "twelve-bits.tif", "zlib.tif"] {
+    for name in [
+        "lzw-predictor-tiles.tif",
+        "rgb-contig.tif",
+        "rgb-separate.tif",
+        "palette.tif",
+        "TCZYX.ome.tif",
+        "c.npy",
+        "fortran.npy",
+        "rgba.png",
+        "twelve-bits.tif",
+        "zlib.tif",
+    ] {
         let source = one(&folder().join(name), &SourceOptions::default());
         let all = whole(&source);
         let size = source.data_type.size();
@@ -84,7 +99,7 @@ fn any_window_is_a_part_of_the_whole() {
             let window = Window { t: ts - 1, c: cs / 2..cs, z: zs - 1, y: y.clone(), x: x.clone() };
             let mut part = vec![0; window.bytes(size).unwrap()];
             source.read(&window, &mut part).unwrap();
-            let mut wanted = Vec::new();
+            let mut wanted: Vec<u8> = Vec::new();
             for c in window.c.clone() {
                 for row in y.clone() {
                     let at = ((((ts - 1) * cs + c) * zs + zs - 1) * ys + row) * xs + x.start;
@@ -153,7 +168,9 @@ fn files_of_a_plane_each_are_one_image() {
     let dir = tempfile::tempdir().unwrap();
     let name = |t: usize, c: &str, z: usize| dir.path().join(format!("i_t{t}_{c}_z{z:03}.tif"));
     let plain = std::fs::read(folder().join("uint8-little.tif")).unwrap();
-    for (t, c, z) in [(0, "A", 9), (0, "A", 10), (0, "B", 9), (0, "B", 10), (1, "A", 9), (1, "A", 10), (1, "B", 9)] {
+    for (t, c, z) in
+        [(0, "A", 9), (0, "A", 10), (0, "B", 9), (0, "B", 10), (1, "A", 9), (1, "A", 10), (1, "B", 9)]
+    {
         std::fs::write(name(t, c, z), &plain).unwrap();
     }
     let pattern = dir.path().join("i_t{t}_{c}_z{z:03}.tif").to_str().unwrap().to_owned();
@@ -192,17 +209,23 @@ fn damaged_files_are_errors() {
             let _ = source.read_block(at, count, &mut out);
         }
     };
-    for name in ["uint16-big.tif", "bigtiff.tif", "lzw-predictor-tiles.tif", "imagej-one-directory.tif", "rgba.png", "c.npy", "palette.tif"] {
+    for name in [
+        "uint16-big.tif",
+        "bigtiff.tif",
+        "lzw-predictor-tiles.tif",
+        "imagej-one-directory.tif",
+        "rgba.png",
+        "c.npy",
+        "palette.tif",
+    ] {
         let good = std::fs::read(folder().join(name)).unwrap();
         for cut in (0..good.len()).step_by(41) {
             look(&good[..cut]);
         }
         for i in (0..good.len().min(400)).chain(good.len().saturating_sub(200)..good.len()) {
-            for value in [0, 0xff, good[i] ^ 0x10] {
-                let mut bad = good.clone();
-                bad[i] = value;
-                look(&bad);
-            }
+            let mut bad = good.clone();
+            bad[i] = [0, 0xff, good[i] ^ 0x10][i % 3];
+            look(&bad);
         }
     }
 }

@@ -169,8 +169,7 @@ fn source(
     let colors = layout.colors.clone().filter(|_| expand);
     let samples = if colors.is_some() { 3 } else { layout.samples };
     let channels = c.checked_mul(samples).ok_or_else(|| Error::invalid("too many channels"))?;
-    let data_type =
-        if colors.is_some() { crate::meta::DataType::UINT8 } else { layout.data_type.clone() };
+    let data_type = if colors.is_some() { crate::meta::DataType::UINT8 } else { layout.data_type.clone() };
     let is_rgb = colors.is_some() || (matches!(layout.photometric, RGB | YCBCR) && samples >= 3);
     let sizes = [t, channels, z, layout.height, layout.width];
     let planes = Planes::new(pages, [t, c, z], layout.clone(), colors)?;
@@ -285,8 +284,12 @@ impl Shaped {
         let with_one: Vec<u64> = tail.iter().copied().chain([1]).collect();
         let cut = [tail, with_one].into_iter().find(|t| shape.ends_with(t))?.len();
         let lead = shape.get(..shape.len() - cut)?.to_vec();
-        let axes = json.get("axes").and_then(Json::as_str).map(|a| a.to_ascii_lowercase().chars().collect::<Vec<_>>());
-        let axes = axes.filter(|a| a.len() == shape.len()).and_then(|a| a.get(..lead.len()).map(<[char]>::to_vec));
+        let axes = json
+            .get("axes")
+            .and_then(Json::as_str)
+            .map(|a| a.to_ascii_lowercase().chars().collect::<Vec<_>>());
+        let axes =
+            axes.filter(|a| a.len() == shape.len()).and_then(|a| a.get(..lead.len()).map(<[char]>::to_vec));
         Some(Self { lead, axes })
     }
 
@@ -294,7 +297,8 @@ impl Shaped {
     fn lay_out(&self, pages: Vec<Page>) -> Result<(Vec<Page>, [u64; 3])> {
         let wanted = num::product(&self.lead)?;
         let pages = if num::u64_of(pages.len()) == wanted { pages } else { one_directory(&pages, wanted)? };
-        let dims: Vec<(usize, u64)> = self.lead.iter().copied().enumerate().filter(|(_, n)| *n != 1).collect();
+        let dims: Vec<(usize, u64)> =
+            self.lead.iter().copied().enumerate().filter(|(_, n)| *n != 1).collect();
         let named = self.axes.as_ref().and_then(|axes| {
             let place = |c: &char| ['t', 'c', 'z'].iter().position(|a| a == c);
             let all: Option<Vec<usize>> = dims.iter().map(|(i, _)| axes.get(*i).and_then(place)).collect();
@@ -334,9 +338,8 @@ impl Shaped {
 /// The pages of a stack that has one directory for all: one after the other in the file.
 fn one_directory(pages: &[Page], wanted: u64) -> Result<Vec<Page>> {
     let there = num::u64_of(pages.len());
-    let fault = || {
-        Error::invalid(format!("the file says it has {wanted} planes, but has {there} directories"))
-    };
+    let fault =
+        || Error::invalid(format!("the file says it has {wanted} planes, but has {there} directories"));
     let ([first], Some(bytes)) = (pages, pages.first().map(Page::contiguous).transpose()?.flatten()) else {
         return Err(fault());
     };

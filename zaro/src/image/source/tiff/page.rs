@@ -52,11 +52,15 @@ struct Places {
 impl Page {
     pub(super) fn new(tiff: &Arc<Tiff>, layout: Arc<Layout>, ifd: &Ifd) -> Result<Self> {
         let (offsets, lengths) = if layout.is_tiled {
-            (ifd.get(tag::TILE_OFFSETS).or(ifd.get(tag::STRIP_OFFSETS)), ifd.get(tag::TILE_BYTES).or(ifd.get(tag::STRIP_BYTES)))
+            (
+                ifd.get(tag::TILE_OFFSETS).or(ifd.get(tag::STRIP_OFFSETS)),
+                ifd.get(tag::TILE_BYTES).or(ifd.get(tag::STRIP_BYTES)),
+            )
         } else {
             (ifd.get(tag::STRIP_OFFSETS), ifd.get(tag::STRIP_BYTES))
         };
-        let offsets = offsets.ok_or_else(|| Error::invalid("the page has no pixels (no strip or tile offsets)"))?;
+        let offsets =
+            offsets.ok_or_else(|| Error::invalid("the page has no pixels (no strip or tile offsets)"))?;
         let count = layout.segment_count()?;
         if offsets.count < count {
             return Err(Error::invalid(format!(
@@ -201,8 +205,7 @@ impl Page {
         let mut swap = layout.is_big_endian;
         let bytes = if layout.compression == 1 && !layout.is_reversed {
             let at = offset.saturating_add(rows.start.saturating_mul(row_bytes));
-            let mut bytes =
-                handle.bytes(at, num::product_usize(&[rows.end - rows.start, row_bytes])?)?;
+            let mut bytes = handle.bytes(at, num::product_usize(&[rows.end - rows.start, row_bytes])?)?;
             if layout.predictor != 1 {
                 bytes = self.unpredict(bytes, rows.end - rows.start, &mut swap)?;
             }
@@ -255,7 +258,9 @@ impl Page {
             34925 => named("imagecodecs_lzma")?,
             34933 => named("imagecodecs_png")?,
             34926 | 50000 => named("imagecodecs_zstd")?,
-            other => return Err(Error::unsupported(format!("TIFF compression {other} ({})", compression(other)))),
+            other => {
+                return Err(Error::unsupported(format!("TIFF compression {other} ({})", compression(other))));
+            }
         };
         // Nearly all have what they should; a few fill up their last strip.
         match codec.decode(stored, Size::Exact(wanted)) {
@@ -306,7 +311,9 @@ impl Page {
         if !(layout.predictor == 2 || is_float) {
             return Err(Error::unsupported(format!("TIFF predictor {}", layout.predictor)));
         }
-        if !matches!(layout.bits, 8 | 16 | 32 | 64) || (is_float && !matches!(layout.data_type, DataType::Float(_))) {
+        if !matches!(layout.bits, 8 | 16 | 32 | 64)
+            || (is_float && !matches!(layout.data_type, DataType::Float(_)))
+        {
             return Err(Error::unsupported(format!(
                 "TIFF predictor {} for {} bits of {}",
                 layout.predictor, layout.bits, layout.data_type
@@ -317,7 +324,13 @@ impl Page {
         if is_float {
             *swap = false;
         }
-        let order = if size == 1 { '|' } else if big { '>' } else { '<' };
+        let order = if size == 1 {
+            '|'
+        } else if big {
+            '>'
+        } else {
+            '<'
+        };
         let kind = if is_float { 'f' } else { 'u' };
         let extents = [rows, layout.segment.0, layout.interleaved()];
         let members = vec![
@@ -327,7 +340,8 @@ impl Page {
             ("dist".to_owned(), Json::int(1)),
         ];
         let config = Config::new(&members);
-        let predictor = if is_float { TiffPredictor::float(&config)? } else { TiffPredictor::delta(&config)? };
+        let predictor =
+            if is_float { TiffPredictor::float(&config)? } else { TiffPredictor::delta(&config)? };
         predictor.decode(&bytes, Size::Exact(bytes.len()))
     }
 
@@ -367,7 +381,8 @@ pub(in super::super) fn jpeg_size(stored: &[u8]) -> Result<([u64; 2], u64)> {
 type Begun<'a> = (JpegDecoder<ZCursor<&'a [u8]>>, [u64; 2], ColorSpace);
 
 fn jpeg_header(stored: &[u8], converted: bool) -> Result<Begun<'_>> {
-    let options = DecoderOptions::new_fast().set_strict_mode(false).set_max_width(1 << 16).set_max_height(1 << 16);
+    let options =
+        DecoderOptions::new_fast().set_strict_mode(false).set_max_width(1 << 16).set_max_height(1 << 16);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(stored), options);
     decoder.decode_headers().map_err(bad_jpeg)?;
     let (wide, high) = decoder.dimensions().ok_or_else(|| Error::invalid("the JPEG image has no size"))?;
