@@ -203,7 +203,7 @@ fn advice(sink: &mut Sink, item: &Json, place: &str, kind: Kind, judged: Judged)
                     sink.fix(format!("write {name:?}"));
                 }
             }
-            None => sink.should("V12", place, show(unit), "a string"),
+            None => sink.must("V12", place, show(unit), "a string"),
         },
     }
 }
