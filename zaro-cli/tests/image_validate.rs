@@ -102,6 +102,14 @@ fn the_specifications_own_tests_can_be_run() {
 }
 
 #[test]
+fn what_a_plate_repeats_is_said_once() {
+    let out = ended(&["image", "validate", &sample("09-hcs-plate-0.4.zarr")], 0).0;
+    assert_eq!(out.matches("V22").count(), 1, "{out}");
+    assert!(out.contains("also at /A/1/1, /A/3/0, /A/3/1, /B/2/0 and 1 more"), "{out}");
+    assert!(out.contains("18 SHOULD"), "{out}");
+}
+
+#[test]
 fn what_is_no_image_is_an_error() {
     let s = Store::new();
     s.put("z/.zgroup", r#"{"zarr_format":2}"#);

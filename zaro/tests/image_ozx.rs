@@ -1,5 +1,5 @@
 //! `.ozx`: what is packed has the order, form and comment that RFC-9 asks for, and comes out as it went in.
-#![cfg(feature = "image")]
+#![cfg(all(feature = "image", feature = "testing", feature = "cloud"))]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use zaro::image::ozx;
 use zaro::image::validate::{Level, archive};
@@ -19,6 +20,7 @@ use zaro::store::options::StoreOptions;
 use zaro::store::zip::ZipStore;
 use zaro::store::zip::create::{Form, ZipCreateStore};
 use zaro::store::{Condition, Store};
+use zaro::testing::TinyServer;
 use zaro::{ErrorKind, OpenOptions, Zarr};
 
 fn sample(name: &str) -> PathBuf {
@@ -143,6 +145,26 @@ async fn a_part_of_a_hierarchy_and_large_objects() {
     assert!(error.to_string().contains("checksum"), "{error}");
     assert!(!dir.path().join("bad.zarr").exists());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+/// The documents lie together at the start and the directory at the end, and a chunk is a range.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_on_a_server_takes_few_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("a.ozx");
+    ozx::pack(&open(&sample("06-omezarrpy-0.5.zarr")).await, "", &target, 1 << 20).await.unwrap();
+    let bytes = std::fs::read(&target).unwrap();
+    let server = TinyServer::serving(vec![("a.ozx", bytes)], Duration::ZERO);
+    let uri = format!("{}/a.ozx", server.url().trim_end_matches('/'));
+    let zarr = zaro::open(&uri, &OpenOptions::default()).await.unwrap();
+    let array = zarr.array("s1").await.unwrap();
+    let there = server.requests();
+    assert!(there <= 5, "{there} requests to open an array: {:?}", server.seen());
+    assert_eq!(array.meta().shape, [2, 3, 16, 24]);
+    let before = server.requests();
+    let key = array.meta().keys.key("s1", &[0, 0, 0, 0]);
+    assert!(zarr.store().get(&key, None).await.unwrap().is_some());
+    assert!(server.requests() - before <= 1);
 }
 
 #[tokio::test]
