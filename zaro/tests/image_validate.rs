@@ -354,6 +354,8 @@ use Level::{Lint, Must, Should};
 type Case = (Base, &'static str, &'static str, &'static str, &'static str, Level, &'static str, &'static str);
 
 const SCALE0: &str = r#"{"type":"scale","scale":[1,0.5,0.5]}"#;
+const SHAPE1: &str = r#""shape":[2,4,4],"data_type":"uint8","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[2,4,4]}}"#;
+const SHAPE1_FLAT: &str = r#""shape":[4,4],"data_type":"uint8","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[4,4]}}"#;
 const Z: &str = ".zattrs";
 const J: &str = "zarr.json";
 
@@ -384,7 +386,7 @@ const CASES: &[Case] = &[
     (seed, "0-", "", "", "V5", Must, "/", "multiscales[0].datasets[0].path"),
     (v02, "1-", "", "", "V5", Must, "/", "multiscales[0].datasets[1].path"),
     (v05, J, r#""path":"1","#, r#""path":"labels","#, "V5", Must, "/", "ome.multiscales[0].datasets[1].path"),
-    (v06, "1/zarr.json", "[2,4,4]", "[4,4]", "V5", Must, "/", "ome.multiscales[0].datasets[1].path"),
+    (v06, "1/zarr.json", SHAPE1, SHAPE1_FLAT, "V5", Must, "/", "ome.multiscales[0].datasets[1].path"),
     // V6
     (seed, "0/.zarray", r#"[1,2,1,8,8],"chunks":[1,2,1,8,8]"#, r#"[2,1,8,8],"chunks":[2,1,8,8]"#, "V6", Must, "/", "multiscales[0].datasets[0].path"),
     (v02, "1/.zarray", r#"[1,2,1,4,4],"chunks":[1,2,1,4,4]"#, r#"[4,4],"chunks":[4,4]"#, "V6", Must, "/", "multiscales[0].datasets[1].path"),
@@ -423,7 +425,8 @@ const CASES: &[Case] = &[
     (v06, J, r#""unit":"micrometer""#, r#""unit":"micrometer","units":"micrometer""#, "V13", Lint, "/", "ome.multiscales[0].coordinateSystems[0].axes[1].units"),
     // V14
     (v04, "0/.zarray", r#"[2,8,8],"chunks":[2,8,8]"#, r#"[1,2,8,8],"chunks":[1,2,8,8]"#, "V14", Must, "/", "multiscales[0].datasets[0].path"),
-    (v06, "labels/cells/1/zarr.json", "[4,4]", "[4]", "V14", Must, "/labels/cells", "ome.multiscales[0].datasets[1].path"),
+    (v05, J, r#"{"name":"c","type":"channel"},"#, "", "V14", Must, "/", "ome.multiscales[0].datasets[1].path"),
+    (v06, J, r#"{"name":"c","type":"channel"},"#, "", "V14", Must, "/", "ome.multiscales[0].datasets[0].path"),
     // V15
     (v05, "0/zarr.json", r#","dimension_names":["c","y","x"]"#, "", "V15", Must, "/0", "dimension_names"),
     (v06, "1/zarr.json", r#"["c","y","x"]"#, r#"["c","x","y"]"#, "V15", Must, "/1", "dimension_names"),

@@ -1,5 +1,6 @@
 //! `zaro image validate`.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -115,8 +116,11 @@ impl Validate {
                     out.set("message", Json::string(broken.join("; ")));
                 }
             }
-            // What cannot be read as metadata is not valid; what cannot be reached is no answer.
-            Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) => {
+            // What is there and cannot be read as metadata is not valid; what cannot be reached is no answer.
+            Err(e)
+                if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported)
+                    || (e.is_not_found() && Path::new(&self.uri).exists()) =>
+            {
                 out.set("valid", Json::Bool(false));
                 out.set("message", Json::string(e.to_string()));
             }
@@ -176,9 +180,29 @@ fn judged(report: &Report) -> String {
     }
 }
 
+/// How many other nodes with the same finding are named.
+const SHOWN: usize = 4;
+
+/// Findings that are the same but for their node, once, with the other nodes: a plate repeats itself hundreds of times.
+fn grouped(findings: &[Finding]) -> Vec<(&Finding, Vec<&str>)> {
+    let mut places: HashMap<(&str, Level, &str, &str, &str), usize> = HashMap::new();
+    let mut all: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    for f in findings {
+        let what = (f.rule, f.level, f.path.as_str(), f.found.as_str(), f.wanted.as_str());
+        match places.get(&what).and_then(|i| all.get_mut(*i)) {
+            Some((_, others)) => others.push(&f.node),
+            None => {
+                places.insert(what, all.len());
+                all.push((f, Vec::new()));
+            }
+        }
+    }
+    all
+}
+
 fn text(report: &Report, valid: bool, paint: Paint) -> String {
     let mut out = String::new();
-    for f in &report.findings {
+    for (f, others) in grouped(&report.findings) {
         let level = match f.level {
             Level::Must => paint.red("MUST"),
             Level::Should => paint.yellow("SHOULD"),
@@ -187,6 +211,12 @@ fn text(report: &Report, valid: bool, paint: Paint) -> String {
         let place = if f.path.is_empty() { String::new() } else { format!(" {}", plain(&f.path)) };
         out.push_str(&format!("{level} {} {}{place}\n", f.rule, plain(&f.node)));
         out.push_str(&format!("    found {}; wanted {}\n", plain(&f.found), plain(&f.wanted)));
+        if !others.is_empty() {
+            let some: Vec<&str> = others.iter().copied().take(SHOWN).collect();
+            let rest = others.len().saturating_sub(SHOWN);
+            let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+            out.push_str(&format!("    also at {}{more}\n", plain(&some.join(", "))));
+        }
         if let Some(fix) = &f.fix {
             out.push_str(&format!("    {} {}\n", paint.dim("fix:"), plain(fix)));
         }

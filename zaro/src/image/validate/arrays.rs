@@ -6,7 +6,7 @@ use super::Judged;
 use super::image::Pyramid;
 use super::report::{Finding, Level, Sink, at, nth, quoted, show_or};
 use super::walk::{Look, Walk};
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::image::version::Version;
 use crate::meta::path::join;
 use crate::meta::{ArrayMeta, ChunkKeys, DataType, Format, Json};
@@ -308,12 +308,11 @@ async fn chunks(walk: &Walk<'_>, path: &str, meta: &ArrayMeta, sink: &mut Sink) 
             }
         }
         // Without a listing the first chunk alone tells.
-        Err(e) if e.kind() == ErrorKind::Unsupported => {
+        Err(_) => {
             let key = other.key(path, &origin);
             let is_there = store.size(&key).await?.is_some();
             if is_there { vec![other.key("", &origin)] } else { Vec::new() }
         }
-        Err(e) => return Err(e),
     };
     if !found.is_empty() {
         let ours = meta.keys.separator;

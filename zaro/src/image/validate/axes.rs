@@ -195,6 +195,10 @@ fn advice(sink: &mut Sink, item: &Json, place: &str, kind: Kind, judged: Judged)
     let place = at(place, "unit");
     match item.get("unit") {
         None => sink.should("V12", place, "nothing", format!("a unit of {word}")),
+        // Some writers say null for none, which only the last schema forbids.
+        Some(Json::Null) if judged.version < Version::V06 => {
+            sink.should("V12", place, "null", format!("a unit of {word}"));
+        }
         Some(unit) => match unit.as_str() {
             Some(text) if known.contains(&text) => {}
             Some(text) => {
@@ -203,7 +207,7 @@ fn advice(sink: &mut Sink, item: &Json, place: &str, kind: Kind, judged: Judged)
                     sink.fix(format!("write {name:?}"));
                 }
             }
-            None => sink.should("V12", place, show(unit), "a string"),
+            None => sink.must("V12", place, show(unit), "a string"),
         },
     }
 }

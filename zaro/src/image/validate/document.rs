@@ -72,6 +72,14 @@ pub(super) fn group(
         seen.pyramids = image::multiscales(sink, json, &place("multiscales"), judged);
     }
     if let Some(json) = ome.get("omero") {
+        if ome.get("multiscales").is_none() {
+            sink.must(
+                "V1",
+                place("multiscales"),
+                "omero without multiscales",
+                "the multiscales that it describes",
+            );
+        }
         omero::omero(sink, json, &place("omero"), judged);
     }
     if let Some(json) = ome.get("image-label") {

@@ -130,16 +130,17 @@ fn acquisitions(sink: &mut Sink, json: &Json, place: &str, judged: Judged) -> Ve
             }
             id => sink.must("V32", at(&place, "id"), show_or(id), "an integer of at least 0"),
         }
-        if judged.version < Version::V04 {
-            continue;
-        }
         for (name, least, wanted) in [
             ("maximumfieldcount", 1, "an integer greater than 0"),
             ("starttime", 0, "an integer of at least 0, seconds since 1970"),
             ("endtime", 0, "an integer of at least 0, seconds since 1970"),
         ] {
+            // Before 0.4 any number would do.
+            let is_right = |value: &Json| {
+                is_at_least(value, least) || (judged.version < Version::V04 && value.number_text().is_some())
+            };
             if let Some(value) = item.get(name)
-                && !is_at_least(value, least)
+                && !is_right(value)
             {
                 sink.must("V32", at(&place, name), show(value), wanted);
             }
@@ -152,7 +153,7 @@ fn acquisitions(sink: &mut Sink, json: &Json, place: &str, judged: Judged) -> Ve
             }
         }
         for name in ["name", "maximumfieldcount"] {
-            if item.get(name).is_none() {
+            if item.get(name).is_none() && judged.version >= Version::V04 {
                 sink.should("V35", at(&place, name), "nothing", format!("the acquisition's {name}"));
             }
         }

@@ -151,7 +151,8 @@ fn advice(sink: &mut Sink, json: &Json, place: &str, judged: Judged) {
             continue;
         }
         // The schemas know the type of `name`, and 0.1's that of `metadata`.
-        let level = if name == "name" { Level::Must } else { Level::Should };
+        let is_must = name == "name" || (name == "metadata" && judged.version == Version::V01);
+        let level = if is_must { Level::Must } else { Level::Should };
         sink.add("V22", level, at(place, name), show_or(json.get(name)), wanted);
     }
     let missing: Vec<&str> =

@@ -16,8 +16,10 @@ pub(super) fn omero(sink: &mut Sink, json: &Json, place: &str, judged: Judged) {
         Version::V04 => (Level::Must, Level::Must),
         Version::V05 | Version::V06 => (Level::Must, Level::Should),
     };
+    // What is there, but wrong, is wrong in every version with a schema.
+    let wrong = if judged.version == Version::Seed { Level::Should } else { Level::Must };
     if json.members().is_none() {
-        sink.add("V23", list_level, place, show(json), "an object with channels");
+        sink.add("V23", wrong, place, show(json), "an object with channels");
         return;
     }
     if let Some(version) = json.get("version").filter(|v| v.as_str().is_none()) {
@@ -25,11 +27,12 @@ pub(super) fn omero(sink: &mut Sink, json: &Json, place: &str, judged: Judged) {
         sink.fix(format!("write \"{}\" in quotes", show(version)));
     }
     let channels = at(place, "channels");
-    match json.get("channels").and_then(Json::items) {
-        None => sink.add("V23", list_level, channels, show_or(json.get("channels")), "a list of channels"),
-        Some(items) => {
+    match (json.get("channels"), json.get("channels").and_then(Json::items)) {
+        (None, _) => sink.add("V23", list_level, channels, "nothing", "a list of channels"),
+        (Some(other), None) => sink.add("V23", wrong, channels, show(other), "a list of channels"),
+        (_, Some(items)) => {
             for (i, item) in items.iter().enumerate() {
-                channel(sink, item, &nth(&channels, i), judged, part_level);
+                channel(sink, item, &nth(&channels, i), wrong, part_level);
             }
         }
     }
@@ -40,9 +43,7 @@ pub(super) fn omero(sink: &mut Sink, json: &Json, place: &str, judged: Judged) {
     }
 }
 
-fn channel(sink: &mut Sink, json: &Json, place: &str, judged: Judged, missing: Level) {
-    // What is there, but wrong, is wrong in every version with a schema.
-    let wrong = if judged.version == Version::Seed { Level::Should } else { Level::Must };
+fn channel(sink: &mut Sink, json: &Json, place: &str, wrong: Level, missing: Level) {
     if json.members().is_none() {
         sink.add("V23", wrong, place, show(json), "an object");
         return;

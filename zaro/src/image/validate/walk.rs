@@ -124,12 +124,15 @@ pub(super) fn resolve(base: &str, path: &str) -> Option<String> {
 impl Walk<'_> {
     /// What is at a path. Faults of the store are errors; those of documents are not.
     pub(super) async fn look(&self, path: &str) -> Result<Look> {
-        let found = match self.zarr.node(path).await {
-            Ok(node) => Ok(Some(node)),
-            // Perhaps it is of the other version of Zarr, which readers do not look for.
-            Err(e) if e.kind() == ErrorKind::NotFound => match self.zarr.key_of(path) {
-                Ok(path) => self.zarr.direct_node(&path).await,
-                Err(e) => Err(e),
+        let found = match self.zarr.key_of(path) {
+            // Also what is of the other version of Zarr, which readers do not look for.
+            Ok(path) => match self.zarr.direct_node(&path).await {
+                // Some buckets refuse what is not there; the version of the top tells what to ask for.
+                Err(e) if e.kind() == ErrorKind::NotPermitted => match self.zarr.node(&path).await {
+                    Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+                    node => node.map(Some),
+                },
+                found => found,
             },
             Err(e) => Err(e),
         };
