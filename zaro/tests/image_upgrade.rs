@@ -19,8 +19,8 @@ use futures::TryStreamExt;
 use zaro::image::upgrade::{Fate, UpgradeOptions, Upgraded, upgrade, upgrade_in_place};
 use zaro::image::{Found, Version, find};
 use zaro::meta::{Json, NodeMeta};
+use zaro::store::SharedStore;
 use zaro::store::memory::MemoryStore;
-use zaro::store::{SharedStore, Store as _};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};
 
@@ -122,8 +122,10 @@ fn every_sample_goes_to_every_version_with_the_same_pixels() {
                 }
                 assert_eq!(arrays(store).len(), arrays(&new).len());
                 all_state(store, version.text());
-                let left: Vec<String> =
-                    objects(store).into_keys().filter(|k| k.contains(".zaro-") || k.contains("masks")).collect();
+                let left: Vec<String> = objects(store)
+                    .into_keys()
+                    .filter(|k| k.contains(".zaro-") || k.contains("masks"))
+                    .collect();
                 assert!(left.is_empty(), "{name} {left:?}");
                 let other = if version >= Version::V05 { "/.z" } else { "zarr.json" };
                 assert!(!objects(store).keys().any(|k| format!("/{k}").contains(other)), "{name} {version}");
@@ -198,7 +200,10 @@ fn masks_become_labels() {
     let (new, done) = elsewhere(&old, Version::V05).unwrap();
     assert_eq!(done.from, Version::Seed);
     assert_eq!((done.count(Fate::Recode), done.count(Fate::Sample)), (4, 1));
-    assert_eq!(attributes(&new, "labels").to_string(), r#"{"ome":{"version":"0.5","labels":["original/0"]}}"#);
+    assert_eq!(
+        attributes(&new, "labels").to_string(),
+        r#"{"ome":{"version":"0.5","labels":["original/0"]}}"#
+    );
     assert_eq!(attributes(&new, "labels/original").to_string(), "{}");
     let label = attributes(&new, "labels/original/0");
     assert_eq!(
@@ -244,7 +249,10 @@ fn masks_of_booleans_and_masks_in_the_place_of_labels() {
         upgrade_in_place(&here, "", &to(version)).unwrap();
         let values = elements(&here, level);
         assert_eq!(values.len(), 32 * 48);
-        assert_eq!((values[5], values[2 * 48 + 4], values.iter().map(|v| u64::from(*v)).sum::<u64>()), (1, 1, 2));
+        assert_eq!(
+            (values[5], values[2 * 48 + 4], values.iter().map(|v| u64::from(*v)).sum::<u64>()),
+            (1, 1, 2)
+        );
         let small = elements(&here, "labels/17/s1");
         assert_eq!((small[24 + 2], small.iter().map(|v| u64::from(*v)).sum::<u64>()), (1, 1));
         let image = wait(zaro::image::find::image_at(&open(&here), "")).unwrap();
@@ -286,7 +294,9 @@ fn wells_move_to_their_row_and_column() {
     for (key, bytes) in objects(&(sample(PLATE) as SharedStore)) {
         let moved = key.starts_with("A/") || key.starts_with("B/");
         let key = if moved { format!("2020-10-10/{key}") } else { key };
-        let text = String::from_utf8_lossy(&bytes).replace("0.4", "0.3").replace("\"path\": \"A/", "\"path\": \"2020-10-10/A/");
+        let text = String::from_utf8_lossy(&bytes)
+            .replace("0.4", "0.3")
+            .replace("\"path\": \"A/", "\"path\": \"2020-10-10/A/");
         let text = text.replace("\"path\": \"B/", "\"path\": \"2020-10-10/B/");
         if key.ends_with(".zattrs") {
             store.put(&key, text).unwrap();
@@ -387,7 +397,8 @@ fn killed(name: &str, version: Version, array: &str, stride: usize) {
     let mut after = 0;
     loop {
         let store: SharedStore = sample(name);
-        let dying: SharedStore = Arc::new(FaultStore::new(store.clone()).with_all_after(after as u64, Fault::Final));
+        let dying: SharedStore =
+            Arc::new(FaultStore::new(store.clone()).with_all_after(after as u64, Fault::Final));
         let done = upgrade_in_place(&dying, "", &to(version));
         // Whatever happened, there is an image, and its pixels are right.
         assert_eq!(elements(&store, array), pixels, "{name} to {version} killed after {after}");
@@ -398,11 +409,8 @@ fn killed(name: &str, version: Version, array: &str, stride: usize) {
         }
         upgrade_in_place(&store, "", &to(version)).unwrap();
         let got = objects(&store);
-        let differ: Vec<&String> = got
-            .keys()
-            .chain(wanted.keys())
-            .filter(|k| got.get(*k) != wanted.get(*k))
-            .collect();
+        let differ: Vec<&String> =
+            got.keys().chain(wanted.keys()).filter(|k| got.get(*k) != wanted.get(*k)).collect();
         assert!(differ.is_empty(), "{name} to {version} killed after {after}: {differ:?}");
         if done.is_ok() {
             break;

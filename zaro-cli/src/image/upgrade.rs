@@ -107,7 +107,9 @@ impl Upgrade {
         let (store, to) = common.open_for_writing(&at, self.fsync).await?;
         let (from, into) = (crate::copy::place(&self.source, &self.path), crate::copy::place(target, ""));
         if into.starts_with(&from) {
-            return Err(Error::usage("the result would lie in what is upgraded, or be the same; say --in-place"));
+            return Err(Error::usage(
+                "the result would lie in what is upgraded, or be the same; say --in-place",
+            ));
         }
         if from.starts_with(&into) && self.overwrite {
             return Err(Error::usage("what is upgraded lies in what would be overwritten"));
@@ -143,7 +145,10 @@ impl Upgrade {
         let assumed = if done.assumed { " (assumed)" } else { "" };
         let here = self.target.is_none();
         if here && done.changed == 0 && !done.resumed {
-            text.push_str(&format!("this is {to} already; nothing {} changed", if self.dry_run { "would be" } else { "was" }));
+            text.push_str(&format!(
+                "this is {to} already; nothing {} changed",
+                if self.dry_run { "would be" } else { "was" }
+            ));
             common.say(&text);
             return Ok(());
         }

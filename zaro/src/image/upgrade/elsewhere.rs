@@ -95,7 +95,8 @@ pub fn upgrade(
 /// The keys, from the root of the hierarchy, of all that is neither a document nor a chunk.
 async fn files(source: &Zarr, tree: &Tree) -> Result<Vec<String>> {
     let root = &tree.root;
-    let relative = |key: &str| key.strip_prefix(root.as_str()).unwrap_or(key).trim_start_matches('/').to_owned();
+    let relative =
+        |key: &str| key.strip_prefix(root.as_str()).unwrap_or(key).trim_start_matches('/').to_owned();
     let mut found = BTreeSet::new();
     let store = source.store();
     let listed = async {

@@ -99,7 +99,9 @@ fn above(zarr: &Zarr, plan: &Plan) -> Result<()> {
         let Some(node) = wait(zarr.direct_node(above))? else { continue };
         let says = match stated(node.meta.attributes()) {
             Stated::Known(version, _) if version != plan.to => Some(format!("OME-Zarr {version}")),
-            _ if node.meta.format() != plan.to.format() => Some(format!("Zarr V{}", node.meta.format().number())),
+            _ if node.meta.format() != plan.to.format() => {
+                Some(format!("Zarr V{}", node.meta.format().number()))
+            }
             _ => None,
         };
         if let Some(says) = says {

@@ -88,7 +88,8 @@ impl Masks {
             })
             .map(|(p, _)| p)
             .collect();
-        let groups = tree.below(path).filter(|(_, m)| matches!(m.node.meta, NodeMeta::Group(_))).map(|(p, _)| p);
+        let groups =
+            tree.below(path).filter(|(_, m)| matches!(m.node.meta, NodeMeta::Group(_))).map(|(p, _)| p);
         for group in groups.chain([path]) {
             if !left.iter().any(|l| *l == group || l.starts_with(&format!("{group}/"))) {
                 self.emptied.insert(group.to_owned());
@@ -117,7 +118,7 @@ impl Masks {
         if path.ends_with("masks") {
             if let Some(mut listed) = texts("masks") {
                 listed.retain(|n| !own.iter().any(|m| m.array == join(path, n.trim_matches('/'))));
-                attributes.set("masks", list(listed));
+                lift::set_own(&mut attributes, "masks", list(listed));
             }
             return attributes;
         }
@@ -127,7 +128,7 @@ impl Masks {
                 listed.push(mask.name.clone());
             }
         }
-        attributes.set("labels", list(listed));
+        lift::set_own(&mut attributes, "labels", list(listed));
         attributes
     }
 }
@@ -199,10 +200,9 @@ pub(super) fn plan(tree: &Tree, mask: &Mask, plan: &mut Plan, context: &Context)
             let attributes = if i == 0 { largest.attributes.clone() } else { Vec::new() };
             NewArray { shape: shape.clone(), chunks: Some(fitting), attributes, ..largest.clone() }.meta()?
         };
-        known.arrays.insert(
-            path.clone(),
-            LevelArray { shape: shape.clone(), data_type: level.data_type.clone() },
-        );
+        known
+            .arrays
+            .insert(path.clone(), LevelArray { shape: shape.clone(), data_type: level.data_type.clone() });
         let source = Source { path: mask.array.clone(), meta: meta.clone() };
         let data = match (i, &target.recode) {
             (0, None) if !cast => Data::Copy(source),
@@ -228,11 +228,7 @@ pub(super) fn plan(tree: &Tree, mask: &Mask, plan: &mut Plan, context: &Context)
     let lifted = lift::lift(&document, image.version.max(Version::V01), plan.to, &known).map_err(placed)?;
     plan.notes.extend(lifted.notes.iter().map(|n| format!("{}: {n}", shown(&label))));
     plan.notes.push(format!("{} becomes the labels {}", shown(&mask.array), shown(&label)));
-    plan.add(Planned {
-        path: plan.relative(&label),
-        what: What::Group(lifted.attributes),
-        old: None,
-    });
+    plan.add(Planned { path: plan.relative(&label), what: What::Group(lifted.attributes), old: None });
     let labels = plan.relative(&join(&mask.image, "labels"));
     plan.drop_chunks(&mask.array, meta);
     plan.needs_labels.insert(labels);
@@ -247,7 +243,9 @@ fn others(
     mask: &[u64],
     shapes: &[Vec<u64>],
 ) -> Result<Vec<(usize, Vec<usize>)>> {
-    let Some(largest) = group.multiscales.first().and_then(|m| m.levels.first()) else { return Ok(Vec::new()) };
+    let Some(largest) = group.multiscales.first().and_then(|m| m.levels.first()) else {
+        return Ok(Vec::new());
+    };
     let mut found = Vec::new();
     for (number, multiscale) in group.multiscales.iter().enumerate().skip(1) {
         let wanted = shapes_of(tree, image, std::iter::once(largest).chain(&multiscale.levels), mask)?;
@@ -283,7 +281,10 @@ fn shapes_of<'a>(
             n if n == *m => *l,
             0 => *m,
             // Neither as long as the image nor 1: in the same proportion.
-            n => (u128::from(*m) * u128::from(*l) / u128::from(n)).try_into().unwrap_or(*m).clamp(1, (*m).max(1)),
+            n => (u128::from(*m) * u128::from(*l) / u128::from(n))
+                .try_into()
+                .unwrap_or(*m)
+                .clamp(1, (*m).max(1)),
         };
         let shape: Vec<u64> = mask.iter().zip(first.iter()).zip(&meta.shape).map(along).collect();
         num::product(&shape)?;

@@ -119,8 +119,7 @@ fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<Findin
         let mut broken = Vec::new();
         for top in tops {
             let path = join(root, top);
-            let report =
-                runtime.block_on(validate::validate(&zarr, &path, &validate::Options::default()))?;
+            let report = runtime.block_on(validate::validate(&zarr, &path, &validate::Options::default()))?;
             broken.extend(report.findings.into_iter().filter(|f| f.level == Level::Must));
         }
         Ok(broken)

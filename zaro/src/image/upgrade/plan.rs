@@ -41,10 +41,7 @@ pub(super) enum What {
     /// A group with these attributes.
     Group(Json),
     /// An array.
-    Array {
-        meta: Box<ArrayMeta>,
-        data: Data,
-    },
+    Array { meta: Box<ArrayMeta>, data: Data },
 }
 
 /// One node as it will be.

@@ -50,7 +50,8 @@ impl Work<'_> {
     /// Finds what cannot be done before anything is changed.
     pub(super) fn check(&self, single: &Single<'_>) -> Result<()> {
         for (planned, meta, data) in self.plan.arrays() {
-            let (Data::Stay(source) | Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) = data;
+            let (Data::Stay(source) | Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) =
+                data;
             let placed = |e: Error| e.with_node(shown(&planned.path));
             let made = self.made(planned, meta).map_err(placed)?;
             if let Data::Recode(_) | Data::Sample(_) = data {

@@ -45,15 +45,15 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Everything at `root` and below it. `separators` are those of arrays that are known already.
-    pub(super) async fn gather(
-        zarr: &Zarr,
-        root: &str,
-        separators: &BTreeMap<String, char>,
-    ) -> Result<Self> {
+    pub(super) async fn gather(zarr: &Zarr, root: &str, separators: &BTreeMap<String, char>) -> Result<Self> {
         let found = find::find(zarr, root).await;
         let (version, assumed) = match &found {
             Ok(Found::Image(image)) => (image.version, image.assumed),
-            Ok(Found::Plate { version, .. } | Found::Well { version, .. } | Found::Collection { version, .. }) => {
+            Ok(
+                Found::Plate { version, .. }
+                | Found::Well { version, .. }
+                | Found::Collection { version, .. },
+            ) => {
                 let node = zarr.node(root).await?;
                 (*version, !matches!(version::stated(node.meta.attributes()), Stated::Known(..)))
             }
@@ -108,8 +108,15 @@ impl Tree {
             Some(node) => node.meta.format(),
             None => return Err(Error::not_found("there is no such node").with_node(shown(root))),
         };
-        let mut tree =
-            Self { root: root.to_owned(), format, version, assumed, members: BTreeMap::new(), dangling, listed };
+        let mut tree = Self {
+            root: root.to_owned(),
+            format,
+            version,
+            assumed,
+            members: BTreeMap::new(),
+            dangling,
+            listed,
+        };
         for (path, node) in nodes {
             if node.meta.format() != format {
                 let message = format!(

@@ -59,6 +59,17 @@ pub struct Lifted {
     pub notes: Vec<String>,
 }
 
+/// Sets a member of OME's own, wherever they are.
+pub(super) fn set_own(attributes: &mut Json, name: &str, value: Json) {
+    match attributes.get("ome").filter(|o| o.members().is_some()).cloned() {
+        Some(mut ome) => {
+            ome.set(name, value);
+            attributes.set("ome", ome);
+        }
+        None => attributes.set(name, value),
+    }
+}
+
 /// Attributes on their way.
 struct Draft<'a> {
     /// OME's own members.
@@ -76,7 +87,9 @@ struct Draft<'a> {
 /// below 0.4. `NotFound`, if a level is needed that is not there.
 pub fn lift(attributes: &Json, from: Version, to: Version, context: &Context) -> Result<Lifted> {
     if to < from && to < Version::V04 {
-        return Err(Error::unsupported(format!("there is no way down from {from} to {to}; 0.4 is the least")));
+        return Err(Error::unsupported(format!(
+            "there is no way down from {from} to {to}; 0.4 is the least"
+        )));
     }
     let mut draft = Draft::of(attributes, context);
     for step in [Version::V03, Version::V04, Version::V06] {
@@ -144,7 +157,9 @@ impl<'a> Draft<'a> {
         for (name, value) in ome.members().unwrap_or_default() {
             let name = match attributes.get(name) {
                 Some(other) if other != value => {
-                    notes.push(format!("there are two {name:?}, in ome and beside it; the first is ome.{name} now"));
+                    notes.push(format!(
+                        "there are two {name:?}, in ome and beside it; the first is ome.{name} now"
+                    ));
                     format!("ome.{name}")
                 }
                 _ => name.clone(),

@@ -103,8 +103,11 @@ impl Draft<'_> {
                     filled = true;
                 }
                 let Some((least, most)) = &range else { return };
-                let mut window =
-                    channel.get("window").filter(|w| w.members().is_some()).cloned().unwrap_or_else(Json::object);
+                let mut window = channel
+                    .get("window")
+                    .filter(|w| w.members().is_some())
+                    .cloned()
+                    .unwrap_or_else(Json::object);
                 for (name, value) in [("min", least), ("max", most), ("start", least), ("end", most)] {
                     if window.get(name).is_none() {
                         window.set(name, Json::int(value));

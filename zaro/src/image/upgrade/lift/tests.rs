@@ -35,7 +35,9 @@ fn axes_get_names_and_then_types() {
     let c = context(&[("0", &[1, 2, 3, 33, 48]), ("1", &[1, 2, 3, 16, 24])]);
     assert_eq!(
         lifted(old, Version::V01, Version::V02, &c),
-        json(r#"{"multiscales":[{"datasets":[{"path":"0"},{"path":"1","own":1}],"version":"0.2","name":"n"}],"mine":[1]}"#)
+        json(
+            r#"{"multiscales":[{"datasets":[{"path":"0"},{"path":"1","own":1}],"version":"0.2","name":"n"}],"mine":[1]}"#
+        )
     );
     assert_eq!(
         sorted(&lifted(old, Version::V02, Version::V03, &c)),
@@ -60,8 +62,9 @@ fn axes_get_names_and_then_types() {
 fn a_pyramid_of_means_is_moved_by_half_a_pixel() {
     let c = context(&[("0", &[32, 48]), ("1", &[16, 24])]);
     for (kind, moved) in [("local_mean", true), ("gaussian", true), ("nearest", false), ("x", false)] {
-        let old =
-            format!(r#"{{"multiscales":[{{"axes":["y","x"],"type":"{kind}","datasets":[{{"path":"0"}},{{"path":"1"}}]}}]}}"#);
+        let old = format!(
+            r#"{{"multiscales":[{{"axes":["y","x"],"type":"{kind}","datasets":[{{"path":"0"}},{{"path":"1"}}]}}]}}"#
+        );
         let new = lifted(&old, Version::V03, Version::V04, &c);
         let text = new.to_string();
         assert_eq!(text.contains(r#""translation":[0.5,0.5]"#), moved, "{text}");
@@ -98,10 +101,7 @@ fn channels_are_completed_for_0_4() {
     let c = context(&[("0", &[1, 1, 1, 4, 4])]);
     let new = lift(&json(old), Version::V02, Version::V04, &c).unwrap();
     let text = new.attributes.get("omero").unwrap().to_string();
-    assert_eq!(
-        text,
-        r#"{"channels":[{"window":{"start":3,"end":9,"min":0,"max":65535},"color":"FFFFFF"}]}"#
-    );
+    assert_eq!(text, r#"{"channels":[{"window":{"start":3,"end":9,"min":0,"max":65535},"color":"FFFFFF"}]}"#);
     assert_eq!(new.notes.len(), 1);
 }
 
@@ -146,10 +146,18 @@ fn every_group_states_its_version() {
         r#"{"ome":{"version":"0.5","labels":["a"]}}"#
     );
     assert_eq!(lifted("{}", Version::V04, Version::V06, &c).to_string(), r#"{"ome":{"version":"0.6"}}"#);
-    assert_eq!(lifted(r#"{"a":1}"#, Version::V04, Version::V06, &Context::default()).to_string(), r#"{"a":1}"#);
     assert_eq!(
-        lifted(r#"{"ome":{"version":"0.5","image-label":{"version":"0.5"}}}"#, Version::V05, Version::V06, &c)
-            .to_string(),
+        lifted(r#"{"a":1}"#, Version::V04, Version::V06, &Context::default()).to_string(),
+        r#"{"a":1}"#
+    );
+    assert_eq!(
+        lifted(
+            r#"{"ome":{"version":"0.5","image-label":{"version":"0.5"}}}"#,
+            Version::V05,
+            Version::V06,
+            &c
+        )
+        .to_string(),
         r#"{"ome":{"version":"0.6","image-label":{}}}"#
     );
 }
