@@ -19,8 +19,8 @@ use futures::TryStreamExt;
 use zaro::image::upgrade::{Fate, UpgradeOptions, Upgraded, upgrade, upgrade_in_place};
 use zaro::image::{Found, Version, find};
 use zaro::meta::{Json, NodeMeta};
+use zaro::store::SharedStore;
 use zaro::store::memory::MemoryStore;
-use zaro::store::{SharedStore, Store as _};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};
 

@@ -118,7 +118,7 @@ impl Masks {
         if path.ends_with("masks") {
             if let Some(mut listed) = texts("masks") {
                 listed.retain(|n| !own.iter().any(|m| m.array == join(path, n.trim_matches('/'))));
-                attributes.set("masks", list(listed));
+                lift::set_own(&mut attributes, "masks", list(listed));
             }
             return attributes;
         }
@@ -128,7 +128,7 @@ impl Masks {
                 listed.push(mask.name.clone());
             }
         }
-        attributes.set("labels", list(listed));
+        lift::set_own(&mut attributes, "labels", list(listed));
         attributes
     }
 }

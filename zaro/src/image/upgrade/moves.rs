@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::lift;
 use super::tree::{Tree, parent};
 use crate::image::version::{self, Version};
 use crate::meta::path::{join, shown};
@@ -89,7 +90,8 @@ impl Moves {
 
     /// The attributes of a plate at `path`, with the new paths of its wells.
     pub(super) fn plate(&self, path: &str, attributes: &Json) -> Json {
-        let Some(plate) = version::ome(attributes).get("plate").cloned() else { return attributes.clone() };
+        let plate = version::ome(attributes).get("plate").filter(|_| !self.wells.is_empty());
+        let Some(plate) = plate.cloned() else { return attributes.clone() };
         let wells = plate.get("wells").and_then(Json::items).unwrap_or_default().iter().map(|well| {
             let mut well = well.clone();
             let old = well.get("path").and_then(Json::as_str).map(|p| join(path, p.trim_matches('/')));
@@ -102,7 +104,7 @@ impl Moves {
         let wells = Json::Array(wells.collect());
         let (mut attributes, mut plate) = (attributes.clone(), plate);
         plate.set("wells", wells);
-        attributes.set("plate", plate);
+        lift::set_own(&mut attributes, "plate", plate);
         attributes
     }
 }

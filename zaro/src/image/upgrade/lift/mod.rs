@@ -59,6 +59,17 @@ pub struct Lifted {
     pub notes: Vec<String>,
 }
 
+/// Sets a member of OME's own, wherever they are.
+pub(super) fn set_own(attributes: &mut Json, name: &str, value: Json) {
+    match attributes.get("ome").filter(|o| o.members().is_some()).cloned() {
+        Some(mut ome) => {
+            ome.set(name, value);
+            attributes.set("ome", ome);
+        }
+        None => attributes.set(name, value),
+    }
+}
+
 /// Attributes on their way.
 struct Draft<'a> {
     /// OME's own members.
