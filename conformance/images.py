@@ -11,6 +11,8 @@ The corpus is made by make_images.py (a new one, unless --corpus names one). The
     render     `image render`: every pixel of every picture
     pyramid    `image pyramid`: mean, mode, decimate beside numpy, scale and translation, odd sizes
     convert    `image convert`: TIFFs by tifffile, PNG, numpy; pixels and pixel sizes; what it wrote passes the validators
+    edit       `image edit`: only what is named changes, and the picture follows
+    labels     `image add-labels` of TIFF and numpy files, in every version
     upgrade    `image upgrade --to` each version: the same pixels, labels and pictures, read back by zarr, ome-zarr and ngff-zarr,
                checked by ome-zarr-models, yaozarrs and our own validator
     pack       `.ozx`, packed and unpacked
@@ -342,7 +344,8 @@ def valid(run, path, version, collection=False):
         except Exception as e:  # noqa: BLE001
             raise Fault(f"yaozarrs: {str(e)[:400]}") from None
         # ome-zarr-models has no layouts of 0.5, and finds no labels in groups of labels there.
-        deep = any(p.is_dir() for p in Path(path).glob("labels/*/*/s0")) or any(p.is_dir() for p in Path(path).glob("labels/*/*/0/c"))
+        listed = root["labels"].attrs.get("ome", {}).get("labels", ()) if "labels" in root else ()
+        deep = any("/" in name for name in listed)
         if not (version == "0.5" and (collection or deep)):
             try:
                 ome_zarr_models.open_ome_zarr(zarr.open_group(str(path), mode="r"))
@@ -469,6 +472,16 @@ def convert(run):
     plain("tiff big", stack((41, 53)), "yx", photometric="minisblack", bigtiff=True)
     plain("tiff big big-endian tiled", stack((64, 80), "float32"), "yx", photometric="minisblack", bigtiff=True, byteorder=">", tile=(16, 16))
     plain("tiff pages", stack((5, 41, 53)), "zyx", photometric="minisblack", metadata=None)
+    # JPEG, single bits, an alpha, predictors in both byte orders.
+    run.case("convert tiff rgb jpeg", lossy_case, run)
+    run.case("convert tiff bits", bits_case, run, rng.integers(0, 2, (40, 64)).astype(bool))
+    rgba = stack((41, 53, 4), "uint8")
+    run.case("convert tiff alpha", convert_case, run, rgba.transpose(2, 0, 1), "cyx", "0.5", ".tif",
+             lambda p: tifffile.imwrite(p, rgba, photometric="rgb", extrasamples=["unassalpha"]))
+    for byteorder in "<>":
+        plain(f"tiff predictor {byteorder}", stack((41, 53)), "yx", photometric="minisblack", compression="lzw", predictor=True, byteorder=byteorder)
+        plain(f"tiff pages tiled {byteorder}", stack((3, 70, 90), "int16"), "zyx", photometric="minisblack", tile=(32, 32), metadata=None, byteorder=byteorder, compression="zlib")
+    run.case("convert several series", series_case, run, [stack((20, 30)), stack((3, 24, 28), "uint8")])
     # Samples of a pixel are channels.
     rgb = stack((41, 53, 3), "uint8")
     run.case("convert tiff rgb", convert_case, run, rgb.transpose(2, 0, 1), "cyx", "0.5", ".tif", lambda p: tifffile.imwrite(p, rgb, photometric="rgb"))
@@ -560,6 +573,41 @@ def convert_case(run, data, axes, version, suffix, write, sizes=None, names=None
     shutil.rmtree(target)
 
 
+def lossy_case(run):
+    """JPEG in TIFF: what imagecodecs makes of it, or very near to it."""
+    y, x = np.mgrid[:48, :64]
+    data = np.stack([y * 4 + 20, x * 3 + 10, 200 - y - x], -1).astype(np.uint8)
+    source, target = run.fresh(".tif"), run.fresh(".zarr")
+    tifffile.imwrite(source, data, photometric="ycbcr", compression="jpeg", tile=(16, 16))
+    run.call("image", "convert", source, target)
+    root, _, scales = scales_of(target)
+    got = root[scales["datasets"][0]["path"]][...].astype(int)
+    check(abs(got - tifffile.imread(source).transpose(2, 0, 1).astype(int)).max() <= 3, "other colours")
+
+
+def bits_case(run, data):
+    source, target = run.fresh(".tif"), run.fresh(".zarr")
+    tifffile.imwrite(source, data, photometric="minisblack", metadata=None)
+    run.call("image", "convert", source, target)
+    root, _, scales = scales_of(target)
+    got = root[scales["datasets"][0]["path"]][...]
+    check(np.array_equal(got != 0, data), "other bits")
+
+
+def series_case(run, images):
+    """A file of several images becomes a collection."""
+    source, target = run.fresh(".ome.tif"), run.fresh(".zarr")
+    with tifffile.TiffWriter(source, ome=True) as tif:
+        for image in images:
+            tif.write(image, photometric="minisblack", metadata={"axes": "CYX"[-image.ndim :]})
+    run.call("image", "convert", source, target, "--to", "0.5")
+    for i, image in enumerate(images):
+        root, _, scales = scales_of(target, str(i))
+        got = root[scales["datasets"][0]["path"]][...]
+        check(np.array_equal(got.reshape(image.shape), image), f"image {i} is another")
+    valid(run, target, "0.5", collection=True)
+
+
 def planes_case(run, data):
     """One file a plane: t, c and z are in the names."""
     folder, target = run.fresh(), run.fresh(".zarr")
@@ -570,6 +618,103 @@ def planes_case(run, data):
                 tifffile.imwrite(folder / f"exp_t{t:02}_c{c}_z{z:03}.tif", data[t, c, z], photometric="minisblack")
     run.call("image", "convert", folder / "exp_t{t}_c{c}_z{z}.tif", target, "--to", "0.5")
     converted(run, target, data, "tczyx", "0.5", None, None)
+
+
+# ---------------------------------------------------------------------------------------------- edit, labels
+
+
+def edit(run):
+    for entry in run.stores():
+        if entry["store"].startswith(("v0.3.zarr", "v0.4-tczyx", "v0.5-tczyx", "v0.6-tczyx", "v0.6-systems")):
+            run.case(f"edit {entry['store']}", edit_case, run, entry)
+
+
+def digest(folder, but):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file() and p.name not in but}
+
+
+def edit_case(run, entry):
+    """What is named changes, in one document; everything else, unknown keys and chunks too, stays."""
+    target = run.fresh(".zarr")
+    shutil.copytree(run.path(entry), target)
+    file = target / ("zarr.json" if (target / "zarr.json").exists() else ".zattrs")
+    document = json.loads(file.read_text())
+    attributes = document["attributes"] if file.name == "zarr.json" else document
+    ome = attributes.get("ome", attributes)
+    attributes["ours"], ome["omero"]["lut"], ome["omero"]["channels"][0]["emissionWave"], ome["multiscales"][0]["note"] = {"a": [1, 2.5]}, "ice.lut", 461, "kept"
+    file.write_text(json.dumps(document))
+    before = digest(target, (file.name,) if file.name == ".zattrs" else ())
+    run.call("image", "edit", target, "--channel", "0:label=DNA,color=FF8000,window=120:900", "--channel", "1:family=linear,inverted=false", "--default-z", 2)
+    after = digest(target, (file.name,) if file.name == ".zattrs" else ())
+    changed = {k for k in before.keys() | after.keys() if before.get(k) != after.get(k)}
+    check(changed <= {"zarr.json"}, f"changed: {sorted(changed)}")
+    now = json.loads(file.read_text())
+    now_attributes = now["attributes"] if file.name == "zarr.json" else now
+    now_ome = now_attributes.get("ome", now_attributes)
+    first = now_ome["omero"]["channels"][0]
+    check(now_attributes["ours"] == {"a": [1, 2.5]} and now_ome["omero"]["lut"] == "ice.lut" and first["emissionWave"] == 461 and now_ome["multiscales"][0]["note"] == "kept", "a key that is unknown is gone")
+    check((first["label"], first["color"], first["window"]["start"], first["window"]["end"]) == ("DNA", "FF8000", 120, 900), f"channel {first}")
+    check(now_ome["omero"]["rdefs"]["defaultZ"] == 2, "default z")
+    check(now_ome["multiscales"] == ome["multiscales"], "multiscales changed")
+    root, _, scales = scales_of(target)
+    data = root[scales["datasets"][0]["path"]][...]
+    planes = data[0, :, 2] if data.ndim == 5 else data[:, 2]
+    draw = {"channels": now_ome["omero"]["channels"]}
+    got = run.picture(target)[..., :3]
+    check(np.array_equal(got, ref.draw(planes, draw)), "the picture is another")
+    if entry["version"] >= "0.4":
+        run.call("image", "edit", target, "--pixel-size", "y=0.75,x=1.5", "--unit", "y,x=nanometer")
+        _, _, scales = scales_of(target)
+        listed = scales.get("axes") or next(c for c in scales["coordinateSystems"] if c["name"] == "physical")["axes"]
+        old = transforms_of(ome["multiscales"][0]["datasets"][1])[0]
+        for i, dataset in enumerate(scales["datasets"]):
+            scale, _ = transforms_of(dataset)
+            check(math.isclose(scale[-2], 0.75 * 2**i) and math.isclose(scale[-1], 1.5 * 2**i), f"level {i}: scale {scale}")
+            check(i == 0 or scale[:-2] == old[:-2], f"level {i}: scale {scale}")
+        check([a.get("unit") for a in listed][-2:] == ["nanometer"] * 2, f"axes {listed}")
+        valid(run, target, entry["version"])
+    shutil.rmtree(target)
+
+
+def labels(run):
+    rng = np.random.default_rng(9)
+    for entry in run.stores():
+        if not entry["store"].startswith(("v0.1.zarr", "v0.3-cyx", "v0.4-czyx", "v0.4-yx", "v0.5-czyx", "v0.5-tczyx", "v0.5-sharded", "v0.6-czyx")):
+            continue
+        image = entry["images"][0]
+        axes = image["axes"].replace("c", "").replace("t", "")
+        shape = [image["levels"][0]["shape"][image["axes"].index(a)] for a in axes]
+        for dtype, suffix in (("uint8", ".tif"), ("uint16", ".npy"), ("int32", ".npy")):
+            data = rng.integers(0, 5, shape).astype(dtype)
+            run.case(f"labels {entry['store']} {dtype} {suffix}", labels_case, run, entry, data, axes, suffix)
+
+
+def labels_case(run, entry, data, axes, suffix):
+    source, target = run.fresh(suffix), run.fresh(".zarr")
+    shutil.copytree(run.path(entry), target)
+    tifffile.imwrite(source, data, photometric="minisblack", metadata={"axes": axes.upper()}) if suffix == ".tif" else np.save(source, data)
+    run.call("image", "add-labels", target, "added", "--from", source, "--axes", axes, "--colors", "1=FF000080", "--colors", "3=00FF00FF")
+    document = run.json("image", "info", target, "--json")["images"][0]
+    image = entry["images"][0]
+    check([lb["name"] for lb in document["labels"]] == [lb["name"] for lb in image["labels"]] + ["added"], f"labels {[lb['name'] for lb in document['labels']]}")
+    added = document["labels"][-1]
+    check(len(added["levels"]) == len(image["levels"]), f"{len(added['levels'])} levels, the image has {len(image['levels'])}")
+    check([(c["value"], c["rgba"]) for c in added["colors"]] == [(1, [255, 0, 0, 128]), (3, [0, 255, 0, 255])], f"colours {added['colors']}")
+    below, _, scales = scales_of(target, "labels/added")
+    levels = [below[d["path"]][...] for d in scales["datasets"]]
+    check(np.array_equal(levels[0].reshape(data.shape), data), "other pixels")
+    for above, level in zip(levels, levels[1:]):
+        factors = [2 if m != n else 1 for n, m in zip(above.shape, level.shape)]
+        check(np.array_equal(level, ref.mode(above, factors)) or np.array_equal(level, ref.decimate(above, factors)), "a level is neither mode nor decimation")
+    z = 1 if "z" in image["axes"] else 0
+    shown = data[z] if data.ndim == 3 else data
+    words = ["--z", z] if "z" in image["axes"] else []
+    plain, over = run.picture(target, *words)[..., :3], run.picture(target, *words, "--labels", "added")[..., :3]
+    wanted = ref.overlay(plain, shown, {1: [255, 0, 0, 128], 3: [0, 255, 0, 255]})
+    told = np.isin(shown, (0, 1, 3))
+    check(np.array_equal(over[told], wanted[told]), "the picture is another")
+    valid(run, target, entry["version"])
+    shutil.rmtree(target)
 
 
 # ---------------------------------------------------------------------------------------------- upgrade, pack
@@ -589,7 +734,8 @@ def upgrade(run):
             if to == entry["version"] or i < 2 or (i < 4 and i < here) or (to == "0.2" and len(entry["images"][0]["axes"]) < 5):
                 continue
             run.case(f"upgrade {entry['store']} to {to}", upgrade_case, run, entry, to, False)
-            run.case(f"upgrade {entry['store']} in place to {to}", upgrade_case, run, entry, to, True)
+            if to in ("0.3", "0.5"):
+                run.case(f"upgrade {entry['store']} in place to {to}", upgrade_case, run, entry, to, True)
 
 
 def upgrade_case(run, entry, to, in_place):
@@ -727,7 +873,7 @@ def hostile_case(run, entry, rng):
     shutil.rmtree(target)
 
 
-PARTS = {f.__name__: f for f in (reference, info, read, validate, render, pyramid, convert, upgrade, pack, hostile)}
+PARTS = {f.__name__: f for f in (reference, info, read, validate, render, pyramid, convert, edit, labels, upgrade, pack, hostile)}
 
 
 def main():
