@@ -77,6 +77,13 @@ fn every_version_is_described_in_the_same_words() {
         }
         assert!(zaro(&["image", "info", path.to_str().unwrap()]).text().contains("OME-Zarr"));
     }
+    // A well that is gone does not hide the others.
+    let s = copied("09-hcs-plate-0.4.zarr");
+    std::fs::remove_dir_all(s.path().join("A/1")).unwrap();
+    let run = s.zaro(&["image", "info", "@"]);
+    assert_eq!(run.code, 4);
+    let text = String::from_utf8(run.out).unwrap();
+    assert!(text.contains("/B/2/1  y 16, x 16") && text.contains("/A/1  ") && text.contains("no such node"), "{text}");
     let s = Store::new();
     s.group("");
     s.array("x", &[2], "uint8", "0", "", &[1, 2]);

@@ -21,7 +21,8 @@ Examples:
   zaro image info https://example.org/image.zarr --json
 
 Every image of a plate, a well or a bioformats2raw layout is shown; of those after the first
-one, a line each, unless --all is given. Pixels are not read.";
+one, a line each, unless --all is given. One that cannot be read is shown with its error, and
+the exit code is 4. Pixels are not read.";
 
 /// Show what is in an image: sizes, levels, channels, labels
 #[derive(Debug, Args)]

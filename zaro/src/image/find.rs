@@ -260,7 +260,7 @@ fn not_one(what: &str, path: &str) -> Error {
 }
 
 /// The paths of every image at `path` and below it, in the order of the documents: the fields of wells, the series of
-/// a layout. Labels are not among them.
+/// a layout. Labels are not among them. A well that is missing or broken stands there itself.
 pub async fn images(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     match find(zarr, path).await? {
         Found::Image(image) => Ok(vec![image.path]),
@@ -268,15 +268,16 @@ pub async fn images(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
         Found::Well { path, well, .. } => Ok(fields(&path, &well)),
         Found::Plate { path, plate, .. } => {
             let wells = plate.wells.iter().map(|w| join(&path, w.path.trim_matches('/')));
-            let found =
-                futures::future::try_join_all(wells.map(|well| async move {
-                    match find(zarr, &well).await? {
-                        Found::Well { path, well, .. } => Ok(fields(&path, &well)),
-                        _ => Err(Error::invalid("the plate names this a well, but it is none")
-                            .with_node(shown(&well))),
-                    }
-                }))
-                .await?;
+            let found = futures::future::try_join_all(wells.map(|well| async move {
+                match find(zarr, &well).await {
+                    Ok(Found::Well { path, well, .. }) => Ok(fields(&path, &well)),
+                    // Not a well, or not there: whoever opens it is told so, and the others are not hidden.
+                    Ok(_) => Ok(vec![well]),
+                    Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => Ok(vec![well]),
+                    Err(e) => Err(e),
+                }
+            }))
+            .await?;
             Ok(found.into_iter().flatten().collect())
         }
     }
