@@ -121,24 +121,24 @@ impl Overlay {
         let depth = Axes::extent(first, under.image.axes.z);
         let z = scaled_range(&under.z, depth, Axes::extent(array, axes.z));
         let t = scaled(under.t, Axes::extent(first, under.image.axes.t), Axes::extent(array, axes.t));
-        for c in channels(array, axes, &under.channels) {
-            let per_row = num::u64_of(across.positions.len())
-                .saturating_mul(num::u64_of(Kind::of(&array.meta().data_type)?.size()))
-                .saturating_mul(z.end - z.start);
-            let rows = num::usize_of(num::u64_of(under.memory) / per_row.max(1))?.max(1);
-            let mut row = down.first;
-            for part in down.positions.chunks(rows) {
-                let wanted = Wanted {
-                    t,
-                    c: Pick::Run(c, 1),
-                    z: Pick::Run(z.start, z.end - z.start),
-                    y: Pick::of(part.to_vec()),
-                    x: Pick::of(across.positions.clone()),
-                };
-                let block = Block::read(array, axes, &wanted).await?;
-                self.blend(&block, picture, row, across.first);
-                row += part.len();
-            }
+        let channels = channels(array, axes, &under.channels);
+        let per_row = num::u64_of(across.positions.len())
+            .saturating_mul(num::u64_of(Kind::of(&array.meta().data_type)?.size()))
+            .saturating_mul(z.end - z.start)
+            .saturating_mul(num::u64_of(channels.len()));
+        let rows = num::usize_of(num::u64_of(under.memory) / per_row.max(1))?.max(1);
+        let mut row = down.first;
+        for part in down.positions.chunks(rows) {
+            let wanted = Wanted {
+                t,
+                c: Pick::of(channels.clone()),
+                z: Pick::Run(z.start, z.end - z.start),
+                y: Pick::of(part.to_vec()),
+                x: Pick::of(across.positions.clone()),
+            };
+            let block = Block::read(array, axes, &wanted).await?;
+            self.blend(&block, channels.len(), picture, row, across.first);
+            row += part.len();
         }
         Ok(())
     }
@@ -171,17 +171,18 @@ impl Overlay {
         Ok((level, across.hits(x.count, extent.0), down.hits(y.count, extent.1)))
     }
 
-    /// Draws the values of a block, its corner at `row` and `column`.
-    fn blend(&self, block: &Block, picture: &mut Picture, row: usize, column: usize) {
+    /// Draws the values of a block of that many channels, its corner at `row` and `column`.
+    fn blend(&self, block: &Block, channels: usize, picture: &mut Picture, row: usize, column: usize) {
         let row_bytes = picture.row_bytes();
         let rows = picture.rgba.par_chunks_exact_mut(row_bytes).skip(row).take(block.rows);
         rows.enumerate().for_each_init(
             || (Vec::new(), vec![0i128; block.width], vec![0i128; block.width]),
             |(bytes, values, plane), (y, out)| {
                 block.kind.decode_whole(block.row(0, 0, y, bytes), values);
-                // Of several planes, the first that has something there.
-                for z in 1..block.depth {
-                    block.kind.decode_whole(block.row(0, z, y, bytes), plane);
+                // Of several channels and planes, the first that has something there: labels are drawn once.
+                let all = (0..channels).flat_map(|c| (0..block.depth).map(move |z| (c, z)));
+                for (c, z) in all.skip(1) {
+                    block.kind.decode_whole(block.row(c, z, y, bytes), plane);
                     for (value, below) in values.iter_mut().zip(plane.iter()) {
                         if *value == 0 {
                             *value = *below;
