@@ -396,6 +396,19 @@ fn labels_lie_over_the_image() {
 }
 
 #[test]
+fn labels_with_channels_are_drawn_once() {
+    let s = Store::new();
+    let two = r#","omero":{"channels":[{"color":"000000","window":{"start":0,"end":255,"min":0,"max":255}},
+        {"color":"000000","window":{"start":0,"end":255,"min":0,"max":255}}]}"#;
+    image(&s, "", "cyx", "uint8", two, &[(&[2, 1, 2], &[0; 4])]);
+    let named = r#","image-label":{"colors":[{"label-value":1,"rgba":[0,128,0,128]},{"label-value":2,"rgba":[255,0,0,255]}]}"#;
+    image(&s, "labels/cells", "cyx", "uint8", named, &[(&[2, 1, 2], &[1, 0, 1, 2])]);
+    group(&s, "labels", r#"{"version":"0.5","labels":["cells"]}"#);
+    let drawn = draw(&s, &["--labels", "cells"]);
+    assert_eq!(drawn.2, [[0, 64, 0, 255], [255, 0, 0, 255]]);
+}
+
+#[test]
 fn plates_and_wells_are_tables_of_fields() {
     let plate = sample("09-hcs-plate-0.4.zarr");
     let window = ["--channel", "0:window=0:2550"];

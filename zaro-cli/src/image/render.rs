@@ -49,7 +49,7 @@ pub(crate) struct Render {
     /// The level, from 0 for the largest [default: the smallest that fills --size; else 0]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     level: Option<usize>,
-    /// The plane, from 0; with --project or --contact-sheet planes, START:STOP or START:STOP:STEP [default: as the image
+    /// The plane, from 0; with --project planes, START:STOP, with --contact-sheet also START:STOP:STEP [default: as the image
     /// says, or the middle one]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     z: Option<String>,
