@@ -156,6 +156,8 @@ impl Render {
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let file = FileType::of(&self.output)?;
         let request = self.request(common)?;
+        // Before the work is done, so that it is not done in vain.
+        let mut out = Output::open(Some(&self.output))?;
         let zarr = common.open(&self.target.uri).await?;
         let rendered = render(&zarr, &self.target.path, &request).await?;
         for note in &rendered.notes {
@@ -175,7 +177,6 @@ impl Render {
             ));
         }
         let bytes = file.bytes(&rendered.picture)?;
-        let mut out = Output::open(Some(&self.output))?;
         out.write_all(&bytes)?;
         out.finish()?;
         common.note(&format!("{} x {} pixels", rendered.picture.width, rendered.picture.height));

@@ -78,10 +78,9 @@ impl ChannelSetting {
     /// of these.
     pub fn parse(text: &str) -> Result<Self> {
         let fault = |what: String| Error::usage(format!("{text:?}: {what}"));
-        // A name may have a colon of its own.
+        // A name may have a colon of its own, but not one before WORD=.
         let is_setting = |rest: &str| {
-            rest.split_once('=')
-                .is_some_and(|(key, _)| KEYS.contains(&key.trim().to_ascii_lowercase().as_str()))
+            rest.split_once('=').is_some_and(|(key, _)| key.trim().bytes().all(|b| b.is_ascii_alphabetic()))
         };
         let split = text
             .match_indices(':')
@@ -262,9 +261,14 @@ mod tests {
             "0:coefficient=0",
             "0:inverted=maybe",
             "0:color=FF0000,hue=3",
+            "0:gamma=2",
             "0:color=FF0000,window",
         ] {
-            assert_eq!(ChannelSetting::parse(wrong).unwrap_err().kind(), crate::ErrorKind::Usage, "{wrong}");
+            assert_eq!(
+                ChannelSetting::parse(wrong).unwrap_err().kind(),
+                crate::error::ErrorKind::Usage,
+                "{wrong}"
+            );
         }
     }
 
