@@ -176,6 +176,12 @@ impl Pyramid {
         let begun = std::time::Instant::now();
         let built = match &self.to {
             Some(to) => {
+                let lower = to.to_ascii_lowercase();
+                if lower.ends_with(".zip") || lower.ends_with(".ozx") {
+                    return Err(Error::unsupported(
+                        "an archive is written in one go; make the image in a folder and pack that",
+                    ));
+                }
                 let (from, into) = (place(&self.target.uri, &self.target.path), place(to, ""));
                 if into.starts_with(&from) || (from.starts_with(&into) && self.overwrite) {
                     return Err(Error::usage("one lies in the other, or --to is the image itself"));

@@ -167,7 +167,20 @@ impl Gaussian {
         let (Some(width), Some(wide)) = (region.count.last(), made.count.last()) else { return Err(small()) };
         let (width, wide) = (num::usize_of(*width)?, num::usize_of(*wide)?);
         // Along the last axis, which pixel each weight of each new pixel is for.
-        let across = self.places(rank - 1, region, step, shape, made)?;
+        let whole = self.along.last().map(|w| w.weights.as_slice()).unwrap_or_default();
+        let across: Vec<(Option<usize>, Vec<(usize, f64)>)> = self
+            .places(rank - 1, region, step, shape, made)?
+            .into_iter()
+            .map(|places| {
+                // Away from the borders they are neighbours, and nothing has to be looked up.
+                let run = places.len() == whole.len()
+                    && places.windows(2).all(|two| matches!(two, [a, b] if a.0.checked_add(1) == Some(b.0)));
+                match places.first() {
+                    Some((start, _)) if run => (Some(*start), Vec::new()),
+                    _ => (None, places),
+                }
+            })
+            .collect();
         let lines = num::product_usize(made.count.get(..rank - 1).unwrap_or_default())?;
         let line = wide.saturating_mul(self.size);
         if out.len() != lines.saturating_mul(line) {
@@ -195,8 +208,11 @@ impl Gaussian {
                 let end = start.saturating_add(width.saturating_mul(self.size));
                 (self.add)(input.get(start..end).ok_or_else(small)?, weight, &mut sums);
             }
-            for (value, weighted) in values.iter_mut().zip(&across) {
-                *value = weighted.iter().map(|(i, w)| sums.get(*i).copied().unwrap_or(0.0) * w).sum();
+            for (value, (window, weighted)) in values.iter_mut().zip(&across) {
+                *value = match window.and_then(|start| sums.get(start..start.checked_add(whole.len())?)) {
+                    Some(inside) => inside.iter().zip(whole).map(|(sum, w)| sum * w).sum(),
+                    None => weighted.iter().map(|(i, w)| sums.get(*i).copied().unwrap_or(0.0) * w).sum(),
+                };
             }
             (self.store)(&values, row);
             advance(&mut at, &made.count);
