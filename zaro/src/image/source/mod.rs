@@ -257,6 +257,8 @@ pub fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Vec<Source>> {
     match files {
         [] => Err(Error::usage("there are no files")),
         [one] if options.pattern.is_none() => open_file(one, options),
+        // Each file of a set knows of all.
+        [first, ..] if options.pattern.is_none() && tiff::is_set(first, files)? => open_file(first, options),
         many => Ok(vec![pattern::open(many, options)?]),
     }
 }

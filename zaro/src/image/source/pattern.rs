@@ -190,7 +190,7 @@ struct Line {
 
 impl Line {
     /// From all that names have in its place.
-    fn of(mut values: Vec<String>) -> Result<Self> {
+    fn of(mut values: Vec<String>, are_channels: bool) -> Result<Self> {
         values.sort_by(|a, b| natural::compare(a, b));
         values.dedup();
         let numbers: Option<Vec<u64>> = values.iter().map(|v| v.parse().ok()).collect();
@@ -202,6 +202,13 @@ impl Line {
         let last = numbers.iter().max().copied().unwrap_or(0);
         let step = numbers.iter().fold(0, |g, n| gcd(g, n - first)).max(1);
         let count = (last - first) / step + 1;
+        if are_channels && first >= LEAST_WAVELENGTH && count != num::u64_of(values.len()) {
+            let mut both: Vec<(u64, String)> = numbers.into_iter().zip(values).collect();
+            both.sort();
+            let names: Vec<String> = both.into_iter().map(|(_, name)| name).collect();
+            let place = names.iter().cloned().zip(0..).collect();
+            return Ok(Self { names, place, is_counted: false });
+        }
         if count > MAX_FILES {
             return Err(Error::unsupported(format!("numbers from {first} to {last} in names")));
         }
@@ -210,6 +217,9 @@ impl Line {
         Ok(Self { names, place, is_counted: true })
     }
 }
+
+/// Numbers of channels from here on are wavelengths in nanometres, where there are gaps between them.
+const LEAST_WAVELENGTH: u64 = 100;
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a.checked_rem(b).unwrap_or(0)) }
@@ -242,7 +252,7 @@ pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source>
     for axis in [T, C, Z] {
         let values = places.iter().filter_map(|p| p.get(axis).cloned().flatten()).collect();
         let has = tokens.contains(&Token::Field(axis));
-        lines.push(if has { Some(Line::of(values)?) } else { None });
+        lines.push(if has { Some(Line::of(values, axis == C)?) } else { None });
     }
     let counts: Vec<u64> =
         lines.iter().map(|l| l.as_ref().map_or(1, |l| num::u64_of(l.names.len()))).collect();
@@ -552,7 +562,7 @@ mod tests {
 
     #[test]
     fn gaps_in_numbers_are_seen_and_steps_are_not_gaps() {
-        let line = |v: &[&str]| Line::of(v.iter().map(|s| (*s).to_owned()).collect()).unwrap();
+        let line = |v: &[&str]| Line::of(v.iter().map(|s| (*s).to_owned()).collect(), false).unwrap();
         assert_eq!(line(&["1", "2", "4"]).names, ["1", "2", "3", "4"]);
         assert_eq!(line(&["000", "010", "030"]).names, ["0", "10", "20", "30"]);
         assert_eq!(line(&["DAPI", "GFP"]).names, ["DAPI", "GFP"]);

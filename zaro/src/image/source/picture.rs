@@ -1,5 +1,6 @@
 //! PNG and JPEG.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::BufReader;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ struct Png {
     samples: u64,
     /// Bytes of a sample.
     size: usize,
+    /// Bits of a sample in the file, where they are fewer than eight.
+    packed: Option<u32>,
 }
 
 impl Png {
@@ -42,10 +45,25 @@ impl Png {
             Decoder::new_with_limits(BufReader::with_capacity(1 << 16, file), Limits { bytes: PNG_MEMORY });
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
+        decoder.ignore_checksums(false);
         let info = decoder.read_header_info().map_err(damaged)?;
-        let kept = indexes && info.color_type == ColorType::Indexed && info.bit_depth == BitDepth::Eight;
+        // Numbers of fewer bits stay as they are, and are not stretched to eight.
+        let kept = match info.color_type {
+            ColorType::Indexed => indexes,
+            ColorType::Grayscale => info.bit_depth != BitDepth::Sixteen && info.bit_depth != BitDepth::Eight,
+            _ => false,
+        };
         decoder.set_transformations(if kept { Transformations::IDENTITY } else { Transformations::EXPAND });
         decoder.read_info().map_err(damaged)
+    }
+
+    /// A row with a byte for each number of fewer bits, the highest bits first.
+    fn unpacked<'a>(&self, row: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        let Some(bits) = self.packed else { return Ok(Cow::Borrowed(row)) };
+        let mask = u8::MAX >> (8 - bits);
+        let shifts = (0..8 / bits).rev().map(|i| i * bits);
+        let numbers = row.iter().flat_map(|byte| shifts.clone().map(move |shift| byte >> shift & mask));
+        Ok(Cow::Owned(numbers.take(num::usize_of(self.width)?).collect()))
     }
 }
 
@@ -59,7 +77,13 @@ pub(super) fn png(input: Input, options: &SourceOptions) -> Result<Source> {
     let (width, height) = (u64::from(width), u64::from(height));
     let data_type = if size == 2 { DataType::UInt(16) } else { DataType::UINT8 };
     let name = stem(&input.path);
-    let pixels = Png { input, indexes: options.indexes, width, height, samples, size };
+    let packed = match depth {
+        BitDepth::One => Some(1),
+        BitDepth::Two => Some(2),
+        BitDepth::Four => Some(4),
+        BitDepth::Eight | BitDepth::Sixteen => None,
+    };
+    let pixels = Png { input, indexes: options.indexes, width, height, samples, size, packed };
     let mut source = Source::new(name, [1, samples, 1, height, width], data_type, Arc::new(pixels));
     source.is_rgb = samples >= 3;
     if source.is_rgb {
@@ -72,7 +96,10 @@ impl Pixels for Png {
     fn read(&self, window: &Window, out: &mut [u8]) -> Result<()> {
         let place = |e: Error| e.with_store(self.input.path.display());
         let mut reader = Self::reader(&self.input, self.indexes).map_err(place)?;
-        let line = num::product_usize(&[self.width, self.samples, num::u64_of(self.size)])?;
+        let line = match self.packed {
+            Some(bits) => num::usize_of(self.width.saturating_mul(u64::from(bits)).div_ceil(8))?,
+            None => num::product_usize(&[self.width, self.samples, num::u64_of(self.size)])?,
+        };
         if reader.output_line_size(reader.info().width) != Some(line) {
             return Err(place(Error::io("the file changed while it was read")));
         }
@@ -88,12 +115,13 @@ impl Pixels for Png {
             }
             let mut whole = vec![0; num::usize_of(bytes)?];
             reader.next_frame(&mut whole).map_err(damaged).map_err(place)?;
+            reader.finish().map_err(damaged).map_err(place)?;
             let rows = whole.chunks_exact(line.max(1));
             for (i, row) in rows.enumerate().skip(num::usize_of(window.y.start)?) {
                 if num::u64_of(i) >= window.y.end {
                     break;
                 }
-                put(row, (self.samples, self.size), num::u64_of(i), window, out)?;
+                put(&self.unpacked(row)?, (self.samples, self.size), num::u64_of(i), window, out)?;
             }
             return Ok(());
         }
@@ -101,8 +129,12 @@ impl Pixels for Png {
             let row = reader.next_row().map_err(damaged).map_err(place)?;
             let row = row.ok_or_else(|| place(Error::invalid("the PNG image ends too early")))?;
             if y >= window.y.start {
-                put(row.data(), (self.samples, self.size), y, window, out)?;
+                put(&self.unpacked(row.data())?, (self.samples, self.size), y, window, out)?;
             }
+        }
+        if window.y.end >= self.height {
+            // The checksums come behind the last row.
+            reader.finish().map_err(damaged).map_err(place)?;
         }
         Ok(())
     }

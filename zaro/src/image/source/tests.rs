@@ -164,6 +164,57 @@ fn parts_of_a_set_that_are_missing_are_named() {
 }
 
 #[test]
+fn all_files_of_a_set_are_the_set() {
+    let files: Vec<PathBuf> = (0..3).map(|i| folder().join(format!("set{i}.ome.tif"))).collect();
+    let all = open(&files, &SourceOptions::default()).unwrap();
+    let alone = one(&files[0], &SourceOptions::default());
+    assert_eq!(all.len(), 1);
+    assert_eq!((all[0].sizes, whole(&all[0])), (alone.sizes, whole(&alone)));
+}
+
+#[test]
+fn wavelengths_are_names_of_channels() {
+    let dir = tempfile::tempdir().unwrap();
+    for w in [405, 488, 561] {
+        std::fs::copy(folder().join("uint8-little.tif"), dir.path().join(format!("w_{w}.tif"))).unwrap();
+    }
+    let (files, pattern) = expand(&[dir.path().join("w_{c}.tif").to_str().unwrap().to_owned()]).unwrap();
+    let source = open(&files, &SourceOptions { pattern, ..SourceOptions::default() }).unwrap().remove(0);
+    assert_eq!(source.sizes[1], 3);
+    assert_eq!(source.channels[1].label.as_deref(), Some("488"));
+}
+
+#[test]
+fn what_is_cut_off_or_changed_is_an_error_and_small_numbers_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let read = |s: &Source| {
+            let mut out = vec![0; num::product_usize(&s.sizes)? * s.data_type.size()];
+            s.read_block([0; 5], s.sizes, &mut out)
+        };
+        open(&[path], &SourceOptions::default()).and_then(|s| read(&s[0])).is_err()
+    };
+    let jpeg = std::fs::read(folder().join("grey.jpg")).unwrap();
+    assert!(!fails("whole.jpg", &jpeg));
+    assert!(fails("cut.jpg", &jpeg[..jpeg.len() * 3 / 4]));
+    let png = std::fs::read(folder().join("grey16.png")).unwrap();
+    assert!(!fails("whole.png", &png));
+    let data = png.windows(4).position(|w| w == b"IDAT").unwrap();
+    let mut changed = png.clone();
+    changed[data + 12] ^= 0x10;
+    assert!(fails("changed.png", &changed));
+    // Four bits a pixel: 0 to 15, not 0 to 255.
+    let path = dir.path().join("four.png");
+    let mut encoder = png::Encoder::new(std::fs::File::create(&path).unwrap(), 3, 1);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Four);
+    encoder.write_header().unwrap().write_image_data(&[0x1F, 0x70]).unwrap();
+    assert_eq!(whole(&one(&path, &SourceOptions::default())), [1, 15, 7]);
+}
+
+#[test]
 fn files_of_a_plane_each_are_one_image() {
     let dir = tempfile::tempdir().unwrap();
     let name = |t: usize, c: &str, z: usize| dir.path().join(format!("i_t{t}_{c}_z{z:03}.tif"));

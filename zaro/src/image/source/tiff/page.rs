@@ -399,6 +399,13 @@ fn jpeg_header(stored: &[u8], converted: bool) -> Result<Begun<'_>> {
     Ok((decoder, sides, space))
 }
 
+/// Whether there is an end-of-image marker after the last start of a scan. Inside a scan there can be none, and that of a
+/// small picture in the header comes before.
+fn ends(stored: &[u8]) -> bool {
+    let marker = |which: u8| stored.windows(2).rposition(|pair| pair == [0xFF, which]);
+    marker(0xD9).is_some_and(|end| marker(0xDA).is_some_and(|scan| scan < end))
+}
+
 fn bad_jpeg(e: zune_jpeg::errors::DecodeErrors) -> Error {
     Error::invalid(format!("the JPEG image is damaged: {e:?}"))
 }
@@ -406,6 +413,10 @@ fn bad_jpeg(e: zune_jpeg::errors::DecodeErrors) -> Error {
 /// Decodes a JPEG image: its samples, its width and height, how many samples a pixel has. If `converted`, YCbCr becomes
 /// RGB; else samples come out as they are stored.
 pub(in super::super) fn jpeg(stored: &[u8], converted: bool) -> Result<(Vec<u8>, [u64; 2], u64)> {
+    // The decoder makes up what is missing of an image that was cut off.
+    if !ends(stored) {
+        return Err(Error::invalid("the JPEG image ends too early"));
+    }
     let (mut decoder, sides, space) = jpeg_header(stored, converted)?;
     let samples = num::u64_of(space.num_components());
     let pixels = decoder.decode().map_err(bad_jpeg)?;
