@@ -35,9 +35,12 @@ a collection (bioformats2raw.layout) with the images 0, 1, 2; --series takes one
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Convert {
-    /// The files, and where to: a path, s3://, gs://, az://, or a new .zip
-    #[arg(value_name = "INPUT... OUTPUT", required = true, num_args = 2..)]
-    paths: Vec<String>,
+    /// The files: one, several, a pattern such as img_z{z}.tif
+    #[arg(value_name = "INPUT", required = true, num_args = 1..)]
+    inputs: Vec<String>,
+    /// Where to: a path, s3://, gs://, az://, or a new .zip
+    #[arg(value_name = "OUTPUT")]
+    output: String,
     /// The version to write: 0.4, 0.5 or 0.6
     #[arg(long, value_name = "VERSION", default_value = "0.5", value_parser = parse_version)]
     to: Version,
@@ -103,16 +106,13 @@ fn parse_method(text: &str) -> std::result::Result<Method, String> {
 impl Convert {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
-        let Some((output, inputs)) = self.paths.split_last() else {
-            return Err(Error::usage("name files and an output"));
-        };
-        let sources = self.sources(inputs)?;
+        let sources = self.sources(&self.inputs)?;
         for source in &sources {
             for warning in &source.warnings {
                 common.warn(&format!("{}: {warning}", source.name));
             }
         }
-        let at = Target { uri: output.clone(), path: String::new() };
+        let at = Target { uri: self.output.clone(), path: String::new() };
         let (store, path) = common.open_for_writing(&at, false).await?;
         let watch = Watch::new(0, common.progress);
         let options = ConvertOptions {
