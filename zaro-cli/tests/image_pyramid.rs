@@ -229,7 +229,7 @@ fn labels_are_added_in_the_form_of_the_images_version() {
         assert!(added.contains(r#""path":"labels/mine/cells","data_type":"uint8""#), "{added}");
         let found = read(&s, "image.zarr/labels/mine/cells/0");
         assert_eq!(found.iter().filter(|n| **n == 7).count() % 16, 0, "{name}");
-        assert!(found.iter().any(|n| *n == 7));
+        assert!(found.contains(&7));
         let (list, group) = if version == "0.5" {
             (
                 document(&s, "image.zarr/labels/zarr.json"),

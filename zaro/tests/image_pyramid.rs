@@ -21,7 +21,7 @@ use zaro::meta::create::NewArray;
 use zaro::meta::{DataType, NodeMeta};
 use zaro::store::SharedStore;
 use zaro::store::memory::MemoryStore;
-use zaro::testing::fault::{Fault, FaultStore};
+use zaro::testing::{Fault, FaultStore};
 use zaro::{OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};
 
 fn pixels() -> Vec<u8> {

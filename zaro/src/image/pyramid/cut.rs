@@ -36,10 +36,8 @@ impl Stage {
 
     /// Whether the next level can be made of this one's units while they are in memory: none of its pixels is made of two.
     fn feeds(&self, next: &Self) -> bool {
-        let alone = |(((unit, n), step), _): (((&u64, &u64), &u64), usize)| {
-            unit >= n || unit.checked_rem(*step) == Some(0)
-        };
-        self.unit.iter().zip(&self.plan.shape).zip(&next.plan.step).zip(0..).all(alone)
+        let alone = |((unit, n), step): ((&u64, &u64), &u64)| unit >= n || unit.checked_rem(*step) == Some(0);
+        self.unit.iter().zip(&self.plan.shape).zip(&next.plan.step).all(alone)
     }
 }
 
