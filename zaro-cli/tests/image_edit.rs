@@ -83,7 +83,10 @@ fn every_version_is_described_in_the_same_words() {
     let run = s.zaro(&["image", "info", "@"]);
     assert_eq!(run.code, 4);
     let text = String::from_utf8(run.out).unwrap();
-    assert!(text.contains("/B/2/1  y 16, x 16") && text.contains("/A/1  ") && text.contains("no such node"), "{text}");
+    assert!(
+        text.contains("/B/2/1  y 16, x 16") && text.contains("/A/1  ") && text.contains("no such node"),
+        "{text}"
+    );
     let s = Store::new();
     s.group("");
     s.array("x", &[2], "uint8", "0", "", &[1, 2]);

@@ -115,6 +115,9 @@ pub(super) struct Region {
     pub(super) count: Vec<u64>,
 }
 
+/// What a sum is made of: where the run begins, and each place with its weight.
+type Taps = (Option<usize>, Vec<(usize, f64)>);
+
 impl Gaussian {
     pub(super) fn of(data_type: &DataType, step: &[u64]) -> Result<Self> {
         let (add, store): (Add, Store) = match data_type {
@@ -168,7 +171,7 @@ impl Gaussian {
         let (width, wide) = (num::usize_of(*width)?, num::usize_of(*wide)?);
         // Along the last axis, which pixel each weight of each new pixel is for.
         let whole = self.along.last().map(|w| w.weights.as_slice()).unwrap_or_default();
-        let across: Vec<(Option<usize>, Vec<(usize, f64)>)> = self
+        let across: Vec<Taps> = self
             .places(rank - 1, region, step, shape, made)?
             .into_iter()
             .map(|places| {

@@ -18,8 +18,8 @@ use crate::meta::Json;
 use crate::num;
 use ifd::{Ifd, Tiff};
 use layout::{Layout, PALETTE, RGB, WHITE_IS_ZERO, YCBCR, tag};
-use page::Page;
 pub(super) use multi::is_set;
+use page::Page;
 pub(super) use page::{jpeg, jpeg_size};
 use planes::{Planes, Relabelled};
 

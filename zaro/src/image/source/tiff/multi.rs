@@ -95,12 +95,15 @@ pub(in super::super) fn is_set(path: &Path, files: &[std::path::PathBuf]) -> Res
     if !matches!(input.head(2)?.as_slice(), b"II" | b"MM") {
         return Ok(false);
     }
-    let Some(text) = File::read(input)?.head.description.filter(|text| ome::is_ome(text)) else { return Ok(false) };
+    let Some(text) = File::read(input)?.head.description.filter(|text| ome::is_ome(text)) else {
+        return Ok(false);
+    };
     let document = ome::parse(&text)?;
     let blocks = document.images.iter().flat_map(|image| &image.blocks);
     let names: std::collections::BTreeSet<&str> = blocks.filter_map(|b| b.file.as_deref()).collect();
     let of_set = |file: &std::path::PathBuf| {
-        file.parent() == path.parent() && file.file_name().and_then(|n| n.to_str()).is_some_and(|n| names.contains(n))
+        file.parent() == path.parent()
+            && file.file_name().and_then(|n| n.to_str()).is_some_and(|n| names.contains(n))
     };
     Ok(names.len() > 1 && files.iter().all(of_set))
 }
