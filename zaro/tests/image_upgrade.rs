@@ -422,12 +422,12 @@ fn killed(name: &str, version: Version, array: &str, stride: usize) {
 
 #[test]
 fn a_killed_upgrade_is_finished() {
-    killed(SEED, Version::V04, "0", 29);
-    killed(SEED, Version::V05, "0", 23);
+    killed(SEED, Version::V04, "0", 67);
+    killed(SEED, Version::V05, "0", 53);
     killed(IMAGE, Version::V05, "0", 1);
     killed(NEW, Version::V06, "s0", 1);
     killed(NEW, Version::V04, "s0", 7);
-    killed(PLATE, Version::V06, "B/2/1/0", 11);
+    killed(PLATE, Version::V06, "B/2/1/0", 31);
 }
 
 #[test]

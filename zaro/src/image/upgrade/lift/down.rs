@@ -20,7 +20,7 @@ impl Draft<'_> {
     fn leave_out(&mut self, what: &str) -> Result<()> {
         if !self.context.lossy {
             return Err(Error::unsupported(format!(
-                "{what} cannot be said before 0.6; it can be left out (lossy)"
+                "{what} cannot be said before 0.6; leave it out with --lossy"
             )));
         }
         self.notes.push(format!("{what} is left out"));
