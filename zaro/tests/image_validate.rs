@@ -334,12 +334,13 @@ const BASES: [(&str, Base, Version); 13] = [
     ("layout 0.5", layout05, Version::V05),
 ];
 
+/// Of Zarr v2, a layout states no version; its images do.
+const LAYOUT04: (&str, Base, Version) = ("layout 0.4", layout04, Version::V04);
+
 #[test]
 fn what_keeps_every_rule_has_no_finding() {
-    let layout: (&str, Base, Version) = ("layout 0.4", layout04, Version::V04);
-    for (name, base, version) in BASES.into_iter().chain([layout]) {
+    for (name, base, version) in BASES.into_iter().chain([LAYOUT04]) {
         let report = base().report(&Options::default());
-        // A layout of Zarr v2 states no version; its images do.
         if name != "layout 0.4" {
             assert_eq!(report.version, version, "{name}");
         }
@@ -606,10 +607,9 @@ fn what_is_allowed_stays_allowed() {
         assert_eq!(report.version.text(), version);
         assert!(report.is_valid(false), "{version}: {:?}", report.findings);
     }
-    let first: Base = seed;
-    for (base, at, from, to) in [
+    let allowed: [(Base, &str, &str, &str); 8] = [
         // The seed's writers left the separator out, and scaled nothing.
-        (first, "masks/original/0/.zattrs", "8388736", "4278190335"),
+        (seed, "masks/original/0/.zattrs", "8388736", "4278190335"),
         (seed, "masks/original/0/.zattrs", r#""1""#, r#""true""#),
         (
             v04,
@@ -637,7 +637,8 @@ fn what_is_allowed_stays_allowed() {
             r#"{"type":"byDimension","transformations":[{"transformation":{"type":"scale","scale":[2,2]},"inputAxes":[1,2],"outputAxes":[2,1]},{"transformation":{"type":"identity"},"inputAxes":[0],"outputAxes":[0]}],"#,
         ),
         (plate06, "A/1/zarr.json", r#""acquisition":0"#, r#""acquisition":1"#),
-    ] {
+    ];
+    for (base, at, from, to) in allowed {
         let report = base().edit(at, from, to).report(&Options::default());
         let lines: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         assert!(report.is_valid(false), "{at} {to}\n{}", lines.join("\n"));
@@ -696,6 +697,21 @@ fn documents_alone_are_judged_as_far_as_they_tell() {
             }
         }
     }
+}
+
+/// A list that is long, or wrong a hundred thousand times, takes no time and no room.
+#[test]
+fn long_lists_are_no_trouble() {
+    let list = |entry: &dyn Fn(u32) -> String| (0..100_000).map(entry).collect::<Vec<_>>().join(",");
+    let document = |colors: &str, properties: &str| {
+        format!(r#"{{"image-label":{{"version":"0.4","colors":[{colors}],"properties":[{properties}]}}}}"#)
+    };
+    let value = |i: u32| format!(r#"{{"label-value":{i},"rgba":[1,2,3,4]}}"#);
+    let report = attributes(&document(&list(&value), &list(&value)), &Options::default());
+    assert!(report.findings.is_empty());
+    let wrong = |_: u32| r#"{"label-value":1,"rgba":[1]}"#.to_owned();
+    let report = attributes(&document(&list(&wrong), &list(&wrong)), &Options::default());
+    assert!((3..100).contains(&report.findings.len()), "{}", report.findings.len());
 }
 
 #[test]

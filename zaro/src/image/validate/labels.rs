@@ -1,11 +1,16 @@
 //! `image-label`: V27, V28, V31. And the colours of masks: V38.
 
+use std::collections::HashSet;
+
 use super::Judged;
 use super::image::version_of;
 use super::report::{Level, Sink, at, nth, show, show_or};
 use crate::image::parse::packed_color;
 use crate::image::version::Version;
 use crate::meta::Json;
+
+/// How many faults of one list are told.
+const MOST: usize = 20;
 
 /// The document of a label image.
 pub(super) fn image_label(sink: &mut Sink, json: &Json, place: &str, judged: Judged) {
@@ -53,7 +58,8 @@ fn colors(sink: &mut Sink, json: &Json, place: &str, judged: Judged) {
         sink.add("V31", level, place, "nothing", "a list of colours by label-value");
         return;
     };
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<&str> = HashSet::new();
+    let mut repeated = 0;
     values(sink, "V27", list, &place, |sink, item, place| {
         if let Some(rgba) = item.get("rgba") {
             let bytes = rgba.items().is_some_and(|items| {
@@ -67,13 +73,16 @@ fn colors(sink: &mut Sink, json: &Json, place: &str, judged: Judged) {
     // Objects that are the same are counted once: a list that repeats a value with another colour is worse, and both
     // are forbidden.
     for (i, item) in list.items().unwrap_or_default().iter().enumerate() {
-        if let Some(value) = item.get("label-value").and_then(Json::number_text) {
-            if seen.contains(&value) {
-                let found = format!("{value} once more");
-                sink.must("V27", at(&nth(&place, i), "label-value"), found, "each value once");
-                sink.fix("keep one colour a value; readers take the last");
+        if let Some(value) = item.get("label-value").and_then(Json::number_text)
+            && !seen.insert(value)
+        {
+            repeated += 1;
+            if repeated > MOST {
+                break;
             }
-            seen.push(value);
+            let found = format!("{value} once more");
+            sink.must("V27", at(&nth(&place, i), "label-value"), found, "each value once");
+            sink.fix("keep one colour a value; readers take the last");
         }
     }
 }
@@ -90,14 +99,21 @@ fn values(
         sink.must(rule, place, show(list), "a list with at least one object");
         return;
     };
+    let before = sink.findings.len();
+    let mut seen: HashSet<String> = HashSet::new();
     for (i, item) in items.iter().enumerate() {
+        // There may be millions, all with the same fault.
+        if sink.findings.len().saturating_sub(before) >= MOST {
+            sink.must(rule, place, "more such faults", "none");
+            break;
+        }
         let place = nth(place, i);
         if item.get("label-value").is_none_or(|v| !is_integer(v)) {
             let found = show_or(item.get("label-value"));
             sink.must(rule, at(&place, "label-value"), found, "an integer");
         }
         besides(sink, item, &place);
-        if rule == "V28" && items.iter().take(i).any(|other| other == item) {
+        if rule == "V28" && !seen.insert(item.to_string()) {
             sink.must(rule, place, "the same object once more", "each one once");
         }
     }

@@ -1,5 +1,7 @@
 //! From a node to all that belongs to it.
 
+use std::collections::HashSet;
+
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::arrays::{self, Facts};
@@ -580,10 +582,13 @@ impl Walk<'_> {
     ) {
         // A store that cannot list cannot tell.
         let Ok(listing) = self.zarr.store().list(path).await else { return };
-        let is_used =
-            |start: &str| plate.wells.iter().any(|(_, w)| w.starts_with(&format!("{start}/")) || w == start);
+        let used: HashSet<&str> = plate
+            .wells
+            .iter()
+            .flat_map(|(_, well)| [well.as_str(), well.rsplit_once('/').map_or("", |(row, _)| row)])
+            .collect();
         for row in plate.rows.iter().filter(|row| listing.prefixes.contains(row)) {
-            if !is_used(row) {
+            if !used.contains(row.as_str()) {
                 sink.should(
                     "V35",
                     at(base, "plate.wells"),
@@ -595,7 +600,7 @@ impl Walk<'_> {
             let Ok(inner) = self.zarr.store().list(&join(path, row)).await else { return };
             for column in plate.columns.iter().filter(|c| inner.prefixes.contains(c)) {
                 let well = format!("{row}/{column}");
-                if !is_used(&well) {
+                if !used.contains(well.as_str()) {
                     sink.should(
                         "V35",
                         at(base, "plate.wells"),
