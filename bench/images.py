@@ -114,7 +114,7 @@ def peer(name, what, source, target):
         for plane, channel in zip(planes, omero["channels"]):
             start, end = channel["window"]["start"], channel["window"]["end"]
             values = np.arange(65536, dtype=np.uint16) if what == "table" else plane
-            v = (values.astype(np.float64) - start) * (255 / (end - start))
+            v = 255 * (values.astype(np.float64) - start) / (end - start)
             q = np.floor(np.clip(v, 0, 255) + 0.5).astype(np.uint16)
             if what == "table":
                 q = q[plane]
