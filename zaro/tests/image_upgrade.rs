@@ -451,3 +451,17 @@ fn a_killed_upgrade_to_another_place_is_finished() {
         }
     }
 }
+
+#[test]
+fn masks_that_nothing_lists_become_labels() {
+    let store: SharedStore = sample(SEED);
+    for key in ["masks/.zattrs", "masks/original/.zgroup"] {
+        wait(store.delete(key)).unwrap();
+    }
+    let (new, _) = elsewhere(&store, Version::V05).unwrap();
+    assert_eq!(
+        attributes(&new, "labels").get("ome").unwrap().get("labels").unwrap().to_string(),
+        r#"["original/0"]"#
+    );
+    assert_eq!(elements(&new, "labels/original/0/0"), elements(&store, "masks/original/0"));
+}

@@ -178,7 +178,7 @@ fn axes_of(image: Option<&Multiscale>, rank: usize) -> Vec<Axis> {
 }
 
 /// The arrays and pyramids below the group at `path`, as far as plain groups lead.
-async fn unlisted(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
+pub(crate) async fn unlisted(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut open = vec![String::new()];
     while let Some(below) = open.pop() {

@@ -91,7 +91,15 @@ impl Tree {
                     continue;
                 }
                 if let NodeMeta::Group(_) = &node.meta {
-                    for below in references(&node)? {
+                    let mut below = references(&node)?;
+                    if listed
+                        && node.name() == "masks"
+                        && parse::group(node.meta.attributes()).listed.is_none()
+                    {
+                        let masks = find::unlisted(zarr, &node.path).await?;
+                        below.extend(masks.iter().map(|mask| join(&node.path, mask)));
+                    }
+                    for below in below {
                         if named.insert(below.clone()) {
                             open.push(below);
                         }
