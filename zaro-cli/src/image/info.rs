@@ -52,6 +52,9 @@ impl Info {
             page.overview(&overview)
         };
         output::print(&text)?;
+        for summary in overview.images.iter().filter_map(|(_, summary)| summary.as_ref().ok()) {
+            summary.missing.iter().for_each(|missing| common.warn(missing));
+        }
         let broken = overview.images.iter().any(|(_, summary)| summary.is_err());
         Ok(if broken { ExitCode::from(4) } else { ExitCode::SUCCESS })
     }

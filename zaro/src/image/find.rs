@@ -101,6 +101,15 @@ impl Image {
     /// Its labels and masks: those that `labels` or `masks` list, or, where nothing is listed, all that are there.
     pub async fn labels(&self, zarr: &Zarr) -> Result<Vec<LabelImage>> {
         let mut all = Vec::new();
+        for (folder, name) in self.label_names(zarr).await? {
+            all.push(self.label_image(zarr, &folder, &name).await?);
+        }
+        Ok(all)
+    }
+
+    /// The same, not looked at yet: the path of the group each is in, and its name there.
+    pub(crate) async fn label_names(&self, zarr: &Zarr) -> Result<Vec<(String, String)>> {
+        let mut all = Vec::new();
         for name in ["labels", "masks"] {
             let path = join(&self.path, name);
             let group = match zarr.node(&path).await {
@@ -112,14 +121,13 @@ impl Image {
                 Some(listed) => listed,
                 None => unlisted(zarr, &path).await?,
             };
-            for name in listed {
-                all.push(self.label_image(zarr, &path, &name).await?);
-            }
+            all.extend(listed.iter().map(|name| (path.clone(), name.trim_matches('/').to_owned())));
         }
         Ok(all)
     }
 
-    async fn label_image(&self, zarr: &Zarr, folder: &str, name: &str) -> Result<LabelImage> {
+    /// One of them.
+    pub(crate) async fn label_image(&self, zarr: &Zarr, folder: &str, name: &str) -> Result<LabelImage> {
         let name = name.trim_matches('/').to_owned();
         let path = join(folder, &name);
         let node = zarr.node(&path).await?;
@@ -318,6 +326,14 @@ pub(crate) async fn version_of(
         // The seed's writers called theirs 0.1, too, and what tells is that it has masks.
         Stated::Known(Version::V01, _) if has_masks().await? => Ok((Version::Seed, false)),
         Stated::Known(version, _) => Ok((version, false)),
+        // A group of labels is of the version of its image.
+        Stated::Nothing if group.listed.is_some() && group.multiscales.is_empty() => {
+            let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+            match zarr.node(above).await.map(|node| version::stated(node.meta.attributes())) {
+                Ok(Stated::Known(version, _)) if !path.is_empty() => Ok((version, true)),
+                _ => Ok((version::assumed(attributes, format, None, path.ends_with("masks")), true)),
+            }
+        }
         Stated::Unknown(_) | Stated::Nothing => {
             let first = group.multiscales.iter().find_map(|m| m.levels.first());
             let separator = match first {

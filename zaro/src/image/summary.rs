@@ -3,7 +3,7 @@
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use crate::array::Array;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::group::Zarr;
 use crate::image::document;
 use crate::image::find::{self, Found, Image, LabelImage};
@@ -56,6 +56,8 @@ pub struct Summary {
     pub pyramids: Vec<PyramidSummary>,
     /// Its labels and masks.
     pub labels: Vec<LabelSummary>,
+    /// Those that are listed but cannot be read, and why.
+    pub missing: Vec<String>,
 }
 
 /// Everything at a path: what it is, and each image of it.
@@ -78,6 +80,15 @@ async fn level(array: Result<Array>, level: &Level) -> Result<LevelSummary> {
     })
 }
 
+async fn label(zarr: &Zarr, image: &Image, folder: &str, name: &str) -> Result<LabelSummary> {
+    let label = image.label_image(zarr, folder, name).await?;
+    let mut levels = Vec::with_capacity(label.levels.len());
+    for l in &label.levels {
+        levels.push(level(zarr.array(&l.path).await, l).await?);
+    }
+    Ok(LabelSummary { label, levels })
+}
+
 impl Summary {
     /// Looks at the arrays of an image and of its labels.
     pub async fn of(zarr: &Zarr, image: Image) -> Result<Self> {
@@ -90,14 +101,18 @@ impl Summary {
             pyramids.push(PyramidSummary { multiscale: multiscale.clone(), levels });
         }
         let mut labels = Vec::new();
-        for label in image.labels(zarr).await? {
-            let mut levels = Vec::with_capacity(label.levels.len());
-            for l in &label.levels {
-                levels.push(level(zarr.array(&l.path).await, l).await?);
+        let mut missing = Vec::new();
+        for (folder, name) in image.label_names(zarr).await? {
+            match label(zarr, &image, &folder, &name).await {
+                Ok(label) => labels.push(label),
+                // Labels that are missing or broken do not hide the image.
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => {
+                    missing.push(format!("labels {name:?}: {e}"));
+                }
+                Err(e) => return Err(e),
             }
-            labels.push(LabelSummary { label, levels });
         }
-        Ok(Self { image, pyramids, labels })
+        Ok(Self { image, pyramids, labels, missing })
     }
 
     /// The document of `zaro image info --json` for one image.
@@ -118,7 +133,7 @@ impl Summary {
             one
         });
         out.set("multiscales", Json::Array(pyramids.collect()));
-        out.set("omero", image.omero.as_ref().map_or(Json::Null, |o| document::omero(image.version, o)));
+        out.set("omero", image.omero.as_ref().map_or(Json::Null, |o| document::omero(Version::V06, o)));
         let labels = self.labels.iter().map(|l| {
             let mut one = Json::object();
             one.set("name", Json::string(l.label.name.as_str()));
@@ -138,6 +153,7 @@ impl Summary {
             one
         });
         out.set("labels", Json::Array(labels.collect()));
+        out.set("missing", Json::Array(self.missing.iter().map(|m| Json::string(m.as_str())).collect()));
         out
     }
 }
@@ -157,7 +173,7 @@ impl Overview {
                 match summary.await {
                     Ok(summary) => Ok((path, Ok(summary))),
                     // One bad image does not hide the others; a store that cannot be read is another matter.
-                    Err(e) if e.kind() == crate::ErrorKind::Io => Err(e),
+                    Err(e) if e.kind() == ErrorKind::Io => Err(e),
                     Err(e) => Ok((path, Err(e.to_string()))),
                 }
             })

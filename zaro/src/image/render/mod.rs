@@ -366,15 +366,19 @@ async fn chosen_labels(zarr: &Zarr, image: &Image, choice: &LabelChoice) -> Resu
     let LabelChoice::Named(names) = choice else {
         return if *choice == LabelChoice::All { image.labels(zarr).await } else { Ok(Vec::new()) };
     };
-    let all = image.labels(zarr).await?;
-    let find = |name: &String| {
+    // Only those that are asked for are looked at: others may be broken.
+    let all = image.label_names(zarr).await?;
+    let mut chosen = Vec::new();
+    for name in names {
         let bare = name.trim_matches('/');
-        all.iter().find(|l| l.name == bare || l.path == bare).cloned().ok_or_else(|| {
-            let known: Vec<&str> = all.iter().map(|l| l.name.as_str()).collect();
+        let found = all.iter().find(|(folder, name)| name == bare || join(folder, name) == bare);
+        let Some((folder, name)) = found else {
+            let known: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            Error::usage(format!("there are no labels {name:?}; the image has {known}"))
-                .with_node(shown(&image.path))
-        })
-    };
-    names.iter().map(find).collect()
+            return Err(Error::usage(format!("there are no labels {name:?}; the image has {known}"))
+                .with_node(shown(&image.path)));
+        };
+        chosen.push(image.label_image(zarr, folder, name).await?);
+    }
+    Ok(chosen)
 }
