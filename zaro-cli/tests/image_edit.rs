@@ -162,6 +162,10 @@ fn a_pixel_size_stretches_every_level() {
         ] {
             assert!(text.contains(part), "{name}: {part} in {text}");
         }
+        // The labels are stretched with it.
+        let labels = text.split(r#""labels":["#).nth(1).unwrap();
+        assert!(labels.contains(r#""scale":[2.0,0.325,0.325]"#), "{name}: {labels}");
+        assert!(labels.contains(r#""unit":"nanometer""#), "{name}: {labels}");
     }
 }
 

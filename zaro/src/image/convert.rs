@@ -123,6 +123,10 @@ pub fn convert(
         num::product(&s.sizes)?.checked_mul(num::u64_of(s.data_type.size())).ok_or_else(too_large)
     };
     let total = sources.iter().try_fold(0u64, |n, s| Ok::<_, Error>(n.saturating_add(bytes(s)?)))?;
+    // Before anything is made or replaced: a file that cannot be read harms nothing.
+    for source in sources {
+        probe(source)?;
+    }
     let job = Job {
         store,
         version,
@@ -140,6 +144,16 @@ pub fn convert(
     };
     wait(store.finish())?;
     Ok(done)
+}
+
+/// Decodes the first pixel and the last.
+fn probe(source: &Source) -> Result<()> {
+    if source.sizes.contains(&0) {
+        return Ok(());
+    }
+    let mut pixel = vec![0; source.data_type.size()];
+    source.read_block([0; 5], [1; 5], &mut pixel)?;
+    source.read_block(source.sizes.map(|n| n - 1), [1; 5], &mut pixel)
 }
 
 fn too_large() -> Error {

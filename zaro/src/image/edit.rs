@@ -9,7 +9,7 @@ use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy;
 use crate::image::document::{self, hex};
 use crate::image::find::{self, Image};
-use crate::image::model::{AxisKind, Channel, ColorModel, Family, LabelColor, Window};
+use crate::image::model::{AxisKind, Channel, ColorModel, Family, LabelColor, Multiscale, Window};
 use crate::image::version::Version;
 use crate::image::{parse, render};
 use crate::meta::path::{join, shown};
@@ -433,7 +433,32 @@ pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
     let frame = Frame::of(&zarr, &image, edit.multiscale.as_deref()).await?;
     let changed = apply(&image.attributes, image.version, &frame, edit)
         .map_err(|e| e.with_node(shown(&image.path)).with_store(store))?;
-    put(store, &image.path, &image.attributes, changed).await
+    put(store, &image.path, &image.attributes, changed).await?;
+    if edit.pixel_sizes.is_empty() && edit.units.is_empty() {
+        return Ok(());
+    }
+    // Labels lie over the image: they are stretched with it.
+    let old = image.multiscale(edit.multiscale.as_deref())?;
+    let size = |m: &Multiscale, name: &str| {
+        let at = m.axes.iter().position(|a| a.name == name)?;
+        m.levels.first()?.scale.as_ref()?.get(at).copied().filter(|s| *s != 0.0)
+    };
+    for label in image.labels(&zarr).await?.iter().filter(|label| !label.is_mask) {
+        let label = find::image_at(&zarr, &label.path).await?;
+        let own = label.multiscale(None)?;
+        let has = |name: &str| own.axes.iter().any(|a| a.name == name);
+        let sizes = edit.pixel_sizes.iter().filter_map(|(name, new)| {
+            let ratio = size(own, name)? / size(old, name)?;
+            Some((name.clone(), if ratio == 1.0 { *new } else { new * ratio }))
+        });
+        let units = edit.units.iter().filter(|(name, _)| has(name)).cloned();
+        let same = Edit { pixel_sizes: sizes.collect(), units: units.collect(), ..Edit::default() };
+        let frame = Frame::of(&zarr, &label, None).await?;
+        let changed = apply(&label.attributes, label.version, &frame, &same)
+            .map_err(|e| e.with_node(shown(&label.path)).with_store(store))?;
+        put(store, &label.path, &label.attributes, changed).await?;
+    }
+    Ok(())
 }
 
 /// Sets colours of labels or of a mask below the image at `path`; those of other values stay.

@@ -125,6 +125,14 @@ fn axes_can_be_called_otherwise() {
     for bad in ["yx", "tzyx", "yxz", "qyx", "zzyx"] {
         assert!(open(std::slice::from_ref(&path), &named(bad)).is_err(), "{bad}");
     }
+    // Colours stay channels, whatever pages are called.
+    for name in ["rgb-contig.tif", "rgb-separate.tif"] {
+        let rgb = one(&folder().join(name), &SourceOptions::default());
+        let yx = one(&folder().join(name), &named("cyx"));
+        assert_eq!((rgb.sizes, whole(&rgb)), (yx.sizes, whole(&yx)), "{name}");
+        assert_eq!(one(&folder().join(name), &named("yx")).sizes, rgb.sizes, "{name}");
+        assert!(open(&[folder().join(name)], &named("zyx")).is_err(), "{name}");
+    }
     let npy = one(&folder().join("c.npy"), &named("zcyx"));
     assert_eq!(npy.sizes, [1, 3, 2, 9, 11]);
 }

@@ -210,10 +210,19 @@ fn sizes(source: &mut Source, file: &File, said: &Description) {
     if known.is_some() || unit.is_none() {
         source.scale[Z] = spacing;
     }
-    for axis in [Z, Y, X] {
-        let has = source.scale.get(axis).is_some_and(Option::is_some);
-        if let (true, Some(to), Some(unit)) = (has, source.units.get_mut(axis), unit) {
-            *to = Some(unit.to_owned());
+    for (axis, own) in [(Z, "zunit"), (Y, "yunit"), (X, "")] {
+        // ImageJ says so where an axis has a unit of its own; one that is no length takes its size away.
+        let unit = match said.get(own).filter(|own| !own.is_empty()) {
+            Some(own) => units::length(own),
+            None => unit,
+        };
+        let (Some(size), Some(to)) = (source.scale.get_mut(axis), source.units.get_mut(axis)) else {
+            continue;
+        };
+        match unit {
+            Some(unit) if size.is_some() => *to = Some(unit.to_owned()),
+            None if said.get(own).is_some_and(|own| !own.is_empty()) => *size = None,
+            _ => {}
         }
     }
     let frames = said.number("finterval").and_then(sensible);

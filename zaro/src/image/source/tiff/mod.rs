@@ -104,6 +104,7 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Vec<Source>>
     let file = File::read(input)?;
     let description = file.head.description.clone().unwrap_or_default();
     let text = description.trim_start_matches('\u{feff}').trim_start();
+    let samples = file.pages.first().map_or(1, |page| page.layout.samples);
     let mut found = if ome::is_ome(text) {
         multi::open(file, text, options)?
     } else if let Some(said) = imagej::Description::parse(text) {
@@ -112,7 +113,7 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Vec<Source>>
         plain(&file, text, options)?
     };
     if let Some(axes) = &options.axes {
-        found = found.into_iter().map(|source| relabel(source, axes)).collect::<Result<_>>()?;
+        found = found.into_iter().map(|source| relabel(source, axes, samples)).collect::<Result<_>>()?;
     }
     Ok(found)
 }
@@ -135,7 +136,8 @@ fn plain(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<
     let name = stem(&file.tiff.input.path);
     let mut found = Vec::new();
     for (i, pages) in series.into_iter().enumerate() {
-        let shaped = if only { Shaped::parse(description, &pages) } else { None };
+        let shaped = if only { Shaped::parse(description, &pages)? } else { None };
+        let samples_are = shaped.as_ref().and_then(|shaped| shaped.samples_are);
         let (pages, tcz) = match shaped {
             Some(shaped) => shaped.lay_out(pages)?,
             None => {
@@ -149,9 +151,29 @@ fn plain(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<
         (source.scale[Y], source.scale[X]) = (y, x);
         source.units[Y] = y.map(|_| "micrometer".to_owned());
         source.units[X] = x.map(|_| "micrometer".to_owned());
-        found.push(source);
+        found.push(match samples_are {
+            Some(axis) => with_samples_along(source, axis),
+            None => source,
+        });
     }
     Ok(found)
+}
+
+/// The same image, with its channels along `axis`, which is t or z and of length one.
+fn with_samples_along(source: Source, axis: usize) -> Source {
+    let mut turned = source.clone();
+    let mut map = [Some(T), Some(C), Some(Z)];
+    for (place, size, declared, from) in [(axis, source.sizes[C], true, Some(C)), (C, 1, false, None)] {
+        if let (Some(s), Some(d), Some(m)) =
+            (turned.sizes.get_mut(place), turned.declared.get_mut(place), map.get_mut(place))
+        {
+            (*s, *d, *m) = (size, declared, from);
+        }
+    }
+    turned.channels.clear();
+    turned.is_rgb = false;
+    turned.pixels = Arc::new(Relabelled { inner: source.pixels(), map });
+    turned
 }
 
 /// A source of these pages, in the order t, c, z; `tcz` counts pages, not samples.
@@ -211,11 +233,16 @@ pub(super) fn rgb_channels(samples: u64, has_alpha: bool) -> Vec<Channel> {
     (0..samples.min(1 << 14)).map(named).collect()
 }
 
-/// The same image with other names for its axes, in the order t, c, z, y, x of those that are longer than one.
-pub(super) fn relabel(source: Source, axes: &str) -> Result<Source> {
-    let places = axis_letters(axes)?;
-    let kept = source.used(true);
-    let used = if kept.len() == places.len() { kept } else { source.used(false) };
+/// The same image with other names for its axes, in the order t, c, z, y, x of those that are longer than one. Where a
+/// page has several `samples`, those are the channels, and the names are those of the pages.
+fn relabel(source: Source, axes: &str, samples: u64) -> Result<Source> {
+    let stays = |axis: &usize| samples > 1 && *axis == C;
+    let mut places = axis_letters(axes)?;
+    places.retain(|axis| !stays(axis));
+    let mut kept = source.used(true);
+    kept.retain(|axis| !stays(axis));
+    let mut used = if kept.len() == places.len() { kept } else { source.used(false) };
+    used.retain(|axis| !stays(axis));
     if used.len() != places.len() {
         let has: String = used.iter().filter_map(|i| super::AXES.get(*i)).collect();
         return Err(Error::usage(format!("axes {axes:?} for a file that has {} ({has})", used.len())));
@@ -232,6 +259,9 @@ pub(super) fn relabel(source: Source, axes: &str) -> Result<Source> {
     (renamed.scale[T], renamed.scale[C], renamed.scale[Z]) = (None, None, None);
     (renamed.units[T], renamed.units[C], renamed.units[Z]) = (None, None, None);
     let mut map = [None; 5];
+    if samples > 1 {
+        (map[C], renamed.sizes[C], renamed.declared[C]) = (Some(C), source.sizes[C], true);
+    }
     for (old, new) in used.iter().zip(&places) {
         let to = (map.get_mut(*new), renamed.sizes.get_mut(*new), renamed.declared.get_mut(*new));
         if let ((Some(from), Some(size), Some(declared)), Some(n)) = (to, source.sizes.get(*old)) {
@@ -264,17 +294,27 @@ pub(super) fn relabel(source: Source, axes: &str) -> Result<Source> {
 struct Shaped {
     lead: Vec<u64>,
     axes: Option<Vec<char>>,
+    samples: u64,
+    /// The axis that the samples of a page are, if they are no channels.
+    samples_are: Option<usize>,
+}
+
+/// `shape` and `axes` of a description as tifffile writes it.
+fn described(description: &str) -> Option<(Vec<u64>, Option<Vec<char>>)> {
+    if !description.starts_with('{') {
+        return None;
+    }
+    let json = Json::parse(description.as_bytes()).ok()?.value;
+    let shape = json.get("shape")?.items()?.iter().map(Json::as_u64).collect::<Option<_>>()?;
+    let axes = json.get("axes").and_then(Json::as_str);
+    Some((shape, axes.map(|a| a.to_ascii_lowercase().chars().collect())))
 }
 
 impl Shaped {
     /// `None` if there is nothing of the kind, or it does not fit the pages.
-    fn parse(description: &str, pages: &[Page]) -> Option<Self> {
-        if !description.starts_with('{') {
-            return None;
-        }
-        let json = Json::parse(description.as_bytes()).ok()?.value;
-        let shape: Vec<u64> = json.get("shape")?.items()?.iter().map(Json::as_u64).collect::<Option<_>>()?;
-        let layout = &pages.first()?.layout;
+    fn parse(description: &str, pages: &[Page]) -> Result<Option<Self>> {
+        let Some((shape, axes)) = described(description) else { return Ok(None) };
+        let Some(layout) = pages.first().map(|page| &page.layout) else { return Ok(None) };
         let (h, w, s) = (layout.height, layout.width, layout.samples);
         let tail: Vec<u64> = match (s > 1, layout.is_planar) {
             (false, _) => vec![h, w],
@@ -283,15 +323,37 @@ impl Shaped {
         };
         // A last dimension of one sample may be there, too.
         let with_one: Vec<u64> = tail.iter().copied().chain([1]).collect();
-        let cut = [tail, with_one].into_iter().find(|t| shape.ends_with(t))?.len();
-        let lead = shape.get(..shape.len() - cut)?.to_vec();
-        let axes = json
-            .get("axes")
-            .and_then(Json::as_str)
-            .map(|a| a.to_ascii_lowercase().chars().collect::<Vec<_>>());
-        let axes =
-            axes.filter(|a| a.len() == shape.len()).and_then(|a| a.get(..lead.len()).map(<[char]>::to_vec));
-        Some(Self { lead, axes })
+        let Some(tail) = [tail, with_one].into_iter().find(|t| shape.ends_with(t)) else { return Ok(None) };
+        let lead = shape.get(..shape.len() - tail.len()).unwrap_or_default().to_vec();
+        let axes = axes.filter(|a| a.len() == shape.len());
+        if let Some(axes) = &axes {
+            let in_page: String = axes.iter().skip(lead.len()).collect();
+            let fits = match (s > 1, layout.is_planar) {
+                (false, _) => in_page.starts_with("yx"),
+                (true, false) => ["yxs", "yxc"].iter().any(|a| in_page.starts_with(a)),
+                (true, true) => ["syx", "cyx"].iter().any(|a| in_page.starts_with(a)),
+            };
+            // Three or four planes are often stored as if they were colours.
+            let other = match in_page.as_str() {
+                "zyx" if s > 1 && layout.is_planar => Some(Z),
+                "tyx" if s > 1 && layout.is_planar => Some(T),
+                _ => None,
+            };
+            let letter = other.and_then(|axis| super::AXES.get(axis));
+            let free = |letter: &char| !axes.iter().take(lead.len()).any(|a| a == letter || *a == 'c');
+            if let (Some(axis), true) = (other, letter.is_some_and(free)) {
+                let axes = axes.get(..lead.len()).map(<[char]>::to_vec);
+                return Ok(Some(Self { lead, axes, samples: s, samples_are: Some(axis) }));
+            }
+            if !fits {
+                let all: String = axes.iter().collect();
+                return Err(Error::unsupported(format!(
+                    "the file calls its axes {all:?}, so that its pages are {in_page:?}; pages must be y, x"
+                )));
+            }
+        }
+        let axes = axes.and_then(|a| a.get(..lead.len()).map(<[char]>::to_vec));
+        Ok(Some(Self { lead, axes, samples: s, samples_are: None }))
     }
 
     /// The pages in the order t, c, z, and how many there are of each.
@@ -307,7 +369,10 @@ impl Shaped {
         });
         let places = match (named, dims.len()) {
             (Some(places), _) => places,
-            (None, n @ 0..=3) => (3 - n..3).collect(),
+            // Samples are channels already.
+            (None, 1) if self.samples > 1 => vec![2],
+            (None, 2) if self.samples > 1 => vec![0, 2],
+            (None, n @ 0..=3) if n == 0 || self.samples == 1 => (3 - n..3).collect(),
             (None, n) => {
                 return Err(Error::unsupported(format!("images of {} dimensions: {:?}", n + 2, self.lead)));
             }
