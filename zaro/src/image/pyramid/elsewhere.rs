@@ -138,7 +138,7 @@ fn clear(store: &SharedStore, to: &str, unfinished: bool) -> Result<()> {
 /// Gives labels of the image at `path` that have one level as many as the image has, by their mode; with
 /// [`Existing::Replace`] also those that have others. Says which.
 pub fn build_labels(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Vec<String>> {
-    let zarr = super::open(store)?;
+    let zarr = super::opened(store)?;
     let image = wait(find::image_at(&zarr, path))?;
     let multiscale = image.multiscale(None)?;
     let arrays = wait(image.arrays(&zarr, multiscale))?;

@@ -141,7 +141,7 @@ pub struct Frame {
 ///
 /// Readers see the new levels when all are whole. A call that was killed goes on when it is made again.
 pub fn build(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
-    let zarr = open(store)?;
+    let zarr = opened(store)?;
     let image = wait(find::image_at(&zarr, path))?;
     let multiscale = image.multiscale(None)?.clone();
     let first = multiscale.levels.first().ok_or_else(|| Error::invalid("the image has no levels"))?;
@@ -165,7 +165,7 @@ pub fn build_from_array(
     frame: &Frame,
     options: &PyramidOptions,
 ) -> Result<Built> {
-    let zarr = open(store)?;
+    let zarr = opened(store)?;
     let path = zarr.key_of(path)?;
     let Some((group, name)) =
         path.rsplit_once('/').or(Some(("", path.as_str()))).filter(|(_, n)| !n.is_empty())
@@ -239,7 +239,7 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
     Ok((version, multiscale))
 }
 
-fn open(store: &SharedStore) -> Result<Zarr> {
+fn opened(store: &SharedStore) -> Result<Zarr> {
     // What is changed are the nodes' own documents.
     let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
     wait(Zarr::from_store(store.clone(), options))

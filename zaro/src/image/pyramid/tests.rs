@@ -47,7 +47,7 @@ impl Sample {
     }
 
     fn multiscale(&self) -> Multiscale {
-        let zarr = open(&self.store).unwrap();
+        let zarr = opened(&self.store).unwrap();
         wait(find::image_at(&zarr, "")).unwrap().multiscales.remove(0)
     }
 }
