@@ -3,7 +3,7 @@
 //! A ZIP archive with the root's `zarr.json` at its top. [`pack`] writes it so that readers find what they need first:
 //! the root's `zarr.json`, the other `zarr.json` by depth, then chunks in the order of their keys; nothing compressed a
 //! second time, all numbers in 64 bits, and a comment that says what it is. Reading goes through
-//! [`ZipStore`](crate::store::zip::ZipStore), by ranges, wherever the archive lies.
+//! [`ZipStore`], by ranges, wherever the archive lies.
 
 use std::fs::File;
 use std::io::Write;
