@@ -3,26 +3,7 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
-
-use common::{Store, zaro};
-
-fn sample(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../zaro/testdata/images").join(name)
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
+use common::{Store, copy, sample, zaro};
 
 #[test]
 fn an_upgrade_says_what_it_did() {

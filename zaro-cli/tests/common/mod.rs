@@ -72,6 +72,25 @@ impl Store {
     }
 }
 
+/// An image that another program wrote.
+pub(crate) fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../zaro/testdata/images").join(name)
+}
+
+/// Copies a folder with all in it.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
 fn join(node: &str, key: &str) -> String {
     if node.is_empty() { key.to_owned() } else { format!("{node}/{key}") }
 }
