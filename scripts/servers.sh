@@ -10,7 +10,7 @@
 #   scripts/servers.sh start   [DIR]   start all, wait until they answer, write DIR/run/env
 #   scripts/servers.sh stop    [DIR]   end what start started
 #
-#   . target/servers/run/env && cargo test -p zaro --all-features --test 'store_*'
+#   . target/servers/run/env && cargo test -p zaro --all-features store_
 set -euo pipefail
 
 weed_version=4.48

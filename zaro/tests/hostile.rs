@@ -8,6 +8,7 @@
     reason = "test code: a panic is a failed test"
 )]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,0 +1,138 @@
+//! `zaro copy`: the same elements elsewhere, in another form, and refusals.
+
+use crate::common;
+use crate::common::Store;
+
+/// A Zarr with one array of 6 × 8 numbers in a group.
+fn source() -> Store {
+    let s = Store::new();
+    s.zaro(&[
+        "create",
+        "@:/a.zarr",
+        "g/x",
+        "--shape",
+        "6,8",
+        "--dtype",
+        "int32",
+        "--chunks",
+        "2,4",
+        "--dims",
+        "t,x",
+    ])
+    .text();
+    let rows: Vec<String> =
+        (0..6).map(|r| (0..8).map(|c| (r * 8 + c + 1).to_string()).collect::<Vec<_>>().join(",")).collect();
+    s.put("values.csv", rows.join("\n"));
+    s.zaro(&["write", "@:/a.zarr", "g/x", "--from", "@:/values.csv"]).text();
+    s
+}
+
+fn values(s: &Store, uri: &str, path: &str) -> String {
+    s.zaro(&["read", uri, path, "--format", "csv"]).text()
+}
+
+#[test]
+fn copies_hold_the_same_elements() {
+    let s = source();
+    let want = values(&s, "@:/a.zarr", "g/x");
+    for (n, more) in [
+        vec![],
+        vec!["--zarr-format", "2"],
+        vec!["--chunks", "x=3"],
+        vec!["--chunks", "t=3,x=2", "--shards", "t=6,x=4", "--codec", "gzip:1+crc32c"],
+        vec!["--order", "F", "--separator", ".", "--codec", "none"],
+        vec!["--memory", "1M", "--consolidate"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let to = format!("@:/copy{n}.zarr");
+        let mut args = vec!["copy", "@:/a.zarr", &to, "--verify", "--json"];
+        args.extend(&more);
+        let report = s.zaro(&args).text();
+        assert!(report.contains(r#""arrays":1,"groups":2"#), "{report}");
+        assert_eq!(values(&s, &to, "g/x"), want, "{more:?}");
+        s.zaro(&["validate", &to, "--strict"]).text();
+    }
+    let zip = "@:/copy.zip";
+    s.zaro(&["copy", "@:/a.zarr", zip]).text();
+    assert_eq!(values(&s, zip, "g/x"), want);
+    // Out of the archive again, one node of it, under another name.
+    s.zaro(&[
+        "copy",
+        zip,
+        "@:/b.zarr",
+        "--path",
+        "g/x",
+        "--to",
+        "deep/y",
+        "--select",
+        "1:3,::-1",
+        "--dtype",
+        "int64",
+    ])
+    .text();
+    assert_eq!(values(&s, "@:/b.zarr", "deep/y"), "16,15,14,13,12,11,10,9\n24,23,22,21,20,19,18,17\n");
+}
+
+#[test]
+fn in_place_only_documents_change() {
+    let s = source();
+    s.zaro(&["copy", "@:/a.zarr", "@:/v2.zarr", "--zarr-format", "2"]).text();
+    let want = values(&s, "@:/v2.zarr", "g/x");
+    s.zaro(&["copy", "@:/v2.zarr", "--in-place", "--zarr-format", "3"]).text();
+    assert!(s.zaro(&["info", "@:/v2.zarr", "g/x"]).text().contains("Zarr V3"));
+    assert_eq!(values(&s, "@:/v2.zarr", "g/x"), want);
+    assert!(s.path().join("v2.zarr/g/x/0.0").exists());
+    s.zaro(&["copy", "@:/v2.zarr", "--in-place"]).fails(2, "--zarr-format");
+    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(5, "chunks cannot stay");
+}
+
+#[test]
+fn what_is_there_is_safe() {
+    let s = source();
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr"]).text();
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr"]).fails(2, "--overwrite");
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--overwrite", "--codec", "zstd:9"]).text();
+    s.zaro(&["copy", "@:/a.zarr", "@:/a.zarr", "--overwrite"]).fails(2, "the same");
+    s.zaro(&["copy", "@:/a.zarr", "@:/a.zarr/inside"]).fails(2, "lie in what is copied");
+    s.zaro(&["copy", "@:/a.zarr/g", "@:/a.zarr", "--overwrite"]).fails(2, "overwritten");
+    assert!(values(&s, "@:/a.zarr", "g/x").starts_with("1,2"));
+    // Inside one Zarr, from node to node.
+    s.zaro(&["copy", "@:/a.zarr", "@:/a.zarr", "--path", "g", "--to", "h"]).text();
+    assert_eq!(values(&s, "@:/a.zarr", "h/x"), values(&s, "@:/a.zarr", "g/x"));
+    s.zaro(&["copy", "@:/none.zarr", "@:/c.zarr"]).fails(3, "none.zarr");
+    s.zaro(&["copy", "@:/a.zarr", "@:/c.zarr", "--chunks", "2"]).fails(2, "dimensions");
+    s.zaro(&["copy", "@:/a.zarr", "http://localhost:1/x"]).fails(5, "web servers");
+    s.zaro(&["copy", "@:/a.zarr", "@:/c.zarr", "--region", "0:5,:"]).fails(2, "--select");
+    s.zaro(&["copy", "@:/a.zarr", "@:/d.zarr", "--path", "g/x", "--dtype", "uint8", "--select", "5:,:"])
+        .text();
+    s.zaro(&["create", "@:/f.zarr", "--shape", "4000,4000", "--dtype", "uint8", "--chunks", "10,10"]).text();
+    let large = ["copy", "@:/f.zarr", "@:/e.zarr", "--chunks", "4000,4000", "--memory", "1M"];
+    s.zaro(&large).fails(2, "--memory");
+}
+
+#[test]
+fn overwriting_is_for_what_is_a_zarr() {
+    let s = source();
+    s.put("precious/sub/thesis.txt", "years of work");
+    s.zaro(&["copy", "@:/a.zarr", "@:/precious", "--overwrite"]).fails(2, "no Zarr");
+    s.zaro(&["create", "@:/precious", "--shape", "2", "--dtype", "u1", "--overwrite"]).text();
+    assert!(s.file("precious/sub/thesis.txt").exists());
+    // What comes through a pipe may end early, and then the old array would be gone.
+    let array = s.file("a.zarr");
+    let args = [
+        "write",
+        array.to_str().unwrap(),
+        "g/x",
+        "--from",
+        "-",
+        "--input-format",
+        "npy",
+        "--create",
+        "--overwrite",
+    ];
+    let short = common::npy("'<i4'", false, "(100,)", &[0; 8]);
+    common::zaro_with(&args, &short).fails(2, "pipe");
+    assert!(values(&s, "@:/a.zarr", "g/x").starts_with("1,2"));
+}

@@ -1,0 +1,34 @@
+//! All tests of `zaro-cli` in one program, a file per topic: linking once instead of once per file.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    clippy::panic,
+    reason = "test code: a panic is a failed test"
+)]
+
+mod common;
+
+mod cf;
+mod copy;
+mod create;
+mod edit;
+mod errors;
+mod image_convert;
+mod image_edit;
+mod image_pyramid;
+mod image_render;
+mod image_upgrade;
+mod image_validate;
+mod list;
+mod manifest;
+mod meta;
+mod png;
+mod read;
+mod reference_tools;
+mod references;
+mod strict;
+mod validate;
+mod versions;
+mod write;

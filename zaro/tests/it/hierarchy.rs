@@ -1,0 +1,174 @@
+//! Nodes made, edited, resized, consolidated and deleted.
+
+use std::sync::Arc;
+
+use crate::common::{json, wait};
+use futures::TryStreamExt;
+use zaro::hierarchy::{self, Existing};
+use zaro::meta::create::NewArray;
+use zaro::meta::edit::Attributes;
+use zaro::meta::{DataType, Format, Json};
+use zaro::store::SharedStore;
+use zaro::store::memory::MemoryStore;
+use zaro::{ErrorKind, OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};
+
+fn empty() -> SharedStore {
+    Arc::new(MemoryStore::new())
+}
+
+fn new(format: Format, shape: &[u64], chunks: &[u64]) -> NewArray {
+    NewArray {
+        format,
+        shape: shape.to_vec(),
+        data_type: DataType::UInt(16),
+        chunks: Some(chunks.to_vec()),
+        ..NewArray::default()
+    }
+}
+
+fn keys(store: &SharedStore) -> Vec<String> {
+    let mut keys: Vec<String> =
+        wait(async { store.keys("").map_ok(|e| e.key).try_collect::<Vec<_>>().await }).unwrap();
+    keys.sort();
+    keys
+}
+
+/// How many chunks the array `x` has.
+fn chunks(store: &SharedStore) -> usize {
+    let documents = |k: &str| k.contains("/.z") || k.ends_with("zarr.json");
+    keys(store).iter().filter(|k| k.starts_with("x/") && !documents(k)).count()
+}
+
+fn open(store: &SharedStore) -> Zarr {
+    wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap()
+}
+
+#[test]
+fn arrays_come_with_their_groups() {
+    for (format, group) in [(Format::V3, "zarr.json"), (Format::V2, ".zgroup")] {
+        let store = empty();
+        wait(hierarchy::create_array(&store, "a/b/x", &new(format, &[4], &[2]), Existing::Refuse)).unwrap();
+        let found = keys(&store);
+        for place in [group.to_owned(), format!("a/{group}"), format!("a/b/{group}")] {
+            assert!(found.contains(&place), "{place}: {found:?}");
+        }
+        let again =
+            wait(hierarchy::create_array(&store, "a/b/x", &new(format, &[9], &[2]), Existing::Refuse));
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::Usage);
+        wait(hierarchy::create_array(&store, "a/b/x", &new(format, &[9], &[2]), Existing::Replace)).unwrap();
+        assert_eq!(wait(open(&store).array("a/b/x")).unwrap().shape(), [9]);
+        // Nothing lies in an array, and versions do not mix.
+        let array = new(format, &[4], &[2]);
+        let inside = hierarchy::create_array(&store, "a/b/x/y", &array, Existing::Refuse);
+        assert_eq!(wait(inside).unwrap_err().kind(), ErrorKind::Usage);
+        let other = if format == Format::V3 { Format::V2 } else { Format::V3 };
+        let array = new(other, &[4], &[2]);
+        let mixed = hierarchy::create_array(&store, "a/z", &array, Existing::Refuse);
+        assert_eq!(wait(mixed).unwrap_err().kind(), ErrorKind::Usage);
+    }
+}
+
+#[test]
+fn copies_in_groups_above_follow_every_change() {
+    for format in [Format::V3, Format::V2] {
+        let store = empty();
+        wait(hierarchy::create_array(&store, "a/x", &new(format, &[4], &[2]), Existing::Refuse)).unwrap();
+        wait(hierarchy::consolidate(&store, "")).unwrap();
+        assert!(open(&store).is_consolidated());
+        wait(hierarchy::create_array(&store, "a/y", &new(format, &[5], &[2]), Existing::Refuse)).unwrap();
+        let set = Attributes::Patch { set: vec![("units".into(), Json::string("K"))], unset: vec![] };
+        wait(hierarchy::edit_attributes(&store, "a/y", &set)).unwrap();
+        wait(hierarchy::edit_attributes(&store, "", &set)).unwrap();
+        wait(hierarchy::resize(&store, "a/x", &[7])).unwrap();
+        let look = |path: &str| wait(open(&store).node(path)).unwrap().meta;
+        assert!(open(&store).is_consolidated());
+        assert_eq!(look("a/y").attributes().get("units"), Some(&Json::string("K")));
+        assert_eq!(look("").attributes().get("units"), Some(&Json::string("K")));
+        assert_eq!(wait(open(&store).array("a/x")).unwrap().shape(), [7]);
+        assert_eq!(wait(open(&store).walk("")).unwrap().len(), 4);
+        wait(hierarchy::delete(&store, "a/x")).unwrap();
+        let left: Vec<String> = wait(open(&store).walk("")).unwrap().into_iter().map(|n| n.path).collect();
+        assert_eq!(left, ["", "a", "a/y"]);
+        assert!(!keys(&store).iter().any(|k| k.starts_with("a/x/")));
+        assert!(wait(hierarchy::unconsolidate(&store, "")).unwrap());
+        assert!(!open(&store).is_consolidated());
+        assert!(!wait(hierarchy::unconsolidate(&store, "")).unwrap());
+        assert_eq!(wait(open(&store).walk("")).unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn what_shrinks_and_grows_again_is_fill() {
+    for format in [Format::V3, Format::V2] {
+        for large in [false, true] {
+            // So many chunks that those there are listed, not asked for.
+            let wide = if large { 1 << 20 } else { 6 };
+            let store = empty();
+            let array = wait(hierarchy::create_array(
+                &store,
+                "x",
+                &new(format, &[9, wide], &[4, 4]),
+                Existing::Refuse,
+            ))
+            .unwrap();
+            let values: Vec<u8> = (1..=54u16).flat_map(u16::to_le_bytes).collect();
+            let block = Selection::start_count(&[0, 0], &[9, 6]);
+            array.write(&block, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+            assert_eq!(chunks(&store), 6);
+            wait(hierarchy::resize(&store, "x", &[5, 3])).unwrap();
+            assert_eq!(chunks(&store), 2);
+            let array = wait(hierarchy::resize(&store, "x", &[9, 6])).unwrap();
+            let got: Vec<u16> =
+                array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap();
+            for (i, v) in got.iter().enumerate() {
+                let inside = i / 6 < 5 && i % 6 < 3;
+                let written = u16::try_from(i).unwrap() + 1;
+                assert_eq!(*v, if inside { written } else { 0 }, "at {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn two_who_extend_get_different_places() {
+    let store = empty();
+    wait(hierarchy::create_array(&store, "x", &new(Format::V3, &[0, 2], &[3, 2]), Existing::Refuse)).unwrap();
+    std::thread::scope(|s| {
+        for t in 0..4u16 {
+            let store = &store;
+            s.spawn(move || {
+                for _ in 0..10 {
+                    let (array, at) = wait(hierarchy::extend(store, "x", 0, 1)).unwrap();
+                    let value = [t.to_le_bytes(), (t + 100).to_le_bytes()].concat();
+                    let row = Selection::start_count(&[at, 0], &[1, 2]);
+                    array.write(&row, Values::new(&value, Order::C), &WriteOptions::default()).unwrap();
+                }
+            });
+        }
+    });
+    let array = wait(open(&store).array("x")).unwrap();
+    assert_eq!(array.shape(), [40, 2]);
+    let got: Vec<u16> =
+        array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap();
+    for t in 0..4u16 {
+        assert_eq!(got.chunks(2).filter(|r| **r == [t, t + 100]).count(), 10);
+    }
+}
+
+#[test]
+fn unknown_members_outlive_an_edit() {
+    let store = empty();
+    let document = r#"{"zarr_format":3,"node_type":"group","attributes":{"a":1},"mine":{"must_understand":false,"n":5}}"#;
+    let _ = wait(async { store.put("zarr.json", document.into(), zaro::store::Condition::Always).await })
+        .unwrap();
+    let set = Attributes::Patch { set: vec![("b".into(), Json::int(2))], unset: vec!["a".into()] };
+    wait(hierarchy::edit_attributes(&store, "", &set)).unwrap();
+    let text = wait(store.get("zarr.json", None)).unwrap().unwrap();
+    let now = json(std::str::from_utf8(&text).unwrap());
+    assert_eq!(
+        now,
+        json(
+            r#"{"zarr_format":3,"node_type":"group","attributes":{"b":2},"mine":{"must_understand":false,"n":5}}"#
+        )
+    );
+}

@@ -1,0 +1,214 @@
+//! Pyramids and labels in a remote store that comes to its end at every request: nobody sees what is not whole, and the
+//! same call goes on.
+
+use std::sync::Arc;
+
+use zaro::blocking::wait;
+use zaro::hierarchy::{self, Existing};
+use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource};
+use zaro::image::model::{Axis, Level, Multiscale};
+use zaro::image::pyramid::{self, Factors, Frame, Method, PyramidOptions};
+use zaro::image::{Version, document, find};
+use zaro::meta::create::NewArray;
+use zaro::meta::{DataType, NodeMeta};
+use zaro::store::SharedStore;
+use zaro::store::memory::MemoryStore;
+use zaro::testing::{Fault, FaultStore};
+use zaro::{OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};
+
+fn pixels() -> Vec<u8> {
+    (0..50u32 * 37).map(|i| (i * i / 11) as u8).collect()
+}
+
+/// An image of one level, 50 by 37.
+fn image(version: Version) -> SharedStore {
+    let store: SharedStore = Arc::new(MemoryStore::new());
+    let axes = vec![Axis::named("y"), Axis::named("x")];
+    let mut new = NewArray {
+        shape: vec![50, 37],
+        chunks: Some(vec![8, 8]),
+        data_type: DataType::UInt(8),
+        ..NewArray::default()
+    };
+    document::prepare(&mut new, version, &axes);
+    let level = Level { path: "0".into(), scale: Some(vec![1.0, 1.0]), translation: None };
+    let multiscale = Multiscale { name: None, axes, levels: vec![level], method: None };
+    let attributes = document::image(version, &multiscale, None, None, None);
+    wait(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
+    let array = wait(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
+    array.write(&Selection::all(), Values::new(&pixels(), Order::C), &WriteOptions::default()).unwrap();
+    store
+}
+
+fn zarr(store: &SharedStore) -> Zarr {
+    let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    wait(Zarr::from_store(store.clone(), options)).unwrap()
+}
+
+/// The pixels of all levels that the image at `path` names; each must be readable.
+fn levels(store: &SharedStore, path: &str) -> Vec<Vec<u8>> {
+    let zarr = zarr(store);
+    let image = wait(find::image_at(&zarr, path)).unwrap();
+    let arrays = wait(image.arrays(&zarr, &image.multiscales[0])).unwrap();
+    arrays
+        .iter()
+        .map(|a| a.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes)
+        .collect()
+}
+
+fn options() -> PyramidOptions {
+    PyramidOptions { levels: Some(4), ..PyramidOptions::default() }
+}
+
+/// `store`, which ends after `n` requests.
+fn ending(store: &SharedStore, n: u64) -> (SharedStore, Arc<FaultStore>) {
+    let faulty = Arc::new(FaultStore::new(store.clone()).with_all_after(n, Fault::Final));
+    (faulty.clone(), faulty)
+}
+
+/// Calls `work` with a store that ends after 0, 1, 2 … requests, until it comes to its end; `fresh` makes the
+/// store, `check` looks at it after each end.
+fn at_every_request(
+    step: u64,
+    fresh: &dyn Fn() -> SharedStore,
+    work: &dyn Fn(&SharedStore) -> zaro::Result<()>,
+    check: &dyn Fn(&SharedStore, bool),
+) {
+    let mut n = 0;
+    loop {
+        let store = fresh();
+        let (faulty, _) = ending(&store, n);
+        let whole = work(&faulty).is_ok();
+        check(&store, whole);
+        if whole {
+            assert!(n > 20, "only {n} requests");
+            return;
+        }
+        n += step;
+    }
+}
+
+#[test]
+fn levels_are_seen_when_all_are_whole() {
+    for version in [Version::V04, Version::V06] {
+        let good = image(version);
+        pyramid::build(&good, "", &options()).unwrap();
+        let wanted = levels(&good, "");
+        assert_eq!(wanted.len(), 4);
+        at_every_request(
+            3,
+            &|| image(version),
+            &|store| pyramid::build(store, "", &options()).map(drop),
+            &|store, _| {
+                let seen = levels(store, "").len();
+                assert!(seen == 1 || seen == 4, "{seen}");
+                if seen == 1 {
+                    pyramid::build(store, "", &options()).unwrap();
+                }
+                assert_eq!(levels(store, ""), wanted);
+            },
+        );
+    }
+}
+
+#[test]
+fn levels_that_are_replaced_are_old_or_none_or_new() {
+    let old = PyramidOptions { method: Some(Method::Decimate), levels: Some(3), ..options() };
+    let new = PyramidOptions { existing: Existing::Replace, ..options() };
+    let fresh = || {
+        let store = image(Version::V05);
+        pyramid::build(&store, "", &old).unwrap();
+        store
+    };
+    let good = fresh();
+    let before = levels(&good, "");
+    pyramid::build(&good, "", &new).unwrap();
+    let after = levels(&good, "");
+    at_every_request(5, &fresh, &|store| pyramid::build(store, "", &new).map(drop), &|store, _| {
+        let seen = levels(store, "");
+        assert!(seen == before || seen == after || seen == before[..1]);
+        pyramid::build(store, "", &new).unwrap();
+        assert_eq!(levels(store, ""), after);
+    });
+}
+
+#[test]
+fn an_image_is_made_elsewhere() {
+    let source = image(Version::V05);
+    let build = |store: &SharedStore| {
+        pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "a/b", &options()).map(drop)
+    };
+    let good: SharedStore = Arc::new(MemoryStore::new());
+    build(&good).unwrap();
+    let wanted = levels(&good, "a/b");
+    assert_eq!((wanted.len(), &wanted[0]), (4, &pixels()));
+    at_every_request(7, &|| Arc::new(MemoryStore::new()), &build, &|store, whole| {
+        if !whole {
+            build(store).unwrap();
+        }
+        assert_eq!(levels(store, "a/b"), wanted);
+        for name in [".zaro-pyramid.json", ".zaro-pyramid-copy.json"] {
+            assert!(wait(store.get(&format!("a/b/{name}"), None)).unwrap().is_none());
+        }
+    });
+}
+
+#[test]
+fn labels_are_listed_when_they_are_whole() {
+    let fresh = || {
+        let store = image(Version::V05);
+        pyramid::build(&store, "", &options()).unwrap();
+        store
+    };
+    let source = image(Version::V05);
+    let NodeMeta::Array(_) = wait(hierarchy::find(&source, "0")).unwrap().unwrap().meta else { panic!() };
+    let array = wait(zarr(&source).array("0")).unwrap();
+    let from = LabelSource::Array(Box::new(array), Vec::new());
+    let add = |store: &SharedStore, name: &str, existing: Existing| {
+        let options = AddLabelsOptions { existing, ..AddLabelsOptions::default() };
+        add_labels::add(store, "", name, &from, &options).map(drop)
+    };
+    let names = |store: &SharedStore| -> Vec<String> {
+        let zarr = zarr(store);
+        let image = wait(find::image_at(&zarr, "")).unwrap();
+        wait(image.labels(&zarr)).unwrap().into_iter().map(|l| l.name).collect()
+    };
+    let with_one = || {
+        let store = fresh();
+        add(&store, "first", Existing::Refuse).unwrap();
+        store
+    };
+    at_every_request(11, &with_one, &|store| add(store, "second/a", Existing::Refuse), &|store, whole| {
+        let listed = names(store);
+        assert!(listed == ["first"] || listed == ["first", "second/a"], "{listed:?}");
+        if !whole {
+            add(store, "second/a", Existing::Replace).unwrap();
+        }
+        assert_eq!(names(store), ["first", "second/a"]);
+        let image = levels(store, "");
+        let labels = levels(store, "labels/second/a");
+        assert_eq!(
+            labels.iter().map(Vec::len).collect::<Vec<_>>(),
+            image.iter().map(Vec::len).collect::<Vec<_>>()
+        );
+        assert_eq!(labels[0], pixels());
+    });
+}
+
+#[test]
+fn labels_follow_levels_that_others_rounded_up() {
+    let plans = pyramid::follow(&[50, 37], &[vec![50, 37], vec![25, 19], vec![13, 10]]);
+    let store = image(Version::V05);
+    let options = PyramidOptions {
+        method: Some(Method::Mode),
+        factors: Factors::Levels(plans),
+        ..PyramidOptions::default()
+    };
+    pyramid::build(&store, "", &options).unwrap();
+    let all = levels(&store, "");
+    assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [50 * 37, 25 * 19, 13 * 10]);
+    // The last column is made of what remains.
+    let pixels = pixels();
+    let corner = [pixels[36], pixels[37 + 36]];
+    assert_eq!(all[1][18], *corner.iter().min().unwrap());
+}

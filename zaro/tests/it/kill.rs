@@ -1,0 +1,293 @@
+//! Writers that are killed, and writers that fight: every chunk is old or new, and nothing is lost.
+//!
+//! The writers are processes of their own: this program, started anew with one test and an environment variable that
+//! says what to do.
+
+use crate::common;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::common::{Rng, open_array, sharding, wait};
+use zaro::copy::{CopyOptions, Sizes, copy};
+use zaro::hierarchy;
+use zaro::store::SharedStore;
+use zaro::store::local::LocalStore;
+use zaro::{Array, OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};
+
+const LE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
+const ZSTD: &str = r#"{"name":"zstd","configuration":{"level":1,"checksum":true}}"#;
+
+/// A folder that is gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("zaro-kill-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_file(ready(&self.0));
+    }
+}
+
+/// The file by which a writer says that it has begun.
+fn ready(folder: &Path) -> PathBuf {
+    folder.with_extension("ready")
+}
+
+/// Lets a writer begin, and then go on for a moment of random length.
+fn let_it_work(folder: &Path, rng: &mut Rng) {
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !ready(folder).exists() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let _ = std::fs::remove_file(ready(folder));
+    std::thread::sleep(Duration::from_micros(rng.below(20_000)));
+}
+
+/// Starts this program as a writer: `role` in `folder`.
+fn writer(role: &str, folder: &Path, number: u64) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::the_writer", "--nocapture"])
+        .env("ZARO_TEST_ROLE", role)
+        .env("ZARO_TEST_FOLDER", folder)
+        .env("ZARO_TEST_NUMBER", number.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Not a test but what the writers run; as a test it does nothing.
+#[test]
+fn the_writer() {
+    let Ok(role) = std::env::var("ZARO_TEST_ROLE") else { return };
+    let folder = PathBuf::from(std::env::var("ZARO_TEST_FOLDER").unwrap());
+    let number: u64 = std::env::var("ZARO_TEST_NUMBER").unwrap().parse().unwrap();
+    match role.as_str() {
+        "halves" => write_halves(&folder, number),
+        "hammer" => hammer(&folder, number),
+        "copy" => copy_it(&folder),
+        "grow" => grow(&folder),
+        other => panic!("no role {other}"),
+    }
+}
+
+fn array(folder: &Path) -> Array {
+    open_array(Arc::new(LocalStore::new(folder))).unwrap()
+}
+
+fn documents() -> [String; 2] {
+    let chunks = common::V3::new(&[32, 64], &[8, 16], "uint32").codecs(format!("{LE},{ZSTD}"));
+    let shards = common::V3::new(&[32, 64], &[16, 32], "uint32").codecs(sharding(
+        &[8, 16],
+        &format!("{LE},{ZSTD}"),
+        &format!("{LE},{{\"name\":\"crc32c\"}}"),
+        "end",
+    ));
+    [chunks.document(), shards.document()]
+}
+
+/// Writes the left and the right half of every chunk, again and again, each time all of it with one number.
+fn write_halves(folder: &Path, seed: u64) {
+    let array = array(folder);
+    let mut value = u32::try_from(seed).unwrap() * 1000;
+    loop {
+        std::fs::write(ready(folder), "").unwrap();
+        for half in 0..2i64 {
+            value += 1;
+            let values = value.to_le_bytes().repeat(32 * 32);
+            // Columns 0..8, 16..24, … or 8..16, 24..32, …: a part of every chunk.
+            let columns = (0..64).filter(|c| c / 8 % 2 == half).collect();
+            let selection = Selection::new(vec![zaro::Index::All, zaro::Index::List(columns)]);
+            array.write(&selection, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        }
+        // And all of every chunk.
+        value += 1;
+        let values = value.to_le_bytes().repeat(32 * 64);
+        array.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+    }
+}
+
+#[test]
+fn killed_writers_leave_every_chunk_old_or_new() {
+    for (n, document) in documents().iter().enumerate() {
+        let folder = Folder::new(&format!("halves{n}"));
+        std::fs::write(folder.0.join("zarr.json"), document).unwrap();
+        let mut rng = Rng::new(7);
+        let mut seen = 0;
+        for round in 0..150 {
+            let mut child = writer("halves", &folder.0, round);
+            let_it_work(&folder.0, &mut rng);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let slab = array(&folder.0).read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+            let values: Vec<u32> = slab.to_vec().unwrap();
+            seen = seen.max(*values.iter().max().unwrap());
+            // The atom is the half of a chunk, and of a chunk both halves were put together.
+            for row in 0..4 {
+                for column in 0..8 {
+                    let part: Vec<u32> =
+                        (0..64).map(|i| values[(row * 8 + i / 8) * 64 + column * 8 + i % 8]).collect();
+                    assert!(
+                        part.iter().all(|v| *v == part[0]),
+                        "round {round}: torn at {row}, {column}: {part:?}"
+                    );
+                }
+            }
+        }
+        assert!(seen > 10_000, "the writers got to write: {seen}");
+        // What killed writers left behind is no content, and can be swept.
+        let store = LocalStore::new(&folder.0);
+        store.sweep().unwrap();
+        let left = std::fs::read_dir(folder.0.join("c/0")).unwrap();
+        assert!(left.flatten().all(|e| !e.file_name().to_string_lossy().contains("zaro")));
+    }
+}
+
+/// Writes single elements of its own from eight threads, all of them in the same few chunks.
+fn hammer(folder: &Path, number: u64) {
+    let array = array(folder);
+    let until = Instant::now() + hammer_time();
+    std::thread::scope(|s| {
+        for thread in 0..8u64 {
+            let array = &array;
+            s.spawn(move || {
+                let mut count = 0u32;
+                let writes = |count: u32| {
+                    for i in 0..4u64 {
+                        let at = (i * 16 + number * 8 + thread) * 31 % 2048;
+                        let selection = Selection::start_count(&[at / 64, at % 64], &[1, 1]);
+                        let value = count.to_le_bytes();
+                        array
+                            .write(&selection, Values::new(&value, Order::C), &WriteOptions::default())
+                            .unwrap();
+                    }
+                };
+                while Instant::now() < until {
+                    count += 1;
+                    writes(count);
+                }
+                // The last thing each writes is known to the judge.
+                writes(1_000_000 + u32::try_from(number * 8 + thread).unwrap());
+            });
+        }
+    });
+}
+
+/// Three seconds, or as many as `ZARO_HAMMER` says.
+fn hammer_time() -> Duration {
+    Duration::from_secs(std::env::var("ZARO_HAMMER").ok().and_then(|s| s.parse().ok()).unwrap_or(3))
+}
+
+#[test]
+fn two_processes_of_eight_threads_lose_nothing() {
+    for (n, document) in documents().iter().enumerate() {
+        let folder = Folder::new(&format!("hammer{n}"));
+        std::fs::write(folder.0.join("zarr.json"), document).unwrap();
+        let children = [writer("hammer", &folder.0, 0), writer("hammer", &folder.0, 1)];
+        for mut child in children {
+            assert!(child.wait().unwrap().success());
+        }
+        let slab = array(&folder.0).read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+        let values: Vec<u32> = slab.to_vec().unwrap();
+        for who in 0..16u64 {
+            for i in 0..4u64 {
+                let at = (i * 16 + who) * 31 % 2048;
+                assert_eq!(u64::from(values[usize::try_from(at).unwrap()]), 1_000_000 + who, "element {at}");
+            }
+        }
+    }
+}
+
+fn store(folder: &Path, name: &str) -> SharedStore {
+    Arc::new(LocalStore::new(folder.join(name)))
+}
+
+fn copy_options() -> CopyOptions {
+    CopyOptions { chunks: Some(Sizes::List(vec![32, 1])), memory: 100_000, ..CopyOptions::default() }
+}
+
+fn copy_it(folder: &Path) {
+    let source = wait(Zarr::from_store(store(folder, "source"), OpenOptions::default())).unwrap();
+    let options = CopyOptions { temporary: Some(folder.join("temp")), ..copy_options() };
+    // Slower than it is, so that it is met in the middle.
+    let slow =
+        CopyOptions { progress: Some(Arc::new(|_| std::thread::sleep(Duration::from_millis(1)))), ..options };
+    copy(&source, "source", "", &store(folder, "copy"), "", &slow).unwrap();
+}
+
+#[test]
+fn a_killed_copy_goes_on_to_its_end() {
+    let folder = Folder::new("copy");
+    let source = folder.0.join("source");
+    std::fs::create_dir_all(&source).unwrap();
+    std::fs::write(source.join("zarr.json"), &documents()[0]).unwrap();
+    let values: Vec<u8> = (1..=2048u32).flat_map(u32::to_le_bytes).collect();
+    array(&source)
+        .write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default())
+        .unwrap();
+    let mut rng = Rng::new(3);
+    for round in 0..30 {
+        let _ = std::fs::remove_dir_all(folder.0.join("copy"));
+        for _ in 0..4 {
+            let mut child = writer("copy", &folder.0, 0);
+            std::thread::sleep(Duration::from_micros(2000 + rng.below(40_000)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        let finished = hierarchy_done(&folder.0);
+        if !finished {
+            assert!(writer("copy", &folder.0, 0).wait().unwrap().success(), "round {round}");
+        }
+        let got =
+            array(&folder.0.join("copy")).read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+        assert!(got.bytes == values, "round {round}");
+        assert!(hierarchy_done(&folder.0));
+    }
+}
+
+/// Whether the copy is there and no journal any more.
+fn hierarchy_done(folder: &Path) -> bool {
+    let copy = folder.join("copy");
+    copy.join("zarr.json").exists() && !copy.join(".zaro-copy.json").exists()
+}
+
+/// Appends rows of one number until it is killed.
+fn grow(folder: &Path) {
+    let store: SharedStore = Arc::new(LocalStore::new(folder));
+    for value in 1u32.. {
+        let (array, at) = wait(hierarchy::extend(&store, "", 0, 3)).unwrap();
+        let values = value.to_le_bytes().repeat(3 * 64);
+        let rows = Selection::start_count(&[at, 0], &[3, 64]);
+        array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        std::fs::write(ready(folder), "").unwrap();
+    }
+}
+
+#[test]
+fn a_killed_append_leaves_the_array_readable() {
+    let folder = Folder::new("grow");
+    std::fs::write(folder.0.join("zarr.json"), &documents()[1]).unwrap();
+    let mut rng = Rng::new(5);
+    let mut rows = 0;
+    for _ in 0..50 {
+        let mut child = writer("grow", &folder.0, 0);
+        let_it_work(&folder.0, &mut rng);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let array = array(&folder.0);
+        assert!(array.shape()[0] >= rows);
+        rows = array.shape()[0];
+        array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+    }
+    assert!(rows > 32);
+}

@@ -1,0 +1,205 @@
+//! The rules of the house that a compiler does not check: who may use whom, where `unsafe` may stand, how long a file
+//! may be.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each module of the library and the modules it may use besides itself. Everything may use the error and the checked
+/// numbers, which use nothing.
+const MAY_USE: [(&str, &[&str]); 15] = [
+    ("error", &[]),
+    ("num", &["error"]),
+    // Waiting for a future knows nothing of what it waits for.
+    ("blocking", &["error"]),
+    ("store", &["error", "num"]),
+    ("meta", &["error", "num"]),
+    ("codec", &["error", "num", "meta"]),
+    ("array", &["error", "num", "blocking", "store", "meta", "codec"]),
+    ("group", &["error", "num", "store", "meta", "codec", "array"]),
+    ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
+    ("copy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy"]),
+    // Images are read, and made: pyramids and upgrades write arrays and copy those that stay as they are.
+    ("image", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy", "copy"]),
+    ("reference", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
+    ("manifest", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "reference"]),
+    (
+        "open",
+        &[
+            "error",
+            "num",
+            "blocking",
+            "store",
+            "meta",
+            "codec",
+            "array",
+            "group",
+            "image",
+            "manifest",
+            "reference",
+            "copy",
+            "hierarchy",
+        ],
+    ),
+    // The kit for tests of stores.
+    ("testing", &["error", "num", "store"]),
+];
+
+/// The files that may hold `unsafe`, each with its proof at the top.
+const UNSAFE: [&str; 4] =
+    ["array/place.rs", "codec/blosc/lanes.rs", "codec/inflate.rs", "codec/lz4_block.rs"];
+
+/// No file is longer; most are far shorter.
+const MAX_LINES: usize = 800;
+
+fn src() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// All sources below `dir`: paths relative to `src`, and their text.
+fn sources() -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let mut open = vec![src()];
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let name = path.strip_prefix(src()).unwrap().to_str().unwrap().replace('\\', "/");
+                out.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    out.sort();
+    out
+}
+
+/// The code without comments; a string that looks like one is cut too, which does no harm here.
+fn code(text: &str) -> String {
+    text.lines().map(|l| l.split("//").next().unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The first names of a path or of the braces that follow `rest`'s `::`.
+fn first_names(rest: &str) -> Vec<String> {
+    let word = |t: &str| t.chars().take_while(|c| is_word(*c)).collect::<String>();
+    let Some(inside) = rest.strip_prefix('{') else { return vec![word(rest)] };
+    let (mut depth, mut start, mut names) = (0, 0, Vec::new());
+    for (i, c) in inside.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' | ',' if depth == 0 => {
+                names.push(word(inside[start..i].trim_start()));
+                start = i + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The top-level modules that `text`, the code of `file`, names.
+fn used(text: &str, file: &str) -> BTreeSet<String> {
+    let own = file.split('/').next().unwrap().trim_end_matches(".rs");
+    // A module inside another may be called like a layer: `reference/icechunk/manifest.rs`.
+    let folders: Vec<PathBuf> = Path::new(file)
+        .ancestors()
+        .skip(1)
+        .filter(|f| !f.as_os_str().is_empty())
+        .map(|f| src().join(f))
+        .collect();
+    let mut out = BTreeSet::new();
+    for root in ["crate::", "super::"] {
+        for (at, _) in text.match_indices(root) {
+            // `super` leaves the module somewhere; only names that are no part of it can be other layers.
+            if root == "super::" && Path::new(&src()).join(own).join("mod.rs").exists() {
+                let names = first_names(&text[at + root.len()..]);
+                let outside = |n: &String| {
+                    MAY_USE.iter().any(|(m, _)| m == n)
+                        && !folders.iter().any(|f| f.join(format!("{n}.rs")).exists() || f.join(n).exists())
+                };
+                out.extend(names.into_iter().filter(outside));
+                continue;
+            }
+            if root == "crate::" {
+                out.extend(first_names(&text[at + root.len()..]));
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn layers_look_down_only() {
+    let mut faults = Vec::new();
+    for (file, text) in sources() {
+        let own = file.split('/').next().unwrap().trim_end_matches(".rs");
+        if own == "lib" {
+            continue;
+        }
+        let Some((_, below)) = MAY_USE.iter().find(|(m, _)| *m == own) else {
+            faults.push(format!("{file}: the module {own:?} has no place among the layers yet"));
+            continue;
+        };
+        // Tests inside a module may use the kit for tests.
+        let tested = text.contains("#[cfg(test)]") || file.ends_with("tests.rs");
+        for name in used(&code(&text), &file) {
+            let re_export = matches!(name.as_str(), "Result" | "Error" | "ErrorKind");
+            let kit = name == "testing" && tested;
+            if name != own && !re_export && !kit && !below.contains(&name.as_str()) {
+                faults.push(format!("{file} uses crate::{name}; {own} may use only {below:?}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn braces_and_paths_are_seen() {
+    let text = "use crate::{error::{Error, Result}, open, meta::v3};\ncrate::group::Zarr";
+    let wanted = ["error", "group", "meta", "open"].map(str::to_owned);
+    assert_eq!(used(text, "store/mod.rs"), BTreeSet::from(wanted));
+    assert_eq!(used("use super::super::group;", "codec/blosc/mod.rs"), BTreeSet::from(["group".to_owned()]));
+    assert!(used("use super::bytes::Bytes;", "codec/mod.rs").is_empty());
+    assert!(used("use super::manifest::Manifest;", "reference/icechunk/cache.rs").is_empty());
+    let wanted = BTreeSet::from(["manifest".to_owned()]);
+    assert_eq!(used("use super::manifest::Manifest;", "reference/store.rs"), wanted);
+}
+
+#[test]
+fn unsafe_stands_only_in_named_files() {
+    let mut found = BTreeSet::new();
+    for (file, text) in sources() {
+        let code = code(&text);
+        let has = code.match_indices("unsafe").any(|(at, word)| {
+            let before = code[..at].chars().next_back().is_some_and(is_word);
+            let after = code[at + word.len()..].chars().next().is_some_and(is_word);
+            !before && !after
+        });
+        if has {
+            assert!(text.contains("SAFETY"), "{file} has `unsafe` without a word on why it is sound");
+            found.insert(file);
+        }
+    }
+    assert_eq!(found, UNSAFE.map(str::to_owned).into(), "the files with `unsafe` are not those named here");
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let long: Vec<String> = sources()
+        .iter()
+        .filter(|(file, _)| !file.ends_with("tests.rs"))
+        .map(|(file, text)| (file, text.lines().count()))
+        .filter(|(_, lines)| *lines > MAX_LINES)
+        .map(|(file, lines)| format!("{file} has {lines} lines"))
+        .collect();
+    assert!(long.is_empty(), "a file is one idea: {}", long.join(", "));
+}

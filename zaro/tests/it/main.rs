@@ -1,0 +1,53 @@
+//! All tests of `zaro` in one program, a file per topic: linking once instead of once per file.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    clippy::panic,
+    reason = "test code: a panic is a failed test"
+)]
+
+mod common;
+
+mod copy;
+mod errors;
+mod examples;
+#[cfg(all(feature = "testing", feature = "cloud"))]
+mod gather;
+#[cfg(feature = "grib")]
+mod grib;
+mod hierarchy;
+mod icechunk;
+#[cfg(all(feature = "image", feature = "testing", feature = "cloud"))]
+mod image_ozx;
+#[cfg(all(feature = "testing", feature = "image"))]
+mod image_pyramid;
+mod image_upgrade;
+#[cfg(feature = "image")]
+mod image_validate;
+mod kill;
+mod layers;
+mod references;
+mod regression;
+mod remote;
+#[cfg(all(feature = "testing", feature = "cloud"))]
+mod remote_http;
+mod select;
+mod shard;
+#[cfg(all(feature = "testing", feature = "cloud"))]
+mod store_faults;
+#[cfg(all(feature = "testing", feature = "cloud"))]
+mod store_servers;
+#[cfg(feature = "testing")]
+mod store_wrap;
+#[cfg(feature = "testing")]
+mod store_write;
+#[cfg(feature = "testing")]
+mod store_zip;
+mod support_table;
+mod v2;
+mod v3;
+#[cfg(all(feature = "testing", feature = "cloud"))]
+mod versions;
+mod write;

@@ -1,0 +1,301 @@
+//! Stores that need no server: files, memory, archives, and the wrappers around them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zaro::ErrorKind;
+use zaro::store::local::LocalStore;
+use zaro::store::memory::MemoryStore;
+use zaro::store::wrap::cache::CacheStore;
+use zaro::store::wrap::coalesce::CoalesceStore;
+use zaro::store::wrap::gather::GatherStore;
+use zaro::store::wrap::limit::LimitStore;
+use zaro::store::wrap::log::{LogStore, Method, Outcome, RequestLog};
+use zaro::store::wrap::prefix::PrefixStore;
+use zaro::store::wrap::retry::{RetryPolicy, RetryStore};
+use zaro::store::{ByteRange, SharedStore, Store};
+use zaro::testing::{Fault, FaultStore, sample_objects, store_suite};
+
+fn memory(objects: &[(String, Vec<u8>)]) -> Arc<MemoryStore> {
+    let store = MemoryStore::new();
+    for (key, bytes) in objects {
+        store.put(key, bytes.clone()).unwrap();
+    }
+    Arc::new(store)
+}
+
+/// A store of one key `k` that fails as told, and what counts its calls.
+fn faulty(make: impl Fn(FaultStore) -> FaultStore) -> Arc<FaultStore> {
+    Arc::new(make(FaultStore::new(memory(&[("k".into(), b"0123456789".to_vec())]))))
+}
+
+fn policy(attempts: u32) -> RetryPolicy {
+    RetryPolicy { attempts, ..RetryPolicy::default() }
+}
+
+#[tokio::test]
+async fn memory_and_files_pass_the_suite() {
+    store_suite(&*memory(&sample_objects(true)), &sample_objects(true)).await;
+    let dir = tempfile::tempdir().unwrap();
+    let objects = sample_objects(false);
+    for (key, bytes) in &objects {
+        let path = dir.path().join(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    store_suite(&LocalStore::new(dir.path()), &objects).await;
+}
+
+#[tokio::test]
+async fn every_wrapper_passes_the_suite_around_stores_at_hand_and_far_away() {
+    let objects = sample_objects(true);
+    let near: SharedStore = memory(&objects);
+    let far: SharedStore = Arc::new(FaultStore::new(Arc::clone(&near)));
+    for store in [near, far] {
+        let s = || Arc::clone(&store);
+        store_suite(&CacheStore::new(s(), 1 << 20), &objects).await;
+        store_suite(&CacheStore::new(s(), 1), &objects).await;
+        store_suite(&CoalesceStore::new(s()), &objects).await;
+        store_suite(&CoalesceStore::with_limits(s(), 0, 10), &objects).await;
+        store_suite(&GatherStore::new(s()), &objects).await;
+        store_suite(&LimitStore::new(s(), "suite", 2), &objects).await;
+        store_suite(&LogStore::new(s(), Arc::new(RequestLog::with_sink(|_| ()))), &objects).await;
+        store_suite(&RetryStore::new(s(), policy(2)), &objects).await;
+        store_suite(&PrefixStore::new(s(), "").unwrap(), &objects).await;
+        let all = zaro::open::wrapped(s(), "suite", &Default::default());
+        store_suite(&*all, &objects).await;
+    }
+}
+
+#[tokio::test]
+async fn a_prefix_shows_what_is_below_it_and_nothing_beside() {
+    let inside = sample_objects(true);
+    let mut objects: Vec<_> = inside.iter().map(|(k, v)| (format!("p/q/{k}"), v.clone())).collect();
+    objects.extend(["p/q2/x", "p/q-", "p", "r"].map(|k| (k.to_owned(), b"beside".to_vec())));
+    let store = PrefixStore::new(memory(&objects), "p/q").unwrap();
+    store_suite(&store, &inside).await;
+    assert_eq!(store.to_string(), "memory:/p/q");
+    for bad in ["/p", "p/", ".."] {
+        assert!(PrefixStore::new(memory(&[]), bad).is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_pass_is_tried_again_and_what_will_not_is_not() {
+    for fault in [Fault::Passing(None), Fault::Broken] {
+        let inner = faulty(|s| s.with_first(3, fault));
+        let store = RetryStore::new(inner.clone(), policy(6));
+        assert_eq!(store.get("k", None).await.unwrap().unwrap(), "0123456789");
+        assert_eq!(inner.calls(), 4, "{fault:?}");
+    }
+    for (fault, kind) in [(Fault::Refused, ErrorKind::NotPermitted), (Fault::Final, ErrorKind::Io)] {
+        let inner = faulty(|s| s.with_all(fault));
+        let store = RetryStore::new(inner.clone(), policy(6));
+        assert_eq!(store.get("k", None).await.unwrap_err().kind(), kind);
+        assert_eq!(inner.calls(), 1, "{fault:?}");
+    }
+    let inner = faulty(|s| s);
+    let store = RetryStore::new(inner.clone(), policy(6));
+    assert_eq!(store.get("absent", None).await.unwrap(), None);
+    assert!(store.get("k", Some(ByteRange::span(5, 6))).await.is_err());
+    assert_eq!(inner.calls(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tries_are_limited_in_number_and_in_time() {
+    let inner = faulty(|s| s.with_all(Fault::Broken));
+    let error = RetryStore::new(inner.clone(), policy(3)).get("k", None).await.unwrap_err();
+    assert_eq!((error.kind(), inner.calls()), (ErrorKind::Io, 3));
+    assert!(error.to_string().contains("3 attempts"), "{error}");
+
+    let inner = faulty(|s| s.with_all(Fault::Broken));
+    let start = tokio::time::Instant::now();
+    let forever = RetryPolicy { attempts: 1000, total: Duration::from_secs(20), ..RetryPolicy::default() };
+    assert!(RetryStore::new(inner, forever).list("").await.is_err());
+    assert!(start.elapsed() <= Duration::from_secs(20));
+
+    // A server that asks for more patience than there is, is not waited for.
+    let inner = faulty(|s| s.with_all(Fault::Passing(Some(Duration::from_secs(3600)))));
+    let start = tokio::time::Instant::now();
+    assert!(RetryStore::new(inner, policy(6)).size("k").await.is_err());
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    let inner = faulty(|s| s.with_call(1, Fault::Passing(Some(Duration::from_secs(7)))));
+    let start = tokio::time::Instant::now();
+    assert!(RetryStore::new(inner, policy(6)).size("k").await.is_ok());
+    assert_eq!(start.elapsed(), Duration::from_secs(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_range_repeats_alone() {
+    let inner = faulty(|s| s.with_call(2, Fault::Broken));
+    let store = RetryStore::new(inner.clone(), policy(6));
+    let ranges = [ByteRange::span(0, 2), ByteRange::span(4, 2), ByteRange::Suffix(1)];
+    let got = store.get_ranges("k", &ranges).await.unwrap().unwrap();
+    assert_eq!(got, ["01", "45", "9"]);
+    assert_eq!(inner.calls(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_of_the_same_range_share_one_request() {
+    let inner = faulty(|s| s.with_all(Fault::Delay(Duration::from_secs(1))));
+    let store = CacheStore::new(inner.clone(), 1 << 20);
+    let range = Some(ByteRange::span(2, 3));
+    let many = (0..50).map(|_| store.get("k", range));
+    for got in futures::future::join_all(many).await {
+        assert_eq!(got.unwrap().unwrap(), "234");
+    }
+    assert_eq!(inner.calls(), 1);
+    assert_eq!(store.get("k", range).await.unwrap().unwrap(), "234");
+    let both = store.get_ranges("k", &[ByteRange::span(2, 3), ByteRange::span(0, 1)]).await.unwrap().unwrap();
+    assert_eq!((both, inner.calls()), (vec!["234".into(), "0".into()], 2));
+    // With all of it held, every range and the size are known.
+    store.get("k", None).await.unwrap();
+    assert_eq!(store.get("k", Some(ByteRange::Suffix(4))).await.unwrap().unwrap(), "6789");
+    assert_eq!(store.size("k").await.unwrap(), Some(10));
+    assert!(store.get("k", Some(ByteRange::From(11))).await.is_err());
+    assert_eq!(inner.calls(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_and_missing_keys_are_not_held_but_shared_by_those_who_wait() {
+    let inner = faulty(|s| s.with_all(Fault::Delay(Duration::from_secs(1))).with_call(1, Fault::Broken));
+    let store = CacheStore::new(inner.clone(), 1 << 20);
+    let (a, b) = futures::join!(store.get("k", None), store.get("k", None));
+    assert!(a.is_err() && b.is_err());
+    assert_eq!(inner.calls(), 1);
+    assert!(store.get("k", None).await.unwrap().is_some());
+    for _ in 0..2 {
+        let (a, b) = futures::join!(store.get("absent", None), store.get("absent", None));
+        assert_eq!((a.unwrap(), b.unwrap()), (None, None));
+    }
+    assert_eq!(inner.calls(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_caller_that_was_stopped_asks_for_itself() {
+    let inner = faulty(|s| s.with_call(1, Fault::Hang));
+    let store = Arc::new(CacheStore::new(inner.clone(), 1 << 20));
+    let first = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.get("k", None).await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let second = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move {
+            store.get_ranges("k", &[ByteRange::From(0)]).await.map(|_| ()).and(store.get("k", None).await)
+        }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    first.abort();
+    assert_eq!(second.await.unwrap().unwrap().unwrap(), "0123456789");
+    assert_eq!(inner.calls(), 3);
+}
+
+#[tokio::test]
+async fn the_cache_stays_within_its_bytes_and_forgets_the_oldest() {
+    let objects: Vec<_> = (0..10).map(|i| (format!("k{i}"), vec![i; 1000])).collect();
+    let inner = Arc::new(FaultStore::new(memory(&objects)));
+    let store = CacheStore::new(inner.clone(), 5 * 1300);
+    for (key, _) in &objects {
+        store.get("k0", None).await.unwrap();
+        store.get(key, None).await.unwrap();
+        assert!(store.held() <= 5 * 1300);
+    }
+    assert_eq!(inner.calls(), 10, "k0 was used all along and stays");
+    store.get("k1", None).await.unwrap();
+    assert_eq!(inner.calls(), 11, "k1 was not and has gone");
+}
+
+#[tokio::test]
+async fn near_ranges_make_one_request_and_far_ones_several() {
+    let inner = Arc::new(FaultStore::new(memory(&[("k".into(), vec![7; 5 << 20])])));
+    let store = CoalesceStore::new(inner.clone());
+    let near: Vec<_> = (0..100).map(|i| ByteRange::span(i * 3000, 100)).collect();
+    assert_eq!(store.get_ranges("k", &near).await.unwrap().unwrap().len(), 100);
+    assert_eq!(inner.calls(), 1);
+    let far = [ByteRange::span(0, 10), ByteRange::span(10 + (1 << 20) + 1, 10), ByteRange::Suffix(5)];
+    store.get_ranges("k", &far).await.unwrap().unwrap();
+    assert_eq!(inner.calls(), 4);
+    assert_eq!(store.get_ranges("absent", &far).await.unwrap(), None);
+    assert_eq!(store.get_ranges("k", &[]).await.unwrap(), Some(vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_requests_run_at_once_than_the_host_allows() {
+    let inner = faulty(|s| s.with_all(Fault::Delay(Duration::from_millis(10))));
+    let (a, b) = (LimitStore::new(inner.clone(), "a host", 3), LimitStore::new(inner.clone(), "a host", 3));
+    let ranges: Vec<_> = (0..10).map(|i| ByteRange::span(i, 1)).collect();
+    let (x, y) = futures::join!(a.get_ranges("k", &ranges), b.get_ranges("k", &ranges));
+    assert!(x.is_ok() && y.is_ok());
+    assert_eq!((inner.most_at_once(), inner.calls()), (3, 20));
+}
+
+#[tokio::test]
+async fn the_log_counts_and_tells() {
+    let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    let log = Arc::new(RequestLog::with_sink(move |r| sink.lock().unwrap().push(r.clone())));
+    let store = LogStore::new(faulty(|s| s.with_call(4, Fault::Refused)), Arc::clone(&log));
+    store.get("k", Some(ByteRange::Suffix(3))).await.unwrap();
+    store.size("absent").await.unwrap();
+    store.list("").await.unwrap();
+    store.get("k", None).await.unwrap_err();
+    assert_eq!((log.requests(), log.bytes()), (4, 3));
+    let lines = lines.lock().unwrap();
+    let seen: Vec<_> = lines.iter().map(|r| (r.method, r.key.as_str(), r.bytes)).collect();
+    assert_eq!(
+        seen,
+        [(Method::Get, "k", 3), (Method::Size, "absent", 0), (Method::List, "", 1), (Method::Get, "k", 0)]
+    );
+    assert_eq!(lines[1].outcome, Outcome::Missing);
+    assert!(lines[0].to_string().starts_with("get memory:/k bytes=-3 -> 3 bytes, "), "{}", lines[0]);
+    assert!(lines[3].to_string().contains("not-permitted"), "{}", lines[3]);
+}
+
+#[tokio::test]
+async fn the_log_tells_of_direct_reads_too() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("k"), b"0123456789").unwrap();
+    std::fs::create_dir(dir.path().join("folder")).unwrap();
+    let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    let log = Arc::new(RequestLog::with_sink(move |r| sink.lock().unwrap().push(r.clone())));
+    let store = LogStore::new(Arc::new(LocalStore::new(dir.path())), Arc::clone(&log));
+    let direct = store.direct().unwrap();
+    let object = direct.open("k").unwrap().unwrap();
+    object.read_at(0, &mut [0; 10]).unwrap();
+    object.read_at(4, &mut [0; 3]).unwrap();
+    assert!(object.read_at(4, &mut [0; 30]).is_err());
+    assert!(direct.open("absent").unwrap().is_none());
+    assert!(direct.open("folder").is_err());
+    assert_eq!((log.requests(), log.bytes()), (5, 13));
+    let seen: Vec<_> =
+        lines.lock().unwrap().iter().map(|r| (r.key.clone(), r.range, r.bytes, r.outcome.clone())).collect();
+    assert_eq!(seen[0], ("k".to_owned(), None, 10, Outcome::Found));
+    assert_eq!(seen[1], ("k".to_owned(), Some(ByteRange::span(4, 3)), 3, Outcome::Found));
+    assert!(matches!(seen[2].3, Outcome::Failed(ErrorKind::Invalid, _)));
+    assert_eq!((seen[3].0.as_str(), &seen[3].3), ("absent", &Outcome::Missing));
+    assert!(matches!(seen[4].3, Outcome::Failed(ErrorKind::Invalid, _)));
+    // Memory is not read but is there.
+    let held = LogStore::new(memory(&[("k".to_owned(), b"0123".to_vec())]), Arc::clone(&log));
+    assert_eq!(held.direct().unwrap().open("k").unwrap().unwrap().as_bytes(), Some(&b"0123"[..]));
+    assert_eq!((log.requests(), log.bytes()), (6, 17));
+}
+
+#[tokio::test]
+async fn no_remote_fault_becomes_a_missing_key() {
+    for fault in [Fault::Passing(None), Fault::Broken, Fault::Final, Fault::Refused] {
+        let options = {
+            let mut o = zaro::store::options::StoreOptions::default();
+            o.retry =
+                RetryPolicy { attempts: 2, first_pause: Duration::from_millis(1), ..Default::default() };
+            o
+        };
+        let store = zaro::open::wrapped(faulty(|s| s.with_all(fault)), &format!("{fault:?}"), &options);
+        assert!(store.get("k", None).await.is_err());
+        assert!(store.get_ranges("k", &[ByteRange::From(0), ByteRange::span(0, 2)]).await.is_err());
+        assert!(store.size("k").await.is_err());
+        assert!(store.list("").await.is_err());
+    }
+}
