@@ -1,0 +1,487 @@
+"""Faults in system calls: every command that writes, with errors and kills at its steps, and two of it at once.
+
+    python conformance/faults/files.py                      a sample of every command
+    python conformance/faults/files.py --all                every step of every command
+    python conformance/faults/files.py --only copy-zip --calls write --at 3 --errno ENOSPC     one fault again
+
+What must hold, whatever fails (docs/design/011-fault-injection.md):
+  exit 0            the result is right;
+  any other exit    what a reader sees is the old or the new, the source is unharmed, and no panic;
+  afterwards        the same command finishes the work, and leaves no temporary files.
+What a reader sees is told by zarr-python, never by zaro.
+"""
+
+import errno
+import hashlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+import zipfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import common  # noqa: E402
+import numpy as np  # noqa: E402
+import zarr  # noqa: E402
+
+warnings.filterwarnings("ignore")
+HERE = Path(__file__).resolve().parent
+
+# Which errors a call may give, and whether all later calls of the class fail as well (a full disk stays full).
+ERRORS = {
+    "open": ["EIO", "EMFILE", "EACCES", "EINTR", "ESTALE", "ENOSPC"],
+    "read": ["EIO", "EINTR", "ESTALE"],
+    "write": ["EIO", "ENOSPC", "EDQUOT", "EINTR"],
+    "rename": ["EIO", "ENOSPC", "EACCES"],
+    "link": ["EIO", "ENOSPC", "EACCES", "EPERM"],
+    "unlink": ["EIO", "EACCES"],
+    "mkdir": ["EIO", "ENOSPC", "EACCES"],
+    "sync": ["EIO", "ENOSPC", "EINTR"],
+    "truncate": ["EIO", "ENOSPC", "EINTR"],
+    "stat": ["EIO", "EACCES", "ESTALE"],
+    "list": ["EIO", "ESTALE"],
+    "chmod": ["EIO", "EPERM"],
+}
+CHANGING = "open,write,rename,link,unlink,mkdir,sync,truncate,chmod"
+KILLS = {"KILL": -1, "KILL-AFTER": -2}
+
+
+# --- what a reader sees -------------------------------------------------------------------------------------------------
+
+
+def digest(*parts):
+    h = hashlib.sha256()
+    for p in parts:
+        h.update(p if isinstance(p, bytes) else repr(p).encode())
+        h.update(b"\0")
+    return h.hexdigest()[:16]
+
+
+def node_state(node):
+    attrs = {k: v for k, v in node.attrs.asdict().items() if k != "_ARRAY_DIMENSIONS"}
+    facts = [type(node).__name__, sorted(attrs.items(), key=lambda x: x[0])]
+    if isinstance(node, zarr.Array):
+        data = node[...]
+        facts += [node.shape, str(node.dtype), np.asarray(data).tobytes() if data.dtype != object else data.tolist()]
+    return digest(*facts)
+
+
+def zarr_state(path):
+    """A digest for each node of the Zarr in a folder, "" if there is none, or what is wrong with it."""
+    try:
+        root = zarr.open(str(path), mode="r", use_consolidated=False) if visible(path) else None
+    except Exception as e:  # noqa: BLE001, whatever it is, a reader could not read it
+        return f"unreadable: {type(e).__name__}: {e}"
+    if root is None:
+        return ""
+    try:
+        nodes = {"": root}
+        if isinstance(root, zarr.Group):
+            nodes |= dict(root.members(max_depth=None))
+        return {name: node_state(node) for name, node in nodes.items()}
+    except Exception as e:  # noqa: BLE001
+        return f"unreadable: {type(e).__name__}: {e}"
+
+
+def visible(path):
+    return any((path / name).exists() for name in ("zarr.json", ".zgroup", ".zarray"))
+
+
+def zip_state(path):
+    try:
+        with zipfile.ZipFile(path) as z:
+            return {n: digest(z.read(n)) for n in sorted(z.namelist())}
+    except Exception as e:  # noqa: BLE001
+        return f"unreadable: {e}"
+
+
+def state(folder):
+    """What a reader sees of everything in a work folder; what is not (yet) a Zarr is nothing."""
+    seen = {}
+    for p in sorted(folder.iterdir()):
+        if p.name == "tmp" or is_temporary(p.name):
+            continue
+        if p.is_dir():
+            s = zarr_state(p) or plain_state(p)
+        elif p.suffix in (".zip", ".ozx"):
+            s = zip_state(p)
+        else:
+            s = digest(p.read_bytes())
+        if s:
+            seen[p.name] = s
+    return seen
+
+
+def plain_state(folder):
+    """A folder that is no Zarr: the files in it, if any of them is of a kind that counts on its own."""
+    if folder.suffix not in (".parq", ".files"):
+        return ""
+    return {str(p.relative_to(folder)): digest(p.read_bytes()) for p in sorted(folder.rglob("*")) if p.is_file() and not is_temporary(p.name)}
+
+
+def is_temporary(name):
+    return name.startswith(".") and not name.startswith(".z") or name.startswith(".zaro") or name.endswith((".part", ".tmp", ".cache"))
+
+
+def leftovers(folder):
+    return sorted(
+        str(p.relative_to(folder))
+        for p in folder.rglob("*")
+        if (is_temporary(p.name) and p.suffix != ".cache") or p.parent.name == "tmp"
+    )
+
+
+# --- the commands -----------------------------------------------------------------------------------------------------
+
+
+def make_v3(path):
+    g = zarr.open_group(str(path), mode="w", zarr_format=3, attributes={"title": "t"})
+    rng = np.random.default_rng(1)
+    a = g.create_array("a", shape=(6, 8), chunks=(2, 4), dtype="i4", fill_value=-1, dimension_names=("y", "x"), attributes={"units": "m"})
+    a[:4] = rng.integers(0, 99, (4, 8))
+    s = g.create_group("sub").create_array("s", shape=(8, 8), shards=(4, 4), chunks=(2, 2), dtype="f4", dimension_names=("y", "x"))
+    s[:] = rng.random((8, 8))
+
+
+def make_v2(path):
+    g = zarr.open_group(str(path), mode="w", zarr_format=2, attributes={"title": "t"})
+    rng = np.random.default_rng(2)
+    for name in ("a", "sub/b"):
+        a = g.create_array(name, shape=(6, 8), chunks=(3, 4), dtype="<i2", fill_value=None, attributes={"_ARRAY_DIMENSIONS": ["y", "x"], "n": name})
+        a[:] = rng.integers(0, 99, (6, 8))
+
+
+def make_image(path, zaro):
+    np.save(path.parent / "pixels.npy", np.random.default_rng(3).integers(0, 999, (2, 32, 32)).astype("u2"))
+    call(zaro, path.parent, ["image", "convert", "pixels.npy", path.name, "--axes", "cyx", "--chunks", "1,16,16", "--levels", "1"])
+
+
+def call(zaro, folder, argv):
+    done = subprocess.run([zaro, *argv], cwd=folder, capture_output=True, env=environment(folder))
+    if done.returncode:
+        raise RuntimeError(f"{argv}: {done.returncode} {done.stderr.decode()}")
+
+
+class Case:
+    """A command, what it starts from, and whether it may be given again once it is done.
+
+    `gone`: what is replaced may be gone before the new is there, but is never half there.
+    `parts`: the array (store, node) whose elements may each be old or new: chunks are written one by one.
+    `unlisted`: nodes that may be there before the document that lists them says so.
+    """
+
+    def __init__(self, name, setup, argv, again=True, gone=False, parts=None, unlisted=None):
+        self.name, self.setup, self.again, self.gone, self.parts = name, setup, again, gone, parts
+        self.unlisted = unlisted or {}
+        self.argv = argv.split() if isinstance(argv, str) else argv
+
+
+def v3(folder, _):
+    make_v3(folder / "v3.zarr")
+
+
+def v2(folder, _):
+    make_v2(folder / "v2.zarr")
+
+
+def v3_and_old(folder, _):
+    make_v3(folder / "v3.zarr")
+    make_v2(folder / "d.zarr")
+
+
+def v3_consolidated(folder, zaro):
+    make_v3(folder / "v3.zarr")
+    call(zaro, folder, ["consolidate", "v3.zarr"])
+
+
+def array(folder, _):
+    make_v3(folder / "v3.zarr")
+    np.save(folder / "new.npy", np.arange(16, dtype="i4").reshape(2, 8))
+
+
+def image(folder, zaro):
+    make_image(folder / "i.zarr", zaro)
+
+
+def image_with_labels(folder, zaro):
+    image(folder, zaro)
+    np.save(folder / "l.npy", (np.arange(32 * 32).reshape(1, 32, 32) // 100).astype("u1"))
+
+
+def packed(folder, zaro):
+    image(folder, zaro)
+    call(zaro, folder, ["image", "pack", "i.zarr", "i.ozx"])
+
+
+def references(folder, zaro):
+    demo = folder / "tmp" / "demo"
+    call(zaro, folder, ["demo", str(demo)])
+    for name in ("field.json", "field.dat"):
+        shutil.copy(demo / name, folder / name)
+    shutil.rmtree(demo)
+
+
+def manifest(folder, zaro):
+    make_v3(folder / "v3.zarr")
+    call(zaro, folder, ["manifest", "create", "v3.zarr", "-o", "m.json"])
+
+
+CASES = [
+    Case("create-array", v3, "create v3.zarr new --shape 4,4 --dtype int16 --chunks 2,2", again=False),
+    Case("create-group", v3, "create v3.zarr new/deep --group", again=False),
+    Case("write-create", array, "write v3.zarr new --from new.npy --create --chunks 1,4", again=False),
+    Case("write-part", array, "write v3.zarr a --from new.npy --start 1,0", parts=("v3.zarr", "a")),
+    Case("append", array, "write v3.zarr a --from new.npy --append y", again=False),
+    Case("attrs", v3, "attrs v3.zarr a --set units=km"),
+    Case("grow", v3, "resize v3.zarr a --shape 9,9"),
+    Case("shrink", v3, "resize v3.zarr a --shape 3,5"),
+    Case("consolidate", v3, "consolidate v3.zarr"),
+    Case("delete", v3_consolidated, "delete v3.zarr sub --yes", again=False),
+    Case("delete-all", v3, ["delete", "v3.zarr", "", "--yes"], again=False),
+    Case("copy", v3, "copy v3.zarr d.zarr"),
+    Case("copy-rechunk", v3, "copy v3.zarr d.zarr --chunks y=1,x=8 --shards none --codec zstd:1"),
+    Case("copy-pieces", v3, "copy v3.zarr d.zarr --chunks y=8,x=1 --shards none --memory 4K"),
+    Case("copy-zip", v3, "copy v3.zarr d.zarr.zip"),
+    Case("copy-v2", v3, "copy v3.zarr d.zarr --zarr-format 2 --shards none --verify"),
+    Case("copy-overwrite", v3_and_old, "copy v3.zarr d.zarr --overwrite", gone=True),
+    Case("in-place-v3", v2, "copy v2.zarr --in-place --zarr-format 3"),
+    Case("in-place-v2", lambda f, _: make_plain_v3(f), "copy v3.zarr --in-place --zarr-format 2"),
+    Case("read-npy", v3, "read v3.zarr a -o a.npy"),
+    Case("image-convert", lambda f, z: np.save(f / "p.npy", np.arange(2048, dtype="u2").reshape(2, 32, 32)), "image convert p.npy i.zarr --axes cyx --chunks 1,16,16"),
+    Case("pyramid", image, "image pyramid i.zarr --levels 3", unlisted={"i.zarr": ("1", "2")}),
+    Case("pyramid-to", image, "image pyramid i.zarr --to j.zarr --levels 3"),
+    Case("add-labels", image_with_labels, "image add-labels i.zarr cells --from l.npy --axes cyx", unlisted={"i.zarr": ("labels",)}),
+    Case("edit", image, "image edit i.zarr --channel 0:label=DNA,color=FF0000"),
+    Case("upgrade", image, "image upgrade i.zarr j.zarr --to 0.4"),
+    Case("upgrade-in-place", image, "image upgrade i.zarr --in-place --to 0.4"),
+    Case("pack", image, "image pack i.zarr i.ozx"),
+    Case("unpack", packed, "image unpack i.ozx j.zarr"),
+    Case("ref-convert", references, "ref convert field.json field.parq --keep-relative"),
+    Case("manifest-create", v3, "manifest create v3.zarr -o m.json"),
+    Case("manifest-to", v3, "manifest create v3.zarr --to places.files --zarr 0123-4567"),
+    Case("fetch", manifest, "manifest fetch m.json copy.zarr --objects v3.zarr"),
+    Case("checksum-cache", v3, "checksum v3.zarr --cache digests.cache"),
+]
+
+
+def make_plain_v3(folder):
+    g = zarr.open_group(str(folder / "v3.zarr"), mode="w", zarr_format=3, attributes={"title": "t"})
+    for name in ("a", "sub/b"):
+        a = g.create_array(name, shape=(6, 8), chunks=(3, 4), dtype="<i2", fill_value=7, chunk_key_encoding={"name": "v2", "separator": "."})
+        a[:] = np.arange(48).reshape(6, 8)
+
+
+# --- one fault --------------------------------------------------------------------------------------------------------
+
+
+def environment(folder, **more):
+    return {**os.environ, "TMPDIR": str(folder / "tmp"), "RAYON_NUM_THREADS": "2", **more}
+
+
+class Bench:
+    """One command with its template folder, the states before and after, and how many calls it makes."""
+
+    def __init__(self, case, zaro, shim, where):
+        self.case, self.zaro, self.shim, self.where = case, zaro, shim, where
+        self.template = where / f"{case.name}.template"
+        (self.template / "tmp").mkdir(parents=True)
+        case.setup(self.template, zaro)
+        self.old = state(self.template)
+        folder = self.fresh("clean")
+        report = where / f"{case.name}.calls"
+        done = self.run(folder, ZARO_FAULT_REPORT=str(report))
+        if done.returncode:
+            raise RuntimeError(f"{case.name}: fails without a fault: {done.stderr.decode().strip()}")
+        self.new = state(folder)
+        self.calls = {k: int(v) for k, v in (line.split() for line in report.read_text().splitlines())}
+        self.clean = leftovers(folder)
+        if case.parts:
+            self.values = zarr.open_array(str(folder / case.parts[0] / case.parts[1]), mode="r")[...]
+        shutil.rmtree(folder)
+
+    def fresh(self, name):
+        folder = self.where / f"{self.case.name}.{name}"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.template, folder, symlinks=True)
+        return folder
+
+    def command(self, folder, **faults):
+        env = environment(folder, LD_PRELOAD=str(self.shim), ZARO_FAULT_UNDER=str(folder), **faults)
+        return [self.zaro, *self.case.argv], dict(cwd=folder, env=env)
+
+    def run(self, folder, **faults):
+        argv, how = self.command(folder, **faults)
+        return subprocess.run(argv, **how, capture_output=True, timeout=120, stdin=subprocess.DEVNULL)
+
+    def judge(self, folder, code, what):
+        """What is wrong with what is here now, after an end with this exit code; or None."""
+        if code == common.PANIC:
+            return f"{what}: panicked"
+        seen = state(folder)
+        if code == 0 and seen != self.new:
+            return f"{what}: exit 0, but {difference(self.new, seen)}"
+        allowed = [self.old, self.new]
+        if self.case.gone:
+            # Replacing cannot be seen at once as a whole everywhere; then nothing is seen, never a mixture.
+            allowed += [{k: v for k, v in self.old.items() if k in self.new and self.new[k] == v}]
+        if seen not in allowed and self.listed(seen) not in allowed and not self.each_element_old_or_new(folder, seen):
+            return f"{what}: exit {code}, neither old nor new: from old {difference(self.old, seen)}; from new {difference(self.new, seen)}"
+        return None
+
+    def listed(self, seen):
+        """What is seen, without nodes that nothing leads to yet, if all others are as they were."""
+        out = dict(seen)
+        for store, hidden in self.case.unlisted.items():
+            if isinstance(seen.get(store), dict):
+                out[store] = {k: v for k, v in seen[store].items() if k.split("/")[0] not in hidden or k in self.old[store]}
+        return out
+
+    def each_element_old_or_new(self, folder, seen):
+        if not self.case.parts:
+            return False
+        store, name = self.case.parts
+        others = [{**s, store: {**s[store], name: None}} for s in (seen, self.old)]
+        old, now = (zarr.open_array(str(f / store / name), mode="r")[...] for f in (self.template, folder))
+        new = self.values
+        return others[0] == others[1] and bool(np.all((now == old) | (now == new)))
+
+    def finish(self, folder, what):
+        """The same command again, without faults."""
+        if state(folder) == self.new and not self.case.again:
+            return None
+        done = self.run(folder)
+        seen = state(folder)
+        if seen != self.new:
+            return f"{what}: given again (exit {done.returncode}: {last(done)}): {difference(self.new, seen)}"
+        if left := [x for x in leftovers(folder) if x not in self.clean]:
+            return f"{what}: given again, left behind {left}"
+        return None
+
+    def inject(self, calls, at, error, times):
+        what = f"{self.case.name} --calls {calls or 'all'} --at {at} --errno {error}" + (" --stays" if times == 0 else "")
+        folder = self.fresh("fault")
+        number = KILLS[error] if error in KILLS else getattr(errno, error)
+        try:
+            done = self.run(
+                folder,
+                ZARO_FAULT_CALLS=calls,
+                ZARO_FAULT_AT=str(at),
+                ZARO_FAULT_ERRNO=str(number),
+                ZARO_FAULT_TIMES=str(times),
+            )
+        except subprocess.TimeoutExpired:
+            return f"{what}: hangs"
+        code = done.returncode
+        if code < 0 and not (error in KILLS and code == -signal.SIGKILL):
+            return f"{what}: died by signal {-code}: {last(done)}"
+        # One EINTR is no fault: POSIX lets any call be interrupted, and every caller tries again.
+        if error == "EINTR" and times == 1 and code != 0:
+            return f"{what}: exit {code}: {last(done)}"
+        return self.judge(folder, code, what) or self.finish(folder, what)
+
+    def twice(self, rng):
+        """Two at once; each may fail, but not both and not silently."""
+        what = f"{self.case.name} two at once"
+        folder = self.fresh("twice")
+        argv, how = self.command(folder)
+        first = subprocess.Popen(argv, **how, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(rng.random() * 0.02)
+        second = subprocess.Popen(argv, **how, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        texts = [p.communicate(timeout=120)[1].decode().strip().splitlines()[-1:] for p in (first, second)]
+        codes = (first.returncode, second.returncode)
+        if common.PANIC in codes or any(c < 0 for c in codes):
+            return f"{what}: {codes} {texts}"
+        if self.case.name == "append":
+            return None if 0 in codes else f"{what}: {codes} {texts}"
+        if 0 in codes:
+            return self.judge(folder, 0, f"{what}, exits {codes} {texts}")
+        return self.judge(folder, max(codes), what) or self.finish(folder, what)
+
+
+def difference(wanted, seen):
+    if not isinstance(wanted, dict) or not isinstance(seen, dict):
+        return f"{seen!r} for {wanted!r}"[:300]
+    out = []
+    for key in sorted(wanted.keys() | seen.keys()):
+        a, b = wanted.get(key), seen.get(key)
+        if a != b:
+            out.append(f"{key or '/'}: " + (difference(a, b) if isinstance(a, dict) and isinstance(b, dict) else "missing" if b is None else "not expected" if a is None else f"{str(b)[:200]}" if isinstance(b, str) and b.startswith("unreadable") else "differs"))
+    return ", ".join(out)[:600] or "the same"
+
+
+def last(done):
+    return (done.stderr.decode(errors="replace").strip().splitlines() or [""])[-1][:300]
+
+
+def faults(bench, every, sample, rng):
+    """Which faults to try: (classes, number of the call, error, how often)."""
+    plan = []
+    for calls, errors in ERRORS.items():
+        for at in range(1, bench.calls.get(calls, 0) + 1):
+            plan += [(calls, at, e, t) for e in errors for t in ((1, 0) if e in ("ENOSPC", "EDQUOT", "EACCES", "EMFILE") else (1,))]
+    kills = sum(bench.calls.get(c, 0) for c in CHANGING.split(","))
+    plan_kills = [(CHANGING, at, how, 1) for at in range(1, kills + 1) for how in KILLS]
+    if every:
+        return plan + plan_kills
+    half = max(1, sample // 2)
+    return rng.sample(plan, min(half, len(plan))) + rng.sample(plan_kills, min(sample - half, len(plan_kills)))
+
+
+def main():
+    p = common.parser(__doc__)
+    p.add_argument("--all", action="store_true", help="every step of every command")
+    p.add_argument("--sample", type=int, default=12, help="faults per command [default: 12]")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--only", help="only commands whose name contains this")
+    p.add_argument("--calls", help="with --at and --errno: one fault")
+    p.add_argument("--at", type=int)
+    p.add_argument("--errno")
+    p.add_argument("--stays", action="store_true", help="all later calls fail as well")
+    p.add_argument("--keep", action="store_true", help="keep the work folder")
+    args = p.parse_args()
+    zaro = str(Path(common.find_zaro(args.zaro)).resolve())
+    rng = random.Random(args.seed)
+    where = Path(tempfile.mkdtemp(prefix="zaro-faults-"))
+    shim = where / "shim.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-o", str(shim), str(HERE / "shim.c"), "-ldl"], check=True)
+    tried, failed = 0, []
+    try:
+        for case in CASES:
+            if args.only and args.only not in case.name:
+                continue
+            try:
+                bench = Bench(case, zaro, shim, where)
+            except RuntimeError as e:
+                failed.append(str(e))
+                print(f"FAIL {e}", flush=True)
+                continue
+            if args.at:
+                plan = [(args.calls or "", args.at, args.errno or "EIO", 0 if args.stays else 1)]
+            else:
+                plan = faults(bench, args.all, args.sample, rng)
+            results = [bench.inject(*fault) for fault in plan]
+            if not args.at:
+                results += [bench.twice(rng) for _ in range(12 if args.all else 3)]
+            bad = [r for r in results if r]
+            tried += len(results)
+            failed += bad
+            for r in bad[: None if args.verbose else 5]:
+                print(f"FAIL {r}", flush=True)
+            print(f"{case.name}: {len(results) - len(bad)} of {len(results)} hold; {sum(bench.calls.values())} calls", flush=True)
+    finally:
+        if args.keep:
+            print(f"kept {where}")
+        else:
+            shutil.rmtree(where, ignore_errors=True)
+    print(f"{tried - len(failed)} passed, {len(failed)} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
