@@ -226,6 +226,10 @@ pub fn copy(
         let format = options.format.unwrap_or(top.node.meta.format());
         wait(hierarchy::check_place(store, &to_path, format))?;
     }
+    let nodes: Vec<String> = steps.iter().map(|s| s.node.path.clone()).collect();
+    wait(hierarchy::check_apart(source.store(), &from_path, &nodes, store, &to_path, options.existing))?;
+    let made = arrays().map(|(step, _, target)| (step.to.as_str(), &target.meta));
+    wait(hierarchy::check_unused_below(store, &to_path, made, options.existing))?;
     let settings = format!("{from_path:?} {options:?}");
     let (mut journal, resumed) = Journal::begin(store, &to_path, name, &settings, options.existing)?;
     for (step, array, target) in arrays() {

@@ -11,7 +11,7 @@ use futures::stream::{BoxStream, StreamExt};
 
 use crate::error::{Error, Result};
 use crate::store::fault::{transient, transient_because};
-use crate::store::{ByteRange, Condition, KeyEntry, Listing, Put, SharedStore, Store, Tag};
+use crate::store::{ByteRange, Condition, KeyEntry, Listing, Put, SharedStore, Site, Store, Tag};
 
 /// What goes wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,6 +259,14 @@ impl Store for FaultStore {
         self.answer(key, &faults, ())
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        let _inside = self.enter();
+        let faults = self.faults(key);
+        self.pass(key, &faults).await?;
+        let deleted = self.inner.delete_unchanged(key, tag).await?;
+        self.answer(key, &faults, deleted)
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         let _inside = self.enter();
         let faults = self.faults(prefix);
@@ -269,6 +277,10 @@ impl Store for FaultStore {
 
     async fn finish(&self) -> Result<()> {
         self.inner.finish().await
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        self.inner.sites(prefix)
     }
 
     fn is_remote(&self) -> bool {

@@ -59,6 +59,8 @@ pub fn upgrade(
     let total = work.bytes()?;
     work.check(&Single::unkept(&copying, total, false)?)?;
     wait(hierarchy::check_place(store, &to_path, plan.to.format()))?;
+    let nodes: Vec<String> = tree.members.keys().cloned().collect();
+    wait(hierarchy::check_apart(source.store(), &from_path, &nodes, store, &to_path, options.existing))?;
     if options.dry_run {
         return Ok(report);
     }

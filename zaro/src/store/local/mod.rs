@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
 
 use self::write::State;
 pub(crate) use self::write::{Temporary, is_temporary};
 use super::{
-    ByteRange, Condition, Direct, DirectObject, Listing, Pin, Put, Store, Tag, check_key, check_prefix,
+    ByteRange, Condition, Direct, DirectObject, Listing, Pin, Put, Site, Store, Tag, check_key, check_prefix,
 };
 use crate::error::{Error, Result};
 use crate::num;
@@ -60,7 +61,10 @@ impl LocalStore {
         };
         let meta = file.metadata().map_err(|e| self.fault(key, e))?;
         if meta.is_dir() {
-            return Ok(None);
+            // Something is where a chunk should be, so that the chunk is not simply absent.
+            return Err(Error::invalid("a folder is in the place of an object")
+                .with_key(key)
+                .with_store(self));
         }
         if !meta.is_file() {
             return Err(Error::io("neither a file nor a folder").with_key(key).with_store(self));
@@ -68,14 +72,19 @@ impl LocalStore {
         Ok(Some(LocalFile { file, size: meta.len(), state: State::of(&meta) }))
     }
 
-    /// `None`, unless there is a link that leads nowhere: what it stands for exists, and was not fetched.
+    /// `None`, unless there is a link that leads nowhere, in its place or on the way: what it stands for exists, and was
+    /// not fetched.
     fn absent(&self, key: &str, path: &Path) -> Result<Option<LocalFile>> {
-        match std::fs::symlink_metadata(path) {
-            Ok(m) if m.is_symlink() => {
-                Err(Error::io("a link that leads nowhere").with_key(key).with_store(self))
+        for at in path.ancestors().take_while(|at| at.starts_with(&self.root)) {
+            match std::fs::symlink_metadata(at) {
+                Ok(m) if m.is_symlink() && !at.exists() => {
+                    return Err(Error::io("a link that leads nowhere").with_key(key).with_store(self));
+                }
+                Ok(_) => break,
+                Err(_) => {}
             }
-            _ => Ok(None),
         }
+        Ok(None)
     }
 }
 
@@ -142,10 +151,9 @@ impl Store for LocalStore {
             }
             let mut kind = entry.file_type().map_err(|e| self.fault(prefix, e))?;
             if kind.is_symlink() {
-                // A link that leads nowhere is not there.
-                match std::fs::metadata(entry.path()) {
-                    Ok(m) => kind = m.file_type(),
-                    Err(_) => continue,
+                // A link that leads nowhere, or to itself, stands for something: whoever reads it is told so.
+                if let Ok(m) = std::fs::metadata(entry.path()) {
+                    kind = m.file_type();
                 }
             }
             if kind.is_dir() { &mut out.prefixes } else { &mut out.objects }.push(name);
@@ -173,8 +181,26 @@ impl Store for LocalStore {
         self.remove(key)
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        self.remove_unchanged(key, tag)
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         self.remove_below(prefix)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        let folder = self.root.join(prefix);
+        let first = check_prefix(prefix).map_err(|e| e.with_store(self)).and_then(|()| Site::file(&folder));
+        // The links are looked for only by who wants to know more than the first.
+        let links = futures::stream::once(async move {
+            let found = super::site::linked_from(&folder);
+            futures::stream::iter(match found {
+                Ok(sites) => sites.into_iter().skip(1).map(Ok).collect::<Vec<_>>(),
+                Err(e) => vec![Err(e)],
+            })
+        });
+        futures::stream::iter([first]).chain(links.flatten()).boxed()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {
@@ -186,10 +212,6 @@ impl Direct for LocalStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
         match self.file(key)? {
             Some(file) => Ok(Some(Box::new(file))),
-            // A folder where a chunk should be is no absent chunk.
-            None if self.root.join(key).is_dir() => {
-                Err(Error::invalid("a folder is in the place of an object").with_key(key).with_store(self))
-            }
             None => Ok(None),
         }
     }

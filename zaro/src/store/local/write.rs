@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{LocalFile, LocalStore, is_missing};
 use crate::error::{Error, Result};
-use crate::store::{Condition, Put, Tag, check_key, check_prefix};
+use crate::store::{Condition, DELETING, Put, Tag, check_key, check_prefix};
 
 /// How often a put begins anew because its folder was deleted under it.
 const ATTEMPTS: usize = 1000;
@@ -144,6 +144,18 @@ fn write_parts(file: &mut File, parts: &[&[u8]]) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Gives a file that is to replace the one at `path` its mode: what was private stays so, and what others may write, too.
+/// What a link leads to has a mode of its own.
+pub(crate) fn keep_mode(path: &Path, file: &File) -> std::io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(old) if old.is_file() => {
+            let new = file.metadata()?.permissions();
+            if new == old.permissions() { Ok(()) } else { file.set_permissions(old.permissions()) }
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Locks an open folder; `false` if its file system has no such locks.
 fn lock(folder: &File, exclusive: bool) -> std::io::Result<bool> {
     loop {
@@ -226,6 +238,7 @@ impl LocalStore {
         if self.durable {
             file.sync_all().map_err(unwritten)?;
         }
+        keep_mode(path, &file).map_err(unwritten)?;
         drop(file);
         // The temporary file is in the folder, so the folder is the one that a rename would find, or the file is gone.
         let opened = match File::open(folder) {
@@ -315,6 +328,30 @@ impl LocalStore {
         Ok(())
     }
 
+    /// Deletes a file if it is the one that was seen; nobody comes between the look and the deletion.
+    pub(super) fn remove_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        let place = |e: Error| e.with_key(key).with_store(self);
+        let (folder, path) = self.target(key).map_err(place)?;
+        let opened = match File::open(&folder) {
+            Ok(opened) => opened,
+            Err(e) if is_missing(&e) => return Ok(Put::Refused),
+            Err(e) => return Err(self.fault(key, e)),
+        };
+        if !lock(&opened, true).map_err(|e| self.fault(key, e))? {
+            return Err(place(Error::unsupported("this file system has no locks (flock)")));
+        }
+        if !holds(&path, &Condition::Unchanged(tag.clone())).map_err(place)? {
+            return Ok(Put::Refused);
+        }
+        std::fs::remove_file(&path).map_err(|e| self.fault(key, e))?;
+        if self.durable {
+            opened.sync_all().map_err(|e| self.fault(key, e))?;
+        }
+        drop(opened);
+        self.prune(&folder);
+        Ok(Put::Done)
+    }
+
     pub(super) fn remove_below(&self, prefix: &str) -> Result<()> {
         let place = |e: Error| e.with_key(prefix).with_store(self);
         check_prefix(prefix).map_err(place)?;
@@ -331,16 +368,18 @@ impl LocalStore {
             Err(e) if is_missing(&e) => return Ok(()),
             Err(e) => return Err(self.fault(prefix, e)),
         };
+        let remove = |removed: std::io::Result<()>| match removed {
+            Err(e) if e.kind() != IoKind::NotFound => Err(self.fault(prefix, e)),
+            _ => Ok(()),
+        };
         for entry in entries {
-            let removed = entry.and_then(|entry| match entry.file_type()?.is_dir() {
+            remove(entry.and_then(|entry| match entry.file_type()?.is_dir() {
                 true => put_aside_and_remove(&entry.path()),
+                false if entry.file_name() == DELETING => Ok(()),
                 false => std::fs::remove_file(entry.path()),
-            });
-            match removed {
-                Err(e) if e.kind() != IoKind::NotFound => return Err(self.fault(prefix, e)),
-                _ => {}
-            }
+            }))?;
         }
+        remove(std::fs::remove_file(self.root.join(DELETING)))?;
         // The root goes too, unless it cannot: a mount point, or somebody wrote meanwhile.
         let _ = std::fs::remove_dir(&self.root);
         Ok(())
