@@ -233,6 +233,11 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
         futures::stream::iter([Ok(Site::own(number, prefix))]).boxed()
     }
 
+    /// How many bytes there is room for, where that is known: on the disk that the files are on.
+    fn free_space(&self) -> Option<u64> {
+        None
+    }
+
     /// The way past the async seam for stores whose bytes are at hand (files, memory): the thread that decodes
     /// reads for itself. `None` for everything remote.
     fn direct(&self) -> Option<&dyn Direct> {

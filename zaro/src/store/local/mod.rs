@@ -1,5 +1,6 @@
 //! Files below a folder.
 
+mod temporary;
 mod write;
 
 use std::fmt;
@@ -12,8 +13,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
 
+pub(crate) use self::temporary::is_temporary;
+pub use self::temporary::{Temporary, keep_mode, remove_temporaries};
 use self::write::State;
-pub(crate) use self::write::{Temporary, is_temporary};
 use super::{
     ByteRange, Condition, Direct, DirectObject, Listing, Pin, Put, Site, Store, Tag, check_key, check_prefix,
 };
@@ -87,6 +89,29 @@ impl LocalStore {
         Ok(None)
     }
 }
+
+/// How many bytes there is room for where `path` is, or will be. `None` where the file system does not say.
+#[must_use]
+pub fn free_space(path: &Path) -> Option<u64> {
+    let path = std::path::absolute(path).ok()?;
+    let there = path.ancestors().find(|p| p.exists())?;
+    let found = rustix::fs::statvfs(there).ok()?;
+    // Some file systems, most of them remote, know no size at all.
+    (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Fails if something of `bytes` is not going to fit where there is room for `free`. What is small is tried.
+pub fn check_space(free: Option<u64>, bytes: u64) -> Result<()> {
+    match free {
+        Some(free) if bytes > LARGE && bytes > free => Err(Error::io(format!(
+            "not enough space: {bytes} bytes are to be written, and {free} are free; nothing was written"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// From here on it is worth a look whether there is room: 1 MiB.
+const LARGE: u64 = 1 << 20;
 
 /// No such file, a file where a folder should be, or a name no file system takes: the key does not exist.
 fn is_missing(e: &std::io::Error) -> bool {
@@ -187,6 +212,10 @@ impl Store for LocalStore {
 
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         self.remove_below(prefix)
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        free_space(&self.root)
     }
 
     fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {

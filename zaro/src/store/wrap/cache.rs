@@ -362,6 +362,10 @@ impl Store for CacheStore {
         self.inner.sites(prefix)
     }
 
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         match self.inner.direct() {
             Some(_) => Some(self),

@@ -484,6 +484,10 @@ impl Store for GatherStore {
         self.inner.sites(prefix)
     }
 
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         self.inner.direct()
     }

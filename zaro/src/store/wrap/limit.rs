@@ -124,6 +124,10 @@ impl Store for LimitStore {
         self.inner.sites(prefix)
     }
 
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         self.inner.direct()
     }

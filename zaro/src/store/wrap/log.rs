@@ -315,6 +315,10 @@ impl Store for LogStore {
         self.inner.sites(prefix)
     }
 
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         match self.inner.direct() {
             Some(_) => Some(self),

@@ -268,6 +268,10 @@ impl Store for RetryStore {
         self.inner.sites(prefix)
     }
 
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
+    }
+
     fn direct(&self) -> Option<&dyn Direct> {
         self.inner.direct()
     }

@@ -324,6 +324,10 @@ impl fmt::Debug for ZipCreateStore {
 
 #[async_trait]
 impl Store for ZipCreateStore {
+    fn free_space(&self) -> Option<u64> {
+        crate::store::local::free_space(&self.path)
+    }
+
     fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
         futures::stream::iter([Site::file(&self.path).map(|s| s.entry(prefix))]).boxed()
     }
