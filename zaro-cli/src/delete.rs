@@ -40,7 +40,8 @@ impl Delete {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let (store, path) = common.open_for_writing(&self.target, false).await?;
-        if hierarchy::is_half_deleted(&store, &path).await? {
+        let is_node = hierarchy::find(&store, &path).await.is_ok_and(|node| node.is_some());
+        if !is_node && hierarchy::is_half_deleted(&store, &path).await? {
             // It was asked for before.
             hierarchy::delete(&store, &path).await?;
             store.finish().await?;

@@ -1,12 +1,16 @@
 //! Signals that end a process: Ctrl-C, and those of a batch system, a shut-down or a lost terminal.
 //!
-//! Whoever can stop in order is told to, and then leaves no half file behind. If nobody can, or at the second signal, the
-//! process ends there and then; its temporary files go with it.
+//! Whoever can stop in order is told to, and then leaves no half file behind. If nobody can, at the second signal, or
+//! after ten seconds, the process ends there and then; its temporary files go with it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How long they have for it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Those who can stop in order.
 static CANCEL: Mutex<Vec<Arc<AtomicBool>>> = Mutex::new(Vec::new());
@@ -37,10 +41,20 @@ async fn wait(mut signal: Signal, kind: SignalKind) {
             told |= Arc::strong_count(cancel) > 1 && !cancel.swap(true, Ordering::Relaxed);
         }
         if !told {
-            zaro::store::local::remove_temporaries();
-            std::process::exit(128 + kind.as_raw_value());
+            end(kind);
         }
+        // One that waits for input, or for a server, does not hear.
+        tokio::spawn(async move {
+            tokio::time::sleep(PATIENCE).await;
+            end(kind);
+        });
     }
+}
+
+/// Ends the process there and then.
+fn end(kind: SignalKind) -> ! {
+    zaro::store::local::remove_temporaries();
+    std::process::exit(128 + kind.as_raw_value())
 }
 
 /// Whether a signal was to be ignored when the process began.

@@ -20,6 +20,7 @@ use crate::meta::{ArrayMeta, Format, Json, Mode, NodeMeta, edit};
 use crate::store::{Condition, Put, SharedStore};
 
 pub use apart::{check_apart, check_files_apart};
+pub(crate) use consolidate::consolidate_above;
 use consolidate::renew_copies;
 pub use consolidate::{consolidate, unconsolidate};
 pub(crate) use delete::{check_unused_below, replace};
@@ -152,6 +153,7 @@ pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format)
         }
     }
     for above in ancestors(path) {
+        delete::check_marker(store, above).await?;
         match find(store, above).await? {
             Some(node) if node.meta.format() != format => {
                 let message = format!(
@@ -183,8 +185,12 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
             }
         }
     }
+    if existing == Existing::Refuse {
+        delete::check_marker(store, path).await?;
+    }
     match (find(store, path).await, existing) {
-        (Ok(None), _) => {}
+        (Ok(None), Existing::Refuse) => {}
+        (Ok(None), Existing::Replace) => delete::clear_leftovers(store, path).await?,
         // What cannot be read can still be replaced.
         (_, Existing::Replace) => replace(store, path).await?,
         (Ok(Some(node)), Existing::Refuse) => {

@@ -250,6 +250,7 @@ pub fn copy(
         }
     }
     publish(store, &steps, options)?;
+    wait(hierarchy::consolidate_above(store, &to_path))?;
     let is_group = steps.first().is_some_and(|s| s.copy.is_none());
     if is_group && options.consolidate.unwrap_or(source.is_consolidated()) {
         wait(hierarchy::consolidate(store, &to_path))?;

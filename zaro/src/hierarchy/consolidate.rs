@@ -55,6 +55,21 @@ pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
     Err(placed(Error::conflict("others made and changed nodes again and again")))
 }
 
+/// Consolidates anew every group above `path` that carries the metadata of others: of several nodes that were put there
+/// without renewing the copies.
+pub(crate) async fn consolidate_above(store: &SharedStore, path: &str) -> Result<()> {
+    for group in ancestors(path) {
+        let carries = match store.get(&join(group, "zarr.json"), None).await? {
+            Some(text) => Json::parse(&text).is_ok_and(|p| p.value.get("consolidated_metadata").is_some()),
+            None => store.size(&join(group, ".zmetadata")).await?.is_some(),
+        };
+        if carries {
+            consolidate(store, group).await?;
+        }
+    }
+    Ok(())
+}
+
 /// The documents of the group at `path` and of all nodes below it, by their paths from there.
 async fn nodes(store: &SharedStore, path: &str, format: Format) -> Result<Vec<(String, Stored)>> {
     let placed = |e: Error| e.with_node(shown(path)).with_store(store);

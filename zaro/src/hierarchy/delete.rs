@@ -65,9 +65,27 @@ pub(crate) async fn replace(store: &SharedStore, path: &str) -> Result<()> {
     delete(store, path).await
 }
 
+/// Deletes what an unfinished copy or deletion left where no node is.
+pub(super) async fn clear_leftovers(store: &SharedStore, path: &str) -> Result<()> {
+    let there = store.list(path).await?;
+    if there.objects.iter().any(|n| is_journal(n)) { delete(store, path).await } else { Ok(()) }
+}
+
 /// Whether a deletion of the node at `path` was begun and not finished.
 pub async fn is_half_deleted(store: &SharedStore, path: &str) -> Result<bool> {
     Ok(store.size(&join(&normal(path)?, DELETING)).await?.is_some())
+}
+
+/// Fails if it was: whoever finishes it would delete what is made there now.
+pub(super) async fn check_marker(store: &SharedStore, path: &str) -> Result<()> {
+    if !is_half_deleted(store, path).await? {
+        return Ok(());
+    }
+    Err(Error::usage(
+        "a deletion of what was here has not come to its end; finish it with --overwrite or zaro delete",
+    )
+    .with_node(shown(path))
+    .with_store(store))
 }
 
 /// What was found in a place of which all is of a Zarr.
@@ -224,11 +242,6 @@ pub(crate) async fn check_unused(store: &SharedStore, path: &str, meta: &ArrayMe
     let placed = |e: Error| e.with_node(shown(path)).with_store(store);
     let there = store.list(path).await?;
     let has = |name: &str| there.objects.iter().any(|n| n == name);
-    if has(DELETING) {
-        return Err(placed(Error::usage(
-            "a deletion of what was here has not come to its end; finish it with --overwrite or zaro delete",
-        )));
-    }
     let mut found: Vec<String> =
         there.objects.iter().filter(|n| is_chunk(meta, n)).take(NAMED).cloned().collect();
     for folder in there.prefixes.iter().filter(|n| is_chunk_like(n)) {
@@ -263,6 +276,9 @@ pub(crate) async fn check_unused_below<'a>(
     arrays: impl Iterator<Item = (&'a str, &'a ArrayMeta)>,
     existing: Existing,
 ) -> Result<()> {
+    if existing == Existing::Refuse {
+        check_marker(store, path).await?;
+    }
     let there = store.list(path).await?;
     let begun = there.objects.iter().any(|n| n == UNFINISHED);
     if existing == Existing::Replace || begun || there == Listing::default() {

@@ -259,14 +259,6 @@ impl Store for FaultStore {
         self.answer(key, &faults, ())
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
-        let _inside = self.enter();
-        let faults = self.faults(key);
-        self.pass(key, &faults).await?;
-        let deleted = self.inner.delete_unchanged(key, tag).await?;
-        self.answer(key, &faults, deleted)
-    }
-
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         let _inside = self.enter();
         let faults = self.faults(prefix);

@@ -85,6 +85,7 @@ pub fn upgrade(
     for group in plan.consolidated.iter().filter(|g| !g.is_empty()).cloned().chain(root) {
         wait(hierarchy::consolidate(store, &join(&to_path, &group)))?;
     }
+    wait(hierarchy::consolidate_above(store, &to_path))?;
     if options.verify {
         work.look_again()?;
         report.broken = broken(store, &to_path, &plan.tops)?;
