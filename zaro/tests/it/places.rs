@@ -205,8 +205,11 @@ fn a_folder_of_zarrs_is_no_zarr() {
     let dir = tempfile::tempdir().unwrap();
     let store = local(dir.path());
     counted(&local(&dir.path().join("a.zarr")), "", Format::V3, 10, 10);
-    let made = wait(hierarchy::create_array(&store, "", &new(Format::V3, &[3], &[3]), Existing::Replace));
-    assert!(made.unwrap_err().to_string().contains("a.zarr"));
+    let source: SharedStore = Arc::new(MemoryStore::new());
+    counted(&source, "", Format::V3, 10, 10);
+    let options = CopyOptions { existing: Existing::Replace, ..CopyOptions::default() };
+    let e = copy(&zarr(&source), "s", "", &store, "", &options).unwrap_err();
+    assert!(e.to_string().contains("a.zarr"), "{e}");
     assert_eq!(read(&store, "a.zarr").len(), 10);
 }
 
