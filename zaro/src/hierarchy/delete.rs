@@ -284,6 +284,10 @@ pub(crate) async fn check_unused_below<'a>(
     if existing == Existing::Replace || begun || there == Listing::default() {
         return Ok(());
     }
+    // A node is refused by who looks for one.
+    if super::find(store, path).await?.is_some() {
+        return Ok(());
+    }
     for (at, meta) in arrays {
         check_unused(store, at, meta).await?;
     }
