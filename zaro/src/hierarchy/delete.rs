@@ -113,16 +113,7 @@ pub(super) async fn prove(store: &SharedStore, path: &str) -> Result<Proved> {
                 open.push((below, place.unfinished));
                 continue;
             }
-            let mut keys = store.keys(&below);
-            while let Some(entry) = keys.try_next().await? {
-                let key = entry.key.strip_prefix(at.as_str()).unwrap_or(&entry.key).trim_start_matches('/');
-                if !place.owns(key) {
-                    foreign.push(entry.key.clone());
-                }
-                if foreign.len() > NAMED {
-                    break;
-                }
-            }
+            foreign_below(store, &at, &below, &place, &mut foreign).await?;
         }
         proved.nodes.extend(place.document.map(|d| (at, d)));
         if foreign.len() > NAMED {
@@ -141,6 +132,33 @@ pub(super) async fn prove(store: &SharedStore, path: &str) -> Result<Proved> {
     ))
     .with_node(shown(path))
     .with_store(store))
+}
+
+/// Adds what below the folder `below` of the array at `at` is not of it. Of files the names are enough: a link may lead
+/// nowhere and is deleted all the same.
+async fn foreign_below(
+    store: &SharedStore,
+    at: &str,
+    below: &str,
+    place: &Place,
+    foreign: &mut Vec<String>,
+) -> Result<()> {
+    let owns = |key: &str| place.owns(key.strip_prefix(at).unwrap_or(key).trim_start_matches('/'));
+    if store.direct().is_none() {
+        let mut keys = store.keys(below).try_filter(|entry| std::future::ready(!owns(&entry.key)));
+        while let Some(entry) = keys.try_next().await?.filter(|_| foreign.len() <= NAMED) {
+            foreign.push(entry.key);
+        }
+        return Ok(());
+    }
+    let mut open = vec![below.to_owned()];
+    while let Some(folder) = open.pop() {
+        let listing = store.list(&folder).await?;
+        let keys = listing.objects.iter().map(|name| join(&folder, name));
+        foreign.extend(keys.filter(|key| !owns(key)).take(NAMED));
+        open.extend(listing.prefixes.iter().map(|name| join(&folder, name)));
+    }
+    Ok(())
 }
 
 /// A folder, and what in it is of a Zarr.
