@@ -111,8 +111,14 @@ pub async fn create_from(
             ErrorKind::Invalid => Error::usage(e.message()).with_node(shown(&path)).with_store(store),
             _ => e,
         })?;
+    // Before the groups above are made; or after what is replaced is gone.
+    if existing == Existing::Refuse && matches!(find(store, &path).await, Ok(None)) {
+        delete::check_unused(store, &path, &meta).await?;
+    }
     make_room(store, &path, meta.format, existing).await?;
-    delete::check_unused(store, &path, &meta).await?;
+    if existing == Existing::Replace {
+        delete::check_unused(store, &path, &meta).await?;
+    }
     make(store, &path, stored).await?;
     Ok(array)
 }

@@ -259,14 +259,16 @@ fn chunks_that_lie_about_are_not_taken_for_those_of_a_new_array() {
         let array = new(format, &vec![40; rank], &vec![20; rank]);
         let e = wait(hierarchy::create_array(&store, "x", &array, Existing::Refuse)).unwrap_err();
         assert!(e.to_string().contains("chunks of another array"), "{key}: {e}");
-        // Nor are they deleted: they may be what somebody has of an array whose document was lost.
-        assert!(wait(hierarchy::create_array(&store, "x", &array, Existing::Replace)).is_err());
         // A copy looks as well.
         let source: SharedStore = Arc::new(MemoryStore::new());
         wait(hierarchy::create_array(&source, "x", &array, Existing::Refuse)).unwrap();
         let e = copy(&zarr(&source), "s", "", &store, "", &CopyOptions::default()).unwrap_err();
         assert!(e.to_string().contains("chunks of another array"), "{key}: {e}");
-        assert!(wait(store.size(".zaro-copy.json")).unwrap().is_none());
+        let listed = wait(store.list("")).unwrap();
+        assert!(listed.objects.is_empty() && listed.prefixes == ["x"], "{listed:?}");
+        // Nor are they deleted: they may be what somebody has of an array whose document was lost.
+        assert!(wait(hierarchy::create_array(&store, "x", &array, Existing::Replace)).is_err());
+        assert!(wait(store.size(key)).unwrap().is_some());
     }
 }
 
