@@ -18,8 +18,9 @@ Examples:
   zaro delete data.zarr --yes
   zaro delete s3://bucket/data.zarr winter/temperature --yes
 
-Says what will go and asks first. Without a PATH the whole Zarr goes: everything in its
-folder. Where no Zarr node is, nothing is deleted.";
+Says what will go and asks first. Without a PATH the whole Zarr goes. Where no Zarr node is, or
+where files lie that are not part of a Zarr, nothing is deleted. A delete that was stopped is
+finished by the same command.";
 
 /// Delete a node and all below it
 #[derive(Debug, Args)]
@@ -39,6 +40,14 @@ impl Delete {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let (store, path) = common.open_for_writing(&self.target, false).await?;
+        let is_node = hierarchy::find(&store, &path).await.is_ok_and(|node| node.is_some());
+        if !is_node && hierarchy::is_half_deleted(&store, &path).await? {
+            // It was asked for before.
+            hierarchy::delete(&store, &path).await?;
+            store.finish().await?;
+            common.say("finished a deletion that was stopped");
+            return Ok(());
+        }
         let zarr = common.zarr_in(&store).await?;
         let nodes = zarr.walk(&path).await?;
         for e in zarr.take_damaged() {

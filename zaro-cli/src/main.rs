@@ -46,6 +46,7 @@ mod read;
 mod reference;
 mod resize;
 mod select;
+mod signal;
 mod stale;
 mod tiles;
 mod validate;
@@ -140,7 +141,10 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<ExitCode> {
     cli.common.apply_threads();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(dispatch(cli));
+    let done = runtime.block_on(async {
+        signal::listen();
+        dispatch(cli).await
+    });
     // A request that nobody waits for any more is no reason to stay.
     runtime.shutdown_background();
     done

@@ -4,19 +4,21 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use zaro::store::local::{Temporary, keep_mode};
 use zaro::{Error, Result};
 
 /// A buffered destination.
 pub(crate) struct Output {
     writer: BufWriter<Box<dyn Write>>,
-    /// What the file is to be called in the end, and what it is called until then.
-    pending: Option<(PathBuf, PathBuf)>,
+    /// What the file is to be called in the end, and what it is until then.
+    pending: Option<(PathBuf, Temporary)>,
 }
 
 impl Output {
     /// Standard output, or the file at `path`.
     ///
-    /// A file is written under another name beside it and renamed when whole. A device or a pipe is written as it is.
+    /// A file is written under another name beside it and renamed when whole; it keeps the mode of the one it replaces. A
+    /// link stays, and what it leads to is replaced. A device or a pipe is written as it is.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path.filter(|p| *p != Path::new("-")) else {
             return Ok(Self {
@@ -26,26 +28,39 @@ impl Output {
         };
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
         let special = path.metadata().is_ok_and(|m| !m.is_file());
-        let (target, pending) = if special {
-            (path.to_owned(), None)
+        let (file, pending) = if special {
+            (File::options().write(true).open(path).map_err(fault)?, None)
         } else {
-            let mut name = path.file_name().unwrap_or_default().to_owned();
-            name.push(format!(".{}.part", std::process::id()));
-            let part = path.with_file_name(name);
-            (part.clone(), Some((path.to_owned(), part)))
+            let target = followed(path).map_err(fault)?;
+            let folder = target.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let (temporary, file) = Temporary::create(folder).map_err(fault)?;
+            keep_mode(&target, &file).map_err(fault)?;
+            (file, Some((target, temporary)))
         };
-        let file = File::create(&target).map_err(fault)?;
         Ok(Self { writer: BufWriter::with_capacity(1 << 16, Box::new(file)), pending })
     }
 
     /// Ends well: everything is written, the file gets its name.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.writer.flush()?;
-        if let Some((path, part)) = self.pending.take() {
-            std::fs::rename(&part, &path).map_err(|e| Error::from(e).within(path.display()))?;
+        if let Some((path, mut temporary)) = self.pending.take() {
+            temporary.rename(&path).map_err(|e| Error::from(e).within(path.display()))?;
         }
         Ok(())
     }
+}
+
+/// The file that a name leads to, through as many links as there are; it need not exist.
+fn followed(path: &Path) -> std::io::Result<PathBuf> {
+    let mut at = path.to_owned();
+    // As many as the system follows.
+    for _ in 0..40 {
+        match std::fs::read_link(&at) {
+            Ok(to) => at = at.parent().unwrap_or(Path::new("")).join(to),
+            Err(_) => return Ok(at),
+        }
+    }
+    Err(std::io::Error::other("the links lead in a circle"))
 }
 
 impl Write for Output {
@@ -55,15 +70,6 @@ impl Write for Output {
 
     fn flush(&mut self) -> std::io::Result<()> {
         self.writer.flush()
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Some((_, part)) = &self.pending {
-            // Half a file is worse than none.
-            let _ = std::fs::remove_file(part);
-        }
     }
 }
 

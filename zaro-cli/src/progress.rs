@@ -18,7 +18,7 @@ pub(crate) struct Watch {
     begun: Instant,
     patience: Duration,
     wanted: bool,
-    /// Set by Ctrl-C.
+    /// Set by Ctrl-C and other signals that end a process.
     pub(crate) cancel: Arc<AtomicBool>,
 }
 
@@ -43,7 +43,7 @@ impl Watch {
             ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
         );
         let cancel = Arc::new(AtomicBool::new(false));
-        listen(cancel.clone());
+        crate::signal::stops(&cancel);
         Self {
             bar,
             before: Arc::default(),
@@ -88,15 +88,4 @@ impl Watch {
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
-}
-
-/// Sets `cancel` on the first Ctrl-C; the second one ends the process there and then.
-fn listen(cancel: Arc<AtomicBool>) {
-    tokio::spawn(async move {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            if cancel.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        }
-    });
 }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use zaro::array::{Missing, Order, odd_texts};
 use zaro::meta::DataType;
 use zaro::meta::path::{join, shown};
+use zaro::store::local::{check_space, free_space};
 use zaro::{Array, Error, ErrorKind, ReadOptions, Result, num};
 
 use crate::args::{Common, Target};
@@ -174,6 +175,13 @@ impl Read {
                 transparent: transparent(&array, cf.is_some()),
             })),
         };
+        if let (Some(path), Format::Npy | Format::Raw) = (&self.output, format)
+            && !meta.data_type.is_variable()
+            && (path.is_file() || !path.exists())
+        {
+            let bytes = view.count()?.saturating_mul(num::u64_of(meta.data_type.size()));
+            check_space(free_space(path), bytes).map_err(|e| e.within(path.display()))?;
+        }
         let written = job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await;
         // A fault without a store is one of writing.
         written.map_err(|e| match &self.output {

@@ -13,8 +13,8 @@ Examples:
   zaro resize data.zarr temperature --axis time=+31
   zaro resize data.zarr temperature --axis time=365 --axis 1=-10
 
-Growing writes one document; what is new reads as the fill value. What a smaller array
-leaves out is deleted, and does not come back when it grows again.";
+What is new reads as the fill value. What a smaller array leaves out is deleted, and does not
+come back when it grows again. A resize that was stopped is finished by the same command.";
 
 /// Give an array another shape
 #[derive(Debug, Args)]

@@ -193,7 +193,7 @@ impl Write {
             _ => e,
         })?;
         if self.alone && destination.grown.is_some() {
-            hierarchy::resize(&store, &path, destination.array.shape()).await?;
+            hierarchy::lengthen(&store, &path, destination.array.shape()).await?;
         }
         store.finish().await?;
         self.report(common, &destination, &shape)

@@ -5,21 +5,28 @@
 //! if somebody did, the change is made anew on what they wrote. Where a group above carries the node's metadata
 //! (consolidated), its copy is renewed too.
 
-use std::sync::Arc;
+mod apart;
+mod consolidate;
+mod delete;
+mod resize;
 
-use futures::TryStreamExt;
-
-use crate::array::{Array, DEFAULT_MEMORY, Selection, Slab, Values, WriteOptions};
+use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::meta::create::NewArray;
 use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::write::{self, Stored};
-use crate::meta::{
-    ArrayMeta, ChunkKeys, Findings, Format, Json, Mode, NodeMeta, consolidate as documents, edit, v2, v3,
-};
-use crate::num;
+use crate::meta::{ArrayMeta, Format, Json, Mode, NodeMeta, edit};
 use crate::store::{Condition, Put, SharedStore};
+
+pub use apart::{check_apart, check_files_apart};
+pub(crate) use consolidate::consolidate_above;
+use consolidate::renew_copies;
+pub use consolidate::{consolidate, unconsolidate};
+pub(crate) use delete::{check_unused_below, replace};
+pub use delete::{delete, is_half_deleted};
+pub(crate) use resize::keys_found;
+pub use resize::{extend, lengthen, lengthened, resize};
 
 /// What to do with a node that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -104,7 +111,14 @@ pub async fn create_from(
             ErrorKind::Invalid => Error::usage(e.message()).with_node(shown(&path)).with_store(store),
             _ => e,
         })?;
+    // Before the groups above are made; or after what is replaced is gone.
+    if existing == Existing::Refuse && matches!(find(store, &path).await, Ok(None)) {
+        delete::check_unused(store, &path, &meta).await?;
+    }
     make_room(store, &path, meta.format, existing).await?;
+    if existing == Existing::Replace {
+        delete::check_unused(store, &path, &meta).await?;
+    }
     make(store, &path, stored).await?;
     Ok(array)
 }
@@ -145,6 +159,7 @@ pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format)
         }
     }
     for above in ancestors(path) {
+        delete::check_marker(store, above).await?;
         match find(store, above).await? {
             Some(node) if node.meta.format() != format => {
                 let message = format!(
@@ -176,8 +191,12 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
             }
         }
     }
+    if existing == Existing::Refuse {
+        delete::check_marker(store, path).await?;
+    }
     match (find(store, path).await, existing) {
-        (Ok(None), _) => {}
+        (Ok(None), Existing::Refuse) => {}
+        (Ok(None), Existing::Replace) => delete::clear_leftovers(store, path).await?,
         // What cannot be read can still be replaced.
         (_, Existing::Replace) => replace(store, path).await?,
         (Ok(Some(node)), Existing::Refuse) => {
@@ -187,20 +206,6 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
         (Err(e), Existing::Refuse) => return Err(e),
     }
     Ok(())
-}
-
-/// Deletes what is to be replaced, if it is a node, however damaged.
-pub(crate) async fn replace(store: &SharedStore, path: &str) -> Result<()> {
-    let there = store.list(path).await?;
-    let document = |name: &String| name == "zarr.json" || V2_DOCUMENTS.contains(&name.as_str());
-    let unfinished = |name: &String| name == UNFINISHED;
-    let empty = there.objects.is_empty() && there.prefixes.is_empty();
-    if !empty && !there.objects.iter().any(|n| document(n) || unfinished(n)) {
-        return Err(Error::usage("what is here is no Zarr; it is not deleted")
-            .with_node(shown(path))
-            .with_store(store));
-    }
-    delete(store, path).await
 }
 
 fn article(kind: &str) -> String {
@@ -258,271 +263,6 @@ pub async fn edit_attributes(store: &SharedStore, path: &str, how: &edit::Attrib
     renew_copies(store, &path, changed.map(|d| vec![(name, d)])).await
 }
 
-/// Gives an array another shape.
-///
-/// Growing writes one document. When an array shrinks, chunks that lie outside are deleted after that, and of those that
-/// reach beyond the new border the rest is filled, so that nothing old comes back when it grows again. Only chunks
-/// that are there are visited.
-pub async fn resize(store: &SharedStore, path: &str, shape: &[u64]) -> Result<Array> {
-    let path = normal(path)?;
-    let reshaped = reshape(store, &path, |_| Ok(shape.to_vec())).await?;
-    let Reshaped { old, new } = reshaped;
-    if old.shape().iter().zip(shape).any(|(old, new)| new < old) {
-        // Only here are chunks looked for by their keys; a write finds out for itself where they are.
-        let keys = keys_found(store, &path, old.meta()).await?;
-        let meta = ArrayMeta { keys, ..old.meta().clone() };
-        let old = Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?;
-        trim(&old, shape).await?;
-    }
-    Ok(new)
-}
-
-/// Makes room for `count` more positions along dimension `axis`, and says where they begin. Two callers never get the
-/// same. Write there with [`Array::write`]; until then they read as fill value.
-pub async fn extend(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<(Array, u64)> {
-    let path = normal(path)?;
-    let Reshaped { old, new } = reshape(store, &path, |old| grown(old, axis, count)).await?;
-    let start = old.shape().get(axis).copied().unwrap_or(0);
-    Ok((new, start))
-}
-
-/// The array as it will be with `count` more positions along dimension `axis`, and where they begin; nothing is stored.
-///
-/// Write there, then [`resize`]: so what is appended is seen when it is whole. Only for one writer alone: two would get
-/// the same positions. [`extend`] is for several.
-pub async fn lengthened(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<(Array, u64)> {
-    let path = normal(path)?;
-    let node = need(store, &path).await?;
-    let NodeMeta::Array(mut meta) = node.meta else {
-        return Err(Error::usage("this is a group, which has no shape")
-            .with_node(shown(&path))
-            .with_store(store));
-    };
-    let start = meta.shape.get(axis).copied().unwrap_or(0);
-    meta.shape = grown(&meta.shape, axis, count)?;
-    Ok((Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?, start))
-}
-
-/// A shape with `count` more positions along `axis`.
-fn grown(shape: &[u64], axis: usize, count: u64) -> Result<Vec<u64>> {
-    let mut shape = shape.to_vec();
-    let rank = shape.len();
-    match shape.get_mut(axis) {
-        Some(n) => *n = n.checked_add(count).ok_or_else(|| Error::usage("the array would be too large"))?,
-        None => return Err(Error::usage(format!("there is no dimension {axis}, only {rank}"))),
-    }
-    Ok(shape)
-}
-
-struct Reshaped {
-    old: Array,
-    new: Array,
-}
-
-async fn reshape(
-    store: &SharedStore,
-    path: &str,
-    shape: impl Fn(&[u64]) -> Result<Vec<u64>>,
-) -> Result<Reshaped> {
-    let placed = |e: Error| e.with_node(shown(path)).with_store(store);
-    let node = need(store, path).await?;
-    let NodeMeta::Array(meta) = node.meta else {
-        return Err(placed(Error::usage("this is a group, which has no shape")));
-    };
-    let format = meta.format;
-    let name = if format == Format::V3 { "zarr.json" } else { ".zarray" };
-    let array = |document: Json| -> Result<Array> {
-        let mut f = Findings::new(Mode::Tolerant, shown(path));
-        let document = Arc::new(document);
-        let read = match format {
-            Format::V2 => v2::array(document, Some(meta.attributes.clone()), &mut f)?,
-            Format::V3 => match v3::shared(document, &mut f)? {
-                NodeMeta::Array(a) => a,
-                NodeMeta::Group(_) => return Err(Error::conflict("somebody else made this a group")),
-            },
-        };
-        Array::new(store.clone(), path, read, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)
-    };
-    let before = std::sync::Mutex::new(None);
-    let changed = change(store, &join(path, name), |old| {
-        let old = array(old.ok_or_else(|| Error::conflict("somebody else deleted it"))?)?;
-        let changed = edit::shape(format, &old.meta().document, &shape(old.shape())?)?;
-        *before.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(old);
-        Ok(Some(changed))
-    })
-    .await
-    .map_err(placed)?;
-    let old = before.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let (Some(changed), Some(old)) = (changed, old) else {
-        return Err(placed(Error::io("the shape was not changed")));
-    };
-    let new = array(changed.clone())?;
-    renew_copies(store, path, Some(vec![(name, changed)])).await?;
-    Ok(Reshaped { old, new })
-}
-
-/// The keys of an array's chunks as they are stored: V2 arrays may have another separator than they say.
-pub(crate) async fn keys_found(store: &SharedStore, path: &str, meta: &ArrayMeta) -> Result<ChunkKeys> {
-    let rank = meta.shape.len();
-    if meta.format != Format::V2 || rank < 2 {
-        return Ok(meta.keys);
-    }
-    let found = store.list(path).await?;
-    let flat = |keys: ChunkKeys| found.objects.iter().any(|name| keys.index(name, rank).is_some());
-    let nested = found.prefixes.iter().any(|name| name.parse::<u64>().is_ok());
-    let other = meta.keys.other_separator();
-    let (stated, differs) =
-        if meta.keys.separator == '/' { (nested, flat(other)) } else { (flat(meta.keys), nested) };
-    Ok(if differs && !stated { other } else { meta.keys })
-}
-
-/// At most this many chunks are asked for one by one; if more may be there, what is there is listed.
-const ASKED_FOR: u64 = 4096;
-
-/// Deletes the chunks of `array` that lie outside `shape`, and fills what lies outside of the others.
-async fn trim(array: &Array, shape: &[u64]) -> Result<()> {
-    let meta = array.meta();
-    let counts = meta.grid.counts(&meta.shape);
-    // Chunks before these, along each dimension, lie wholly inside.
-    let whole: Vec<u64> = meta
-        .grid
-        .axes()
-        .iter()
-        .zip(shape)
-        .zip(&counts)
-        .map(|((axis, n), count)| axis.chunk_at(*n).map_or(*count, |(number, ..)| number).min(*count))
-        .collect();
-    let total = num::product(&counts);
-    let kept = num::product(&whole);
-    let affected = |index: &[u64]| index.iter().zip(&whole).zip(&counts).any(|((i, w), n)| i >= w && i < n);
-    if let (Ok(total), Ok(kept)) = (total, kept)
-        && total - kept <= ASKED_FOR
-        && total <= ASKED_FOR * 64
-    {
-        let mut at = vec![0u64; counts.len()];
-        for _ in 0..total {
-            if affected(&at) {
-                cut(array, &at, shape).await?;
-            }
-            crate::codec::shard::advance(&mut at, &counts);
-        }
-        return Ok(());
-    }
-    let store = array.store().clone();
-    let mut keys = store.keys(array.path());
-    while let Some(entry) = keys.try_next().await? {
-        let below = entry.key.strip_prefix(array.path()).map(|k| k.trim_start_matches('/'));
-        let index = below.and_then(|k| array.meta().keys.index(k, counts.len()));
-        if let Some(index) = index.filter(|i| affected(i)) {
-            cut(array, &index, shape).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Deletes a chunk, or fills what of it lies outside `shape`.
-async fn cut(array: &Array, index: &[u64], shape: &[u64]) -> Result<()> {
-    let meta = array.meta();
-    let places: Vec<(u64, u64)> =
-        meta.grid.axes().iter().zip(index).map(|(a, i)| a.place(*i).unwrap_or((0, 0))).collect();
-    let key = meta.keys.key(array.path(), index);
-    if places.iter().zip(shape).any(|((first, _), n)| first >= n) {
-        return array.store().delete(&key).await;
-    }
-    if array.store().size(&key).await?.is_none() {
-        return Ok(());
-    }
-    let ends: Vec<u64> = places.iter().zip(&meta.shape).map(|((a, n), s)| (a + n).min(*s)).collect();
-    for d in 0..shape.len() {
-        let mut start: Vec<u64> = places.iter().map(|(first, _)| *first).collect();
-        if let (Some(s), Some(n)) = (start.get_mut(d), shape.get(d)) {
-            *s = (*s).max(*n);
-        }
-        let count: Vec<u64> = ends.iter().zip(&start).map(|(e, s)| e.saturating_sub(*s)).collect();
-        let elements = num::product_usize(&count)?;
-        if elements > 0 {
-            let array = array.clone();
-            let slab = Slab::filled(&meta.data_type, &meta.fill, &count)?;
-            let write = move || {
-                let selection = Selection::start_count(&start, &count);
-                array.write(&selection, Values::from(&slab), &WriteOptions::default())
-            };
-            crate::blocking::off(write).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Deletes the node at `path` and all below it; the root's path is `""`. What is there need not be readable.
-pub async fn delete(store: &SharedStore, path: &str) -> Result<()> {
-    let path = normal(path)?;
-    // First what makes it a node, so that no half-deleted one is ever seen.
-    for name in ["zarr.json", ".zmetadata"].iter().chain(&V2_DOCUMENTS) {
-        store.delete(&join(&path, name)).await?;
-    }
-    store.delete_prefix(&path).await?;
-    renew_copies(store, &path, None).await
-}
-
-/// Writes consolidated metadata into the group at `path`: the documents of all nodes below it.
-pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
-    let path = normal(path)?;
-    let zarr = open(store).await?;
-    let nodes = zarr.walk(&path).await?;
-    let placed = |e: Error| e.with_node(shown(&path)).with_store(store);
-    if let Some(damaged) = zarr.take_damaged().into_iter().next() {
-        return Err(damaged.within("a node cannot be read, so that it would be missing"));
-    }
-    let Some(Node { meta: NodeMeta::Group(root), .. }) = nodes.first() else {
-        return Err(placed(Error::usage("this is an array; only a group carries the metadata of others")));
-    };
-    let format = root.format;
-    if let Some(other) = nodes.iter().find(|n| n.meta.format() != format) {
-        let message = format!("{} is of another version of Zarr", shown(&other.path));
-        return Err(placed(Error::unsupported(message)));
-    }
-    let relative =
-        |n: &Node| n.path.strip_prefix(&path).unwrap_or(&n.path).trim_start_matches('/').to_owned();
-    let stored: Vec<(String, Stored)> = nodes.iter().map(|n| (relative(n), as_stored(&n.meta))).collect();
-    match format {
-        Format::V2 => {
-            let text = text(&documents::v2(&stored));
-            let _ = store.put(&join(&path, ".zmetadata"), text, Condition::Always).await?;
-        }
-        Format::V3 => {
-            let nodes: Vec<(String, Json)> = stored
-                .into_iter()
-                .filter_map(|(path, documents)| Some((path, documents.into_iter().next()?.1)))
-                .collect();
-            change(store, &join(&path, "zarr.json"), |old| {
-                let old = old.ok_or_else(|| Error::conflict("somebody else deleted it"))?;
-                documents::v3(&old, &nodes).map(Some)
-            })
-            .await?;
-        }
-    }
-    Ok(nodes.len())
-}
-
-/// Takes consolidated metadata away from the group at `path`, and says whether there were any. The nodes' own documents
-/// stay.
-pub async fn unconsolidate(store: &SharedStore, path: &str) -> Result<bool> {
-    let path = normal(path)?;
-    let node = need(store, &path).await?;
-    if node.meta.format() == Format::V2 {
-        let key = join(&path, ".zmetadata");
-        let there = store.size(&key).await?.is_some();
-        store.delete(&key).await?;
-        return Ok(there);
-    }
-    let key = join(&path, "zarr.json");
-    let changed = change(store, &key, |old| {
-        Ok(old.filter(|d| d.get("consolidated_metadata").is_some()).map(|d| documents::without(&d)))
-    })
-    .await?;
-    Ok(changed.is_some())
-}
-
 /// A node's documents as they were read, with all that zaro has no word for.
 pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
     let (format, document, attributes, name) = match meta {
@@ -539,73 +279,4 @@ pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
             stored
         }
     }
-}
-
-/// Renews the copies of a node's documents that groups above it carry; `None` if the node is gone.
-async fn renew_copies(store: &SharedStore, path: &str, stored: Option<Stored>) -> Result<()> {
-    // A V2 group carries its own documents, too.
-    for group in ancestors(path).into_iter().chain([path]) {
-        let relative = path.strip_prefix(group).unwrap_or(path).trim_start_matches('/');
-        renew_v3(store, group, relative, stored.as_ref()).await?;
-        renew_v2(store, group, relative, stored.as_ref()).await?;
-    }
-    Ok(())
-}
-
-async fn renew_v3(store: &SharedStore, group: &str, relative: &str, stored: Option<&Stored>) -> Result<()> {
-    let key = join(group, "zarr.json");
-    if relative.is_empty() || store.get(&key, None).await?.is_none() {
-        return Ok(());
-    }
-    change(store, &key, |old| {
-        let Some(mut old) = old else { return Ok(None) };
-        let Some(mut carried) = old.get("consolidated_metadata").cloned() else { return Ok(None) };
-        let Some(Json::Object(mut entries)) = carried.get("metadata").cloned() else { return Ok(None) };
-        let below = format!("{relative}/");
-        match stored.and_then(|s| s.iter().find(|(name, _)| *name == "zarr.json")) {
-            None => entries.retain(|(p, _)| p != relative && !p.starts_with(&below)),
-            Some((_, document)) => {
-                let document = documents::without(document);
-                match entries.iter_mut().find(|(p, _)| p == relative) {
-                    Some(entry) => entry.1 = document,
-                    None => entries.push((relative.to_owned(), document)),
-                }
-            }
-        }
-        carried.set("metadata", Json::Object(entries));
-        old.set("consolidated_metadata", carried);
-        Ok(Some(old))
-    })
-    .await
-    .map(drop)
-}
-
-async fn renew_v2(store: &SharedStore, group: &str, relative: &str, stored: Option<&Stored>) -> Result<()> {
-    let key = join(group, ".zmetadata");
-    if store.get(&key, None).await?.is_none() {
-        return Ok(());
-    }
-    change(store, &key, |old| {
-        let Some(mut old) = old else { return Ok(None) };
-        let Some(Json::Object(mut entries)) = old.get("metadata").cloned() else { return Ok(None) };
-        match stored {
-            None => {
-                let below = format!("{relative}/");
-                entries.retain(|(p, _)| !p.starts_with(&below));
-            }
-            Some(stored) => {
-                for (name, document) in stored {
-                    let place = join(relative, name);
-                    match entries.iter_mut().find(|(p, _)| *p == place) {
-                        Some(entry) => entry.1 = document.clone(),
-                        None => entries.push((place, document.clone())),
-                    }
-                }
-            }
-        }
-        old.set("metadata", Json::Object(entries));
-        Ok(Some(old))
-    })
-    .await
-    .map(drop)
 }

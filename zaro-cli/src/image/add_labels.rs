@@ -13,7 +13,6 @@ use zaro::{Error, Result};
 
 use super::pyramid::parse_axes;
 use crate::args::{Common, Target};
-use crate::copy::place;
 use crate::output;
 use crate::progress::Watch;
 
@@ -86,11 +85,6 @@ impl AddLabels {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let labels = Labels { colors: self.colors()?, properties: self.properties()?, source: None };
-        let folder = if self.as_mask { "masks" } else { "labels" };
-        let into = place(&self.uri, &self.image).join(folder).join(self.name.trim_matches('/'));
-        if place(&self.from, "").starts_with(&into) {
-            return Err(Error::usage("what is read lies in what is written"));
-        }
         let from = self.source(common).await?;
         let at = Target { uri: self.uri.clone(), path: self.image.clone() };
         let (store, path) = common.open_for_writing(&at, self.fsync).await?;

@@ -114,6 +114,8 @@ impl Convert {
         }
         let at = Target { uri: self.output.clone(), path: String::new() };
         let (store, path) = common.open_for_writing(&at, false).await?;
+        let (files, _) = source::expand(&self.inputs)?;
+        zaro::hierarchy::check_files_apart(&files, &store, &path).await?;
         let watch = Watch::new(0, common.progress);
         let options = ConvertOptions {
             version: Some(self.to),

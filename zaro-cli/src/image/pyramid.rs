@@ -12,7 +12,6 @@ use zaro::store::SharedStore;
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
-use crate::copy::place;
 use crate::output;
 use crate::progress::Watch;
 
@@ -181,10 +180,6 @@ impl Pyramid {
                     return Err(Error::unsupported(
                         "an archive is written in one go; make the image in a folder and pack that",
                     ));
-                }
-                let (from, into) = (place(&self.target.uri, &self.target.path), place(to, ""));
-                if into.starts_with(&from) || (from.starts_with(&into) && self.overwrite) {
-                    return Err(Error::usage("one lies in the other, or --to is the image itself"));
                 }
                 let source = common.open_any(&self.target.uri).await?;
                 let at = Target { uri: to.clone(), path: String::new() };

@@ -105,15 +105,6 @@ impl Upgrade {
         let source = common.open_any(&self.source).await?;
         let at = Target { uri: target.to_owned(), path: String::new() };
         let (store, to) = common.open_for_writing(&at, self.fsync).await?;
-        let (from, into) = (crate::copy::place(&self.source, &self.path), crate::copy::place(target, ""));
-        if into.starts_with(&from) {
-            return Err(Error::usage(
-                "the result would lie in what is upgraded, or be the same; say --in-place",
-            ));
-        }
-        if from.starts_with(&into) && self.overwrite {
-            return Err(Error::usage("what is upgraded lies in what would be overwritten"));
-        }
         let (name, path) = (self.source.clone(), self.path.clone());
         zaro::blocking::off(move || upgrade(&source, &name, &path, &store, &to, &options)).await
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use zaro::meta::Json;
+use zaro::meta::path::join;
 use zaro::reference::ReferenceStore;
 use zaro::reference::addresses::{Addresses, Counts};
 use zaro::reference::arrays::Arrays;
@@ -200,6 +201,9 @@ impl Making {
             let message = format!("{} is no folder of references; it is not replaced", path.display());
             return Err(Error::usage(message));
         }
+        if there {
+            only_references(&common.open_folder(&path.display().to_string()).await?).await?;
+        }
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("references");
         let beside = |end: &str| path.with_file_name(format!(".{name}.{}.{end}", std::process::id()));
         let (part, old) = (beside("part"), beside("old"));
@@ -246,6 +250,7 @@ impl Making {
                     )));
                 }
             }
+            only_references(&store).await?;
             // Without this it is no reference store; so nobody reads a mixture.
             store.delete(".zmetadata").await?;
             store.delete_prefix("").await?;
@@ -284,6 +289,21 @@ fn exists(name: &str) -> Error {
 /// Whether this is the `.zmetadata` of references in Parquet.
 fn is_record(text: &[u8]) -> bool {
     Json::parse(text).is_ok_and(|d| d.value.get("record_size").is_some())
+}
+
+/// Fails if anything lies in a folder of references that is not part of them.
+async fn only_references(store: &SharedStore) -> Result<()> {
+    let mut open = vec![String::new()];
+    while let Some(folder) = open.pop() {
+        let listed = store.list(&folder).await?;
+        if let Some(name) = listed.objects.iter().find(|n| !n.starts_with(".z") && !n.ends_with(".parq")) {
+            let message =
+                format!("{} is not part of the references; nothing is replaced", join(&folder, name));
+            return Err(Error::usage(message).with_store(store));
+        }
+        open.extend(listed.prefixes.iter().map(|name| join(&folder, name)));
+    }
+    Ok(())
 }
 
 /// The path of what lies on this machine.

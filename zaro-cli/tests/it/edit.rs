@@ -129,6 +129,9 @@ fn only_what_is_a_zarr_is_deleted() {
         assert_eq!(run.code, 3, "{uri:?} {path}: {}", run.err);
     }
     assert!(s.file("precious/letter.txt").exists() && s.file("data.zarr/notes/a.txt").exists());
+    // Nor a Zarr with something else in it.
+    zaro(&["delete", s.file("data.zarr").to_str().unwrap(), "--yes"]).fails(2, "notes/a.txt");
+    std::fs::remove_dir_all(s.file("data.zarr/notes")).unwrap();
     zaro(&["delete", s.file("data.zarr").to_str().unwrap(), "--yes"]).text();
     assert!(!s.file("data.zarr").exists() && s.file("precious/letter.txt").exists());
 }

@@ -292,12 +292,12 @@ fn what_is_read_is_never_overwritten() {
         "--to",
     ];
     for to in ["@:/data.zarr", "@:/data.zarr/picture", "@:/data.zarr/picture/x", "@"] {
-        s.zaro(&[&words[..], &[to]].concat()).fails(2, "lies in");
+        s.zaro(&[&words[..], &[to]].concat()).fails(2, "same or nested");
     }
     let more = ["@:/data.zarr/other"];
     s.zaro(&[&words[..], &more].concat()).text();
     let add = ["image", "add-labels", "@:/data.zarr/other", "a", "--overwrite", "--from"];
     s.zaro(&[&add[..], &["@:/data.zarr/picture"]].concat()).text();
-    s.zaro(&[&add[..], &["@:/data.zarr/other/labels/a/0"]].concat()).fails(2, "lies in");
+    s.zaro(&[&add[..], &["@:/data.zarr/other/labels/a/0"]].concat()).fails(2, "same or nested");
     assert_eq!(read(&s, "data.zarr/other/labels/a/0").len(), read(&s, "data.zarr/picture").len());
 }

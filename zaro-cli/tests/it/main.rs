@@ -24,6 +24,7 @@ mod image_validate;
 mod list;
 mod manifest;
 mod meta;
+mod places;
 mod png;
 mod read;
 mod reference_tools;

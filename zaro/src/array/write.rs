@@ -109,6 +109,28 @@ impl Array {
     }
 }
 
+impl Array {
+    /// Writes `values` to chunks that are there, each on the condition that it is as it was before `guard` said yes.
+    /// Fails if it says no.
+    pub(crate) fn write_guarded(
+        &self,
+        selection: &Selection,
+        values: Values<'_>,
+        guard: &(dyn Fn() -> Result<bool> + Sync),
+    ) -> Result<()> {
+        let inner = &self.inner;
+        let options = WriteOptions::default();
+        let run = || {
+            let writer = Writer { guard: Some(guard), ..Writer::new(inner, selection, values, &options)? };
+            inner.generation.fetch_add(1, Ordering::AcqRel);
+            let done = writer.run();
+            inner.generation.fetch_add(1, Ordering::AcqRel);
+            done
+        };
+        run().map_err(|e: Error| self.named(e))
+    }
+}
+
 /// A write under way.
 pub(super) struct Writer<'a> {
     array: &'a Inner,
@@ -121,6 +143,8 @@ pub(super) struct Writer<'a> {
     done: AtomicU64,
     /// Whether the calling thread does it all, since its like do other parts.
     serial: bool,
+    /// Asked after a chunk was read and before it is put back.
+    guard: Option<&'a (dyn Fn() -> Result<bool> + Sync)>,
 }
 
 /// What is to become of one chunk, as far as it can be told without its old content.
@@ -205,6 +229,7 @@ impl<'a> Writer<'a> {
             heaps: vec![&array.meta.fill.0, &[]],
             done: AtomicU64::new(0),
             serial: false,
+            guard: None,
         };
         if array.meta.data_type.is_variable() {
             let shift = u32::try_from(writer.heaps.len()).unwrap_or(u32::MAX);
@@ -282,7 +307,7 @@ impl<'a> Writer<'a> {
         let chain = self.array.chain_at(&job.index)?;
         let (sels, strides) = permuted(&chain, &job.sels, &self.plan.strides);
         let fresh = self.prepare_job(&chain, job, &sels, &strides)?;
-        if fresh.needs_old() {
+        if fresh.needs_old() || self.guard.is_some() {
             self.change(access, key, &chain, &fresh, &sels, &strides)?;
         } else {
             match self.finish(&chain, &fresh, &sels, &strides, None)? {
@@ -319,6 +344,14 @@ impl<'a> Writer<'a> {
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         for attempt in 0..ATTEMPTS {
             let old = access.get(key)?;
+            if let Some(guard) = self.guard {
+                if old.is_none() {
+                    return Ok(());
+                }
+                if !guard()? {
+                    return Err(Error::conflict("somebody else made the array longer"));
+                }
+            }
             let bytes = old.as_ref().map(|(bytes, _)| &bytes[..]);
             let pieces = match (self.finish(chain, fresh, sels, strides, bytes)?, &old) {
                 (Some(pieces), _) => pieces,

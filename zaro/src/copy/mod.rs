@@ -33,6 +33,7 @@ use crate::meta::path::{join, normal, shown};
 use crate::meta::{ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, NodeMeta, convert, write};
 use crate::num;
 use crate::store::SharedStore;
+use crate::store::local::check_space;
 pub use in_place::convert_in_place;
 use journal::Journal;
 #[cfg(feature = "image")]
@@ -226,6 +227,11 @@ pub fn copy(
         let format = options.format.unwrap_or(top.node.meta.format());
         wait(hierarchy::check_place(store, &to_path, format))?;
     }
+    let nodes: Vec<String> = steps.iter().map(|s| s.node.path.clone()).collect();
+    wait(hierarchy::check_apart(source.store(), &from_path, &nodes, store, &to_path, options.existing))?;
+    let made = arrays().map(|(step, _, target)| (step.to.as_str(), &target.meta));
+    wait(hierarchy::check_unused_below(store, &to_path, made, options.existing))?;
+    look_for_room(store, &to_path, arrays().filter(|(_, _, t)| t.verbatim).map(|(_, array, _)| array))?;
     let settings = format!("{from_path:?} {options:?}");
     let (mut journal, resumed) = Journal::begin(store, &to_path, name, &settings, options.existing)?;
     for (step, array, target) in arrays() {
@@ -244,6 +250,7 @@ pub fn copy(
         }
     }
     publish(store, &steps, options)?;
+    wait(hierarchy::consolidate_above(store, &to_path))?;
     let is_group = steps.first().is_some_and(|s| s.copy.is_none());
     if is_group && options.consolidate.unwrap_or(source.is_consolidated()) {
         wait(hierarchy::consolidate(store, &to_path))?;
@@ -258,6 +265,20 @@ pub fn copy(
         verbatim: count(arrays().filter(|(_, _, target)| target.verbatim).count()),
         resumed,
     })
+}
+
+/// Fails if it is known that chunks which are copied as they are do not fit, even in the place of what is there.
+fn look_for_room<'a>(store: &SharedStore, to: &str, arrays: impl Iterator<Item = &'a Array>) -> Result<()> {
+    let Some(free) = store.free_space() else { return Ok(()) };
+    let mut bytes = 0u64;
+    for array in arrays {
+        bytes = bytes.saturating_add(verbatim::stored_bytes(array.store(), array.path())?);
+    }
+    if bytes > free {
+        let there = verbatim::stored_bytes(store, to)?;
+        check_space(Some(free.saturating_add(there)), bytes).map_err(|e| e.with_store(store))?;
+    }
+    Ok(())
 }
 
 /// Puts the documents of all nodes; that of the top comes last, so that the copy is there when it is whole.
@@ -285,6 +306,17 @@ pub(crate) fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
     Ok(num::product(&meta.shape)?.saturating_mul(num::u64_of(meta.data_type.size())))
 }
 
+/// Fails if a link that leads nowhere lies in the folder of a group: it may stand for a node.
+async fn check_links(store: &SharedStore, group: &str) -> Result<()> {
+    if store.direct().is_none() {
+        return Ok(());
+    }
+    for name in store.list(group).await?.objects {
+        store.size(&join(group, &name)).await?;
+    }
+    Ok(())
+}
+
 /// What is there, and what is to become of it.
 fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usize) -> Result<Vec<Step>> {
     // Consolidated metadata may be older than the nodes; they count only where nodes cannot be listed.
@@ -304,7 +336,10 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
         let below = node.path.strip_prefix(from).unwrap_or(&node.path).trim_start_matches('/');
         let to = join(to, below);
         let copy = match &node.meta {
-            NodeMeta::Group(_) => None,
+            NodeMeta::Group(_) => {
+                wait(check_links(source.store(), &node.path))?;
+                None
+            }
             NodeMeta::Array(meta) => {
                 let mode = source.options().mode;
                 let store = source.store().clone();

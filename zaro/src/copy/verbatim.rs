@@ -13,7 +13,7 @@ use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::join;
 use crate::num;
-use crate::store::{Condition, KeyEntry};
+use crate::store::{Condition, KeyEntry, SharedStore};
 
 /// Objects on their way at once, between files and otherwise.
 const LOCAL: usize = 4;
@@ -138,6 +138,38 @@ async fn one(source: &Array, made: &Array, announced: &Announced, resumed: bool)
     Ok(())
 }
 
+/// The index of the chunk behind `key`. Some V2 arrays have another separator than they say.
+fn index_of(source: &Array, key: &str) -> Option<Vec<u64>> {
+    let (meta, rank) = (source.meta(), source.meta().shape.len());
+    let below = key.strip_prefix(source.path()).unwrap_or_default().trim_start_matches('/');
+    meta.keys.index(below, rank).or_else(|| meta.keys.other_separator().index(below, rank))
+}
+
+/// Fails if a folder is in the place of a chunk, which would not show among the keys.
+async fn check_folders(source: &Array) -> Result<()> {
+    let mut open = vec![source.path().to_owned()];
+    while let Some(folder) = open.pop() {
+        for name in source.store().list(&folder).await?.prefixes {
+            let below = join(&folder, &name);
+            if index_of(source, &below).is_some() {
+                // An error that says so, if it is no object as well.
+                source.store().size(&below).await?;
+            }
+            open.push(below);
+        }
+    }
+    Ok(())
+}
+
+/// How many bytes the objects below `path` have; 0 if that cannot be told without asking a server.
+pub(super) fn stored_bytes(store: &SharedStore, path: &str) -> Result<u64> {
+    if store.is_remote() {
+        return Ok(0);
+    }
+    let sizes = store.keys(path).map_ok(|entry| entry.size);
+    wait(sizes.try_fold(0u64, |sum, size| std::future::ready(Ok(sum.saturating_add(size)))))
+}
+
 /// Calls `f` with every chunk of `source` and its key in `made`: those that are listed, or, where a store cannot list,
 /// those that there may be.
 fn announce(
@@ -149,16 +181,15 @@ fn announce(
     let meta = source.meta();
     let rank = meta.shape.len();
     let listed = wait(async {
+        if source.store().direct().is_some() {
+            check_folders(source).await?;
+        }
         let mut keys = source.store().keys(source.path());
         while let Some(entry) = keys.try_next().await? {
             if failed.load(Ordering::Relaxed) {
                 break;
             }
-            let below = entry.key.strip_prefix(source.path()).unwrap_or_default().trim_start_matches('/');
-            // Some V2 arrays have another separator than they say.
-            let index =
-                meta.keys.index(below, rank).or_else(|| meta.keys.other_separator().index(below, rank));
-            if let Some(index) = index {
+            if let Some(index) = index_of(source, &entry.key) {
                 let to = made.meta().keys.key(made.path(), &index);
                 f(Announced { entry, to, certain: true });
             }

@@ -94,6 +94,11 @@ pub fn add(
     let folder = if options.as_mask { "masks" } else { "labels" };
     let name = checked_name(name)?;
     let at = join(&join(&image.path, folder), &name);
+    if let LabelSource::Array(array, _) = from {
+        let path = array.path();
+        let nodes = [path.to_owned()];
+        wait(hierarchy::check_apart(array.store(), path, &nodes, store, &at, options.existing))?;
+    }
     Job { store, zarr: &zarr, image: &image, name, at: at.clone(), from, options }
         .run()
         .map_err(|e| e.with_node(shown(&at)))

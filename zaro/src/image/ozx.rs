@@ -18,6 +18,7 @@ use crate::image::version::{self, Stated, Version};
 use crate::meta::path::shown;
 use crate::meta::{ArrayMeta, Format, Json, NodeMeta};
 use crate::num::u64_of;
+use crate::store::local::check_space;
 use crate::store::zip::ZipStore;
 use crate::store::zip::create::{Form, ZipCreateStore};
 use crate::store::{ByteRange, Condition, KeyEntry, Put, Store, check_key};
@@ -111,6 +112,7 @@ pub async fn pack(zarr: &Zarr, path: &str, target: &Path, memory: usize) -> Resu
     all.sort_by(|a, b| place(&a.key).cmp(&place(&b.key)));
     let form = Form { zip64: true, comment: comment(&version), in_order: true };
     let archive = ZipCreateStore::create_as(target, form)?;
+    check_space(archive.free_space(), all.iter().fold(0, |n: u64, e| n.saturating_add(e.size)))?;
     let at_once = memory.checked_div(usize::try_from(PIECE).unwrap_or(usize::MAX)).unwrap_or(1);
     let at_once = at_once.clamp(1, MOST_AT_ONCE);
     let mut packed = Packed { version, entries: 0, bytes: 0, unsharded, left_out };

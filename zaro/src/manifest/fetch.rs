@@ -15,6 +15,7 @@ use super::model::{Entry, Manifest};
 use super::place;
 use crate::blocking;
 use crate::error::{Error, Result};
+use crate::store::local::{check_space, free_space};
 use crate::store::{ByteRange, Pin, SharedStore, join};
 
 /// Where the bytes of entries come from.
@@ -94,6 +95,8 @@ pub fn fetch(
         return Err(Error::invalid("a manifest without sizes cannot be fetched by").with_field("fields"));
     }
     std::fs::create_dir_all(folder).map_err(|e| Error::from(e).within(folder.display()))?;
+    let missing = missing_bytes(m, folder, wanted);
+    check_space(free_space(folder), missing).map_err(|e| e.within(folder.display()))?;
     let walk = Mutex::new(m.walk());
     let fault: Mutex<Option<Error>> = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -124,6 +127,20 @@ pub fn fetch(
         None if done.stop.load(Ordering::Relaxed) => Err(Error::cancelled()),
         None => Ok(()),
     }
+}
+
+/// How many bytes the files have that are not there with that size.
+fn missing_bytes(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -> u64 {
+    let mut walk = m.walk();
+    let mut bytes = 0u64;
+    while let Some((key, leaf)) = walk.next() {
+        let size = leaf.entry().size;
+        let there = || std::fs::symlink_metadata(folder.join(key)).is_ok_and(|m| m.len() == size);
+        if wanted(key) && !there() {
+            bytes = bytes.saturating_add(size);
+        }
+    }
+    bytes
 }
 
 fn one(source: &dyn Source, folder: &Path, key: &str, entry: &Entry, done: &Fetched) -> Result<()> {

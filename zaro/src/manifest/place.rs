@@ -7,7 +7,7 @@ use std::path::Path;
 use super::digest::Digest;
 use super::parse;
 use crate::error::{Error, Result};
-use crate::store::local::Temporary;
+use crate::store::local::{Temporary, keep_mode};
 
 /// The folder of all manifests.
 pub const FOLDER: &str = "zarr-manifest";
@@ -102,6 +102,7 @@ fn written(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Res
     let mut out = BufWriter::with_capacity(1 << 17, file);
     write(&mut out)?;
     let file = out.into_inner().map_err(|e| fault(e.into_error()))?;
+    keep_mode(path, &file).map_err(fault)?;
     file.sync_all().map_err(fault)?;
     Ok((File::open(folder).map_err(fault)?, temporary))
 }

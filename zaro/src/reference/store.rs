@@ -11,7 +11,7 @@ use futures::stream::{BoxStream, StreamExt};
 use super::{Location, Remote, SharedMap, Span, Targets};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
-use crate::store::{ByteRange, Direct, KeyEntry, Listing, Store};
+use crate::store::{ByteRange, Direct, KeyEntry, Listing, Site, Store};
 
 /// How many sizes of whole objects are asked for at once.
 const SIZES_AT_ONCE: usize = 32;
@@ -111,6 +111,34 @@ fn slice(bytes: &Bytes, range: Option<ByteRange>) -> Result<Bytes> {
 
 #[async_trait]
 impl Store for ReferenceStore {
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        let mut last: Option<Arc<str>> = None;
+        let remotes = self.map.entries(prefix).filter_map(move |found| {
+            let remote = match found {
+                Ok((_, Location::Inline(_))) => None,
+                // Neighbours are often of one object.
+                Ok((_, Location::Remote(remote))) if last.as_ref() == Some(&remote.url) => None,
+                Ok((key, Location::Remote(remote))) => {
+                    last = Some(Arc::clone(&remote.url));
+                    Some(Ok((key, remote)))
+                }
+                Err(e) => Some(Err(e.with_store(self))),
+            };
+            std::future::ready(remote)
+        });
+        let sites = remotes.map(move |found| async move {
+            let (key, remote) = found?;
+            let remote = remote.versioned().unwrap_or(remote);
+            let named = |e: Error| e.within(remote.to_string()).moved_to(&key, self);
+            let target = self.targets.target(&remote).await.map_err(named)?;
+            match target.store.sites(&target.key).next().await {
+                Some(site) => site.map_err(named),
+                None => Err(named(Error::io("it is not known where this lies"))),
+            }
+        });
+        sites.buffered(SIZES_AT_ONCE).boxed()
+    }
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
         match found {

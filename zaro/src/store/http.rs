@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use futures::stream::{BoxStream, StreamExt};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
@@ -20,7 +21,7 @@ use super::http_index;
 use super::memory::slice;
 use super::options::StoreOptions;
 use super::pin::is_md5;
-use super::{ByteRange, Listing, Pin, Store, check_key, check_prefix};
+use super::{ByteRange, Listing, Pin, Site, Store, check_key, check_prefix, percent_decode};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 
@@ -580,6 +581,13 @@ impl fmt::Debug for HttpStore {
 
 #[async_trait]
 impl Store for HttpStore {
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        let site = self.url(prefix, false).map(|url| {
+            Site::host(&self.host(), &percent_decode(url.path()).unwrap_or_else(|| url.path().to_owned()))
+        });
+        futures::stream::iter([site]).boxed()
+    }
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         self.fetch(key, range, None).await.map_err(|e| e.with_key(key).with_store(self))
     }

@@ -163,6 +163,16 @@ impl Store for MemoryStore {
         self.remove(key)
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        let seen = tag.state::<MemoryTag>().map_err(|e| e.with_key(key).with_store(self))?;
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.objects.get(key).map(|held| held.put) != Some(seen.0) {
+            return Ok(Put::Refused);
+        }
+        state.objects.remove(key);
+        Ok(Put::Done)
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         check_prefix(prefix).map_err(|e| e.with_store(self))?;
         let start = join(prefix, "");

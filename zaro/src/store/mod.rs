@@ -30,12 +30,14 @@ pub mod object;
 pub mod options;
 mod percent;
 mod pin;
+pub mod site;
 pub mod wrap;
 mod write;
 pub mod zip;
 
 pub(crate) use percent::percent_decode;
 pub use pin::Pin;
+pub use site::{Relation, Site};
 pub use write::{Condition, KeyEntry, Put, Tag};
 
 /// A part of an object.
@@ -194,8 +196,18 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
         Err(unwritable(self, key))
     }
 
+    /// Deletes the object behind `key` if it is as it was when the tag was taken; refused also if it is gone. A store
+    /// that cannot hold the condition says [`ErrorKind::Unsupported`](crate::ErrorKind): no bucket can.
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        let _ = tag;
+        Err(Error::unsupported("this kind of store cannot delete under a condition")
+            .with_key(key)
+            .with_store(self))
+    }
+
     /// Deletes every object below `prefix/`; `""` for all of the store. Objects that others put there meanwhile may
-    /// or may not survive.
+    /// or may not survive. The object `prefix/.zaro-delete.json` ([`DELETING`]) goes last, so that what a killed process
+    /// left can be told from what somebody keeps there.
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         Err(unwritable(self, prefix))
     }
@@ -209,6 +221,20 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// where that cannot be told without waiting.
     fn origin(&self, key: &str) -> Option<String> {
         let _ = key;
+        None
+    }
+
+    /// The places that the bytes below `prefix/` come from: first that of the prefix itself, then all others that links
+    /// and references lead to. Two stores that give the same or nested places share bytes.
+    ///
+    /// The default knows nothing but this very store.
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        let number = std::ptr::from_ref(self).addr();
+        futures::stream::iter([Ok(Site::own(number, prefix))]).boxed()
+    }
+
+    /// How many bytes there is room for, where that is known: on the disk that the files are on.
+    fn free_space(&self) -> Option<u64> {
         None
     }
 
@@ -226,6 +252,9 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
 
 /// A store behind a shared pointer.
 pub type SharedStore = Arc<dyn Store>;
+
+/// What lies in a place while everything else there is deleted, and after a deletion that was killed.
+pub const DELETING: &str = ".zaro-delete.json";
 
 /// How many sizes [`Store::keys`] asks for at once.
 const SIZES_AT_ONCE: usize = 32;

@@ -11,7 +11,7 @@ use futures::stream::{BoxStream, StreamExt};
 
 use crate::error::{Error, Result};
 use crate::store::fault::{transient, transient_because};
-use crate::store::{ByteRange, Condition, KeyEntry, Listing, Put, SharedStore, Store, Tag};
+use crate::store::{ByteRange, Condition, KeyEntry, Listing, Put, SharedStore, Site, Store, Tag};
 
 /// What goes wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -269,6 +269,10 @@ impl Store for FaultStore {
 
     async fn finish(&self) -> Result<()> {
         self.inner.finish().await
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        self.inner.sites(prefix)
     }
 
     fn is_remote(&self) -> bool {

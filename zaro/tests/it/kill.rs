@@ -77,6 +77,9 @@ fn the_writer() {
         "hammer" => hammer(&folder, number),
         "copy" => copy_it(&folder),
         "grow" => grow(&folder),
+        "shrink" => shrink(&folder),
+        "append" => append(&folder, number),
+        "delete" => delete(&folder),
         other => panic!("no role {other}"),
     }
 }
@@ -290,4 +293,119 @@ fn a_killed_append_leaves_the_array_readable() {
         array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
     }
     assert!(rows > 32);
+}
+
+/// An array of one dimension that counts from 1 on, in chunks of four.
+fn counted(folder: &Path, length: u32) {
+    std::fs::create_dir_all(folder).unwrap();
+    let length = u64::from(length);
+    let document = common::V3::new(&[length], &[4], "uint32").codecs(LE.to_owned()).document();
+    std::fs::write(folder.join("zarr.json"), document).unwrap();
+    let values: Vec<u8> = (1..=u32::try_from(length).unwrap()).flat_map(u32::to_le_bytes).collect();
+    let options = WriteOptions::default();
+    array(folder).write(&Selection::all(), Values::new(&values, Order::C), &options).unwrap();
+}
+
+fn elements(folder: &Path) -> Vec<u32> {
+    let slab = array(folder).read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+    slab.to_vec().unwrap()
+}
+
+fn shrink(folder: &Path) {
+    std::fs::write(ready(folder), "").unwrap();
+    let store: SharedStore = Arc::new(LocalStore::new(folder));
+    wait(hierarchy::resize(&store, "", &[6])).unwrap();
+}
+
+/// Appends twenty times as soon as the array is short.
+fn append(folder: &Path, number: u64) {
+    let store: SharedStore = Arc::new(LocalStore::new(folder));
+    while array(folder).shape()[0] > 1000 {}
+    for _ in 0..20 {
+        let (array, at) = wait(hierarchy::extend(&store, "", 0, 5)).unwrap();
+        let values = u32::try_from(1_000_000 + number).unwrap().to_le_bytes().repeat(5);
+        let rows = Selection::start_count(&[at], &[5]);
+        array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+    }
+}
+
+#[test]
+fn processes_that_append_lose_nothing_to_one_that_shrinks() {
+    let folder = Folder::new("shrink");
+    for _ in 0..4 {
+        let _ = std::fs::remove_dir_all(&folder.0);
+        counted(&folder.0, 8001);
+        let children =
+            [writer("shrink", &folder.0, 0), writer("append", &folder.0, 1), writer("append", &folder.0, 2)];
+        for mut child in children {
+            assert!(child.wait().unwrap().success());
+        }
+        let now = elements(&folder.0);
+        assert_eq!((now.len(), &now[..6]), (206, &[1, 2, 3, 4, 5, 6][..]));
+        for number in 1..3 {
+            assert_eq!(now.iter().filter(|v| **v == 1_000_000 + number).count(), 100);
+        }
+    }
+}
+
+#[test]
+fn a_killed_shrink_brings_nothing_back() {
+    let folder = Folder::new("cut");
+    let store: SharedStore = Arc::new(LocalStore::new(&folder.0));
+    let mut rng = Rng::new(11);
+    let mut cut = 0;
+    for round in 0..24 {
+        let _ = std::fs::remove_dir_all(&folder.0);
+        counted(&folder.0, 801);
+        let mut child = writer("shrink", &folder.0, 0);
+        let_it_work(&folder.0, &mut rng);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = elements(&folder.0);
+        assert!(now.len() == 6 || now.last() == Some(&801), "round {round}: old or new");
+        assert_eq!(now[..6], [1, 2, 3, 4, 5, 6]);
+        if now.len() == 6 {
+            cut += 1;
+            let finish = round % 2 == 0;
+            if finish {
+                wait(hierarchy::resize(&store, "", &[6])).unwrap();
+                // Besides what the killed one was about to write.
+                let left = std::fs::read_dir(folder.0.join("c")).unwrap().flatten();
+                let chunks = left.filter(|e| !e.file_name().to_string_lossy().ends_with(".tmp")).count();
+                assert_eq!(chunks, 2, "round {round}");
+            }
+            wait(hierarchy::resize(&store, "", &[801])).unwrap();
+            assert!(elements(&folder.0)[6..].iter().all(|v| *v == 0), "round {round}, finished: {finish}");
+        }
+    }
+    assert!(cut > 1, "some were met in the middle: {cut}");
+}
+
+fn delete(folder: &Path) {
+    std::fs::write(ready(folder), "").unwrap();
+    let store: SharedStore = Arc::new(LocalStore::new(folder));
+    wait(hierarchy::delete(&store, "")).unwrap();
+}
+
+#[test]
+fn a_killed_delete_brings_nothing_back() {
+    let folder = Folder::new("gone");
+    let store: SharedStore = Arc::new(LocalStore::new(&folder.0));
+    let mut rng = Rng::new(13);
+    for round in 0..24 {
+        let _ = std::fs::remove_dir_all(&folder.0);
+        counted(&folder.0, 801);
+        let mut child = writer("delete", &folder.0, 0);
+        let_it_work(&folder.0, &mut rng);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if wait(hierarchy::find(&store, "")).unwrap().is_some() {
+            assert_eq!(elements(&folder.0).last(), Some(&801), "round {round}: still whole");
+        }
+        wait(hierarchy::delete(&store, "")).unwrap();
+        assert!(
+            !folder.0.exists() || std::fs::read_dir(&folder.0).unwrap().next().is_none(),
+            "round {round}"
+        );
+    }
 }

@@ -28,6 +28,8 @@ mod image_upgrade;
 mod image_validate;
 mod kill;
 mod layers;
+#[cfg(all(feature = "testing", feature = "cloud"))]
+mod places;
 mod references;
 mod regression;
 mod remote;

@@ -55,6 +55,8 @@ pub fn build_at(
             Some(attributes::with_levels(&image.attributes, image.version, rank, &[], None)?)
         }
     };
+    let nodes: Vec<String> = parts.iter().map(|(path, _)| path.clone()).collect();
+    wait(hierarchy::check_apart(source.store(), &from, &nodes, store, &to, options.existing))?;
     let settings = format!("{name} {from:?} {:?} {:?} {:?}", options.chunks, options.shards, options.codecs);
     let old = Journal::find(store, &to, COPY)?;
     let (mut journal, resumed) = match old {

@@ -12,7 +12,7 @@ use crate::blocking::wait;
 use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
-use crate::hierarchy;
+use crate::hierarchy::{self, Existing};
 use crate::meta::NodeMeta;
 use crate::meta::path::{join, normal, shown};
 use crate::store::{Condition, SharedStore};
@@ -59,9 +59,16 @@ pub fn upgrade(
     let total = work.bytes()?;
     work.check(&Single::unkept(&copying, total, false)?)?;
     wait(hierarchy::check_place(store, &to_path, plan.to.format()))?;
+    let nodes: Vec<String> = tree.members.keys().cloned().collect();
+    // Nothing is put where nothing is to be done, not even to find out.
+    let existing = if options.dry_run { Existing::Refuse } else { options.existing };
+    wait(hierarchy::check_apart(source.store(), &from_path, &nodes, store, &to_path, existing))?;
     if options.dry_run {
         return Ok(report);
     }
+    let made: Vec<_> = plan.arrays().map(|(p, meta, _)| (join(&to_path, &p.path), meta)).collect();
+    let made = made.iter().map(|(path, meta)| (path.as_str(), *meta));
+    wait(hierarchy::check_unused_below(store, &to_path, made, existing))?;
 
     let settings = format!("upgrade of {from_path:?} to {} lossy {}", options.to.text(), options.lossy);
     let mut single = Single::begin(&copying, total, store, &to_path, name, &settings)?;
@@ -83,6 +90,7 @@ pub fn upgrade(
     for group in plan.consolidated.iter().filter(|g| !g.is_empty()).cloned().chain(root) {
         wait(hierarchy::consolidate(store, &join(&to_path, &group)))?;
     }
+    wait(hierarchy::consolidate_above(store, &to_path))?;
     if options.verify {
         work.look_again()?;
         report.broken = broken(store, &to_path, &plan.tops)?;

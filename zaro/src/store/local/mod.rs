@@ -1,5 +1,6 @@
 //! Files below a folder.
 
+mod temporary;
 mod write;
 
 use std::fmt;
@@ -10,11 +11,13 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
 
+pub(crate) use self::temporary::is_temporary;
+pub use self::temporary::{Temporary, keep_mode, remove_temporaries};
 use self::write::State;
-pub(crate) use self::write::{Temporary, is_temporary};
 use super::{
-    ByteRange, Condition, Direct, DirectObject, Listing, Pin, Put, Store, Tag, check_key, check_prefix,
+    ByteRange, Condition, Direct, DirectObject, Listing, Pin, Put, Site, Store, Tag, check_key, check_prefix,
 };
 use crate::error::{Error, Result};
 use crate::num;
@@ -60,7 +63,10 @@ impl LocalStore {
         };
         let meta = file.metadata().map_err(|e| self.fault(key, e))?;
         if meta.is_dir() {
-            return Ok(None);
+            // Something is where a chunk should be, so that the chunk is not simply absent.
+            return Err(Error::invalid("a folder is in the place of an object")
+                .with_key(key)
+                .with_store(self));
         }
         if !meta.is_file() {
             return Err(Error::io("neither a file nor a folder").with_key(key).with_store(self));
@@ -68,16 +74,44 @@ impl LocalStore {
         Ok(Some(LocalFile { file, size: meta.len(), state: State::of(&meta) }))
     }
 
-    /// `None`, unless there is a link that leads nowhere: what it stands for exists, and was not fetched.
+    /// `None`, unless there is a link that leads nowhere, in its place or on the way: what it stands for exists, and was
+    /// not fetched.
     fn absent(&self, key: &str, path: &Path) -> Result<Option<LocalFile>> {
-        match std::fs::symlink_metadata(path) {
-            Ok(m) if m.is_symlink() => {
-                Err(Error::io("a link that leads nowhere").with_key(key).with_store(self))
+        for at in path.ancestors().take_while(|at| at.starts_with(&self.root)) {
+            match std::fs::symlink_metadata(at) {
+                Ok(m) if m.is_symlink() && !at.exists() => {
+                    return Err(Error::io("a link that leads nowhere").with_key(key).with_store(self));
+                }
+                Ok(_) => break,
+                Err(_) => {}
             }
-            _ => Ok(None),
         }
+        Ok(None)
     }
 }
+
+/// How many bytes there is room for where `path` is, or will be. `None` where the file system does not say.
+#[must_use]
+pub fn free_space(path: &Path) -> Option<u64> {
+    let path = std::path::absolute(path).ok()?;
+    let there = path.ancestors().find(|p| p.exists())?;
+    let found = rustix::fs::statvfs(there).ok()?;
+    // Some file systems, most of them remote, know no size at all.
+    (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Fails if something of `bytes` is not going to fit where there is room for `free`. What is small is tried.
+pub fn check_space(free: Option<u64>, bytes: u64) -> Result<()> {
+    match free {
+        Some(free) if bytes > LARGE && bytes > free => Err(Error::io(format!(
+            "not enough space: {bytes} bytes are to be written, and {free} are free; nothing was written"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// From here on it is worth a look whether there is room: 1 MiB.
+const LARGE: u64 = 1 << 20;
 
 /// No such file, a file where a folder should be, or a name no file system takes: the key does not exist.
 fn is_missing(e: &std::io::Error) -> bool {
@@ -142,10 +176,9 @@ impl Store for LocalStore {
             }
             let mut kind = entry.file_type().map_err(|e| self.fault(prefix, e))?;
             if kind.is_symlink() {
-                // A link that leads nowhere is not there.
-                match std::fs::metadata(entry.path()) {
-                    Ok(m) => kind = m.file_type(),
-                    Err(_) => continue,
+                // A link that leads nowhere, or to itself, stands for something: whoever reads it is told so.
+                if let Ok(m) = std::fs::metadata(entry.path()) {
+                    kind = m.file_type();
                 }
             }
             if kind.is_dir() { &mut out.prefixes } else { &mut out.objects }.push(name);
@@ -173,8 +206,30 @@ impl Store for LocalStore {
         self.remove(key)
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        self.remove_unchanged(key, tag)
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         self.remove_below(prefix)
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        free_space(&self.root)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        let folder = self.root.join(prefix);
+        let first = check_prefix(prefix).map_err(|e| e.with_store(self)).and_then(|()| Site::file(&folder));
+        // The links are looked for only by who wants to know more than the first.
+        let links = futures::stream::once(async move {
+            let found = super::site::linked_from(&folder);
+            futures::stream::iter(match found {
+                Ok(sites) => sites.into_iter().skip(1).map(Ok).collect::<Vec<_>>(),
+                Err(e) => vec![Err(e)],
+            })
+        });
+        futures::stream::iter([first]).chain(links.flatten()).boxed()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {
@@ -186,10 +241,6 @@ impl Direct for LocalStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
         match self.file(key)? {
             Some(file) => Ok(Some(Box::new(file))),
-            // A folder where a chunk should be is no absent chunk.
-            None if self.root.join(key).is_dir() => {
-                Err(Error::invalid("a folder is in the place of an object").with_key(key).with_store(self))
-            }
             None => Ok(None),
         }
     }

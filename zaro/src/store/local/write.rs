@@ -9,39 +9,18 @@ use std::fs::{File, Metadata};
 use std::io::{Error as IoError, ErrorKind as IoKind, IoSlice, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use super::temporary::{self, Temporary, is_abandoned, is_temporary, keep_mode, temporary_name};
 use super::{LocalFile, LocalStore, is_missing};
 use crate::error::{Error, Result};
-use crate::store::{Condition, Put, Tag, check_key, check_prefix};
+use crate::store::{Condition, DELETING, Put, Tag, check_key, check_prefix};
 
 /// How often a put begins anew because its folder was deleted under it.
 const ATTEMPTS: usize = 1000;
 
 /// After how many of them it waits a moment between two.
 const PATIENCE: usize = 8;
-
-/// A temporary file this old belongs to nobody any more.
-const OLD: Duration = Duration::from_secs(24 * 60 * 60);
-
-const START: &str = ".zaro-";
-const END: &str = ".tmp";
-
-/// Whether a name is that of a temporary file or folder: `.zaro-PID-NUMBER.tmp`. Nothing of that name is content.
-pub(crate) fn is_temporary(name: &str) -> bool {
-    name.starts_with(START) && name.ends_with(END)
-}
-
-fn temporary_name() -> String {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    format!("{START}{}-{}{END}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
-}
-
-/// The process that made a temporary name.
-fn maker(name: &str) -> Option<u32> {
-    name.strip_prefix(START)?.split('-').next()?.parse().ok()
-}
 
 /// Which file was seen. Holding it open keeps its number from being given to another; size and time tell of writers
 /// who change a file in place.
@@ -69,54 +48,6 @@ struct LocalTag {
 impl LocalFile {
     pub(super) fn tagged(&self) -> Result<Tag> {
         Ok(Tag::new(LocalTag { state: self.state, _file: self.file.try_clone()? }))
-    }
-}
-
-/// A temporary file, removed unless it was renamed.
-#[derive(Debug)]
-pub(crate) struct Temporary {
-    path: PathBuf,
-    moved: bool,
-}
-
-impl Temporary {
-    /// A new file in `folder`.
-    pub(crate) fn create(folder: &Path) -> std::io::Result<(Self, File)> {
-        loop {
-            let path = folder.join(temporary_name());
-            match File::options().read(true).write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok((Self { path, moved: false }, file)),
-                // Of a process with our number: an earlier one, or one on another machine.
-                Err(e) if e.kind() == IoKind::AlreadyExists => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// Gives the file its name, replacing what has it.
-    pub(crate) fn rename(&mut self, name: &Path) -> std::io::Result<()> {
-        std::fs::rename(&self.path, name)?;
-        self.moved = true;
-        Ok(())
-    }
-
-    /// Gives the file its name, unless that is taken. Not every file system has links: there it is a look and a rename.
-    pub(crate) fn publish(&mut self, name: &Path) -> std::io::Result<()> {
-        match std::fs::hard_link(&self.path, name) {
-            Err(e) if e.kind() != IoKind::AlreadyExists && name.symlink_metadata().is_err() => {
-                self.rename(name)
-            }
-            linked => linked,
-        }
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.moved {
-            // What cannot be removed now is left to `sweep`.
-            let _ = std::fs::remove_file(&self.path);
-        }
     }
 }
 
@@ -185,7 +116,7 @@ impl LocalStore {
     fn target(&self, key: &str) -> Result<(PathBuf, PathBuf)> {
         check_key(key)?;
         if key.split('/').any(is_temporary) {
-            return Err(Error::invalid(format!("names like {START}*{END} are kept for temporary files")));
+            return Err(Error::invalid(format!("names like .zaro-*.tmp are kept for temporary files")));
         }
         let path = self.root.join(key);
         match path.parent() {
@@ -226,6 +157,7 @@ impl LocalStore {
         if self.durable {
             file.sync_all().map_err(unwritten)?;
         }
+        keep_mode(path, &file).map_err(unwritten)?;
         drop(file);
         // The temporary file is in the folder, so the folder is the one that a rename would find, or the file is gone.
         let opened = match File::open(folder) {
@@ -243,7 +175,7 @@ impl LocalStore {
                 temporary.rename(path)
             }
             // Without locks, a link is what fails if the name is taken.
-            Condition::Absent => match std::fs::hard_link(&temporary.path, path) {
+            Condition::Absent => match std::fs::hard_link(temporary.path(), path) {
                 Err(e) if e.kind() == IoKind::AlreadyExists => return Ok(Ended::Put(Put::Refused)),
                 linked => linked,
             },
@@ -273,7 +205,10 @@ impl LocalStore {
         let missing: Vec<&Path> =
             folder.ancestors().take_while(|f| !f.as_os_str().is_empty() && !f.exists()).collect();
         match std::fs::create_dir_all(folder) {
-            Ok(()) => {}
+            // What we made ourselves need not be swept.
+            Ok(()) => {
+                let _ = temporary::is_new_to_us(folder);
+            }
             // A file is in the way; or a folder was there when it was to be made, and gone at the look that followed.
             Err(e) if matches!(e.kind(), IoKind::AlreadyExists | IoKind::NotADirectory) => {
                 let file = |f: &Path| f.symlink_metadata().is_ok() && !f.is_dir();
@@ -315,6 +250,30 @@ impl LocalStore {
         Ok(())
     }
 
+    /// Deletes a file if it is the one that was seen; nobody comes between the look and the deletion.
+    pub(super) fn remove_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        let place = |e: Error| e.with_key(key).with_store(self);
+        let (folder, path) = self.target(key).map_err(place)?;
+        let opened = match File::open(&folder) {
+            Ok(opened) => opened,
+            Err(e) if is_missing(&e) => return Ok(Put::Refused),
+            Err(e) => return Err(self.fault(key, e)),
+        };
+        if !lock(&opened, true).map_err(|e| self.fault(key, e))? {
+            return Err(place(Error::unsupported("this file system has no locks (flock)")));
+        }
+        if !holds(&path, &Condition::Unchanged(tag.clone())).map_err(place)? {
+            return Ok(Put::Refused);
+        }
+        std::fs::remove_file(&path).map_err(|e| self.fault(key, e))?;
+        if self.durable {
+            opened.sync_all().map_err(|e| self.fault(key, e))?;
+        }
+        drop(opened);
+        self.prune(&folder);
+        Ok(Put::Done)
+    }
+
     pub(super) fn remove_below(&self, prefix: &str) -> Result<()> {
         let place = |e: Error| e.with_key(prefix).with_store(self);
         check_prefix(prefix).map_err(place)?;
@@ -331,16 +290,18 @@ impl LocalStore {
             Err(e) if is_missing(&e) => return Ok(()),
             Err(e) => return Err(self.fault(prefix, e)),
         };
+        let remove = |removed: std::io::Result<()>| match removed {
+            Err(e) if e.kind() != IoKind::NotFound => Err(self.fault(prefix, e)),
+            _ => Ok(()),
+        };
         for entry in entries {
-            let removed = entry.and_then(|entry| match entry.file_type()?.is_dir() {
+            remove(entry.and_then(|entry| match entry.file_type()?.is_dir() {
                 true => put_aside_and_remove(&entry.path()),
+                false if entry.file_name() == DELETING => Ok(()),
                 false => std::fs::remove_file(entry.path()),
-            });
-            match removed {
-                Err(e) if e.kind() != IoKind::NotFound => return Err(self.fault(prefix, e)),
-                _ => {}
-            }
+            }))?;
         }
+        remove(std::fs::remove_file(self.root.join(DELETING)))?;
         // The root goes too, unless it cannot: a mount point, or somebody wrote meanwhile.
         let _ = std::fs::remove_dir(&self.root);
         Ok(())
@@ -370,14 +331,8 @@ impl LocalStore {
                 let Ok(kind) = entry.file_type() else { continue };
                 let name = entry.file_name();
                 match name.to_str().filter(|n| is_temporary(n)) {
-                    Some(name) if abandoned(name, &entry) => {
-                        let path = entry.path();
-                        let gone = if kind.is_dir() {
-                            std::fs::remove_dir_all(path)
-                        } else {
-                            std::fs::remove_file(path)
-                        };
-                        removed = removed.saturating_add(u64::from(gone.is_ok()));
+                    Some(name) if is_abandoned(name, &entry) => {
+                        removed = removed.saturating_add(u64::from(temporary::remove(&entry).is_ok()));
                     }
                     Some(_) => {}
                     None if kind.is_dir() => open.push(entry.path()),
@@ -408,18 +363,6 @@ fn holds(path: &Path, when: &Condition) -> Result<bool> {
         Condition::Absent => now.is_none(),
         Condition::Unchanged(tag) => now == Some(tag.state::<LocalTag>()?.state),
     })
-}
-
-/// Whether nobody will finish a temporary file. Where there is no `/proc`, only its age tells.
-fn abandoned(name: &str, entry: &std::fs::DirEntry) -> bool {
-    let proc = Path::new("/proc");
-    let dead =
-        maker(name).is_some_and(|pid| proc.join("self").exists() && !proc.join(pid.to_string()).exists());
-    let old = || {
-        let modified = entry.metadata().and_then(|m| m.modified()).ok();
-        modified.and_then(|m| SystemTime::now().duration_since(m).ok()).is_some_and(|age| age > OLD)
-    };
-    dead || old()
 }
 
 /// Renames a folder to a temporary name, so that it is gone at once for everybody, and then removes it. A link to a

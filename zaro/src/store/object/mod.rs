@@ -33,7 +33,7 @@ use self::write::Proven;
 use super::fault::{transient, transient_because};
 use super::http::{refusal, untrusted};
 use super::options::StoreOptions;
-use super::{ByteRange, Condition, KeyEntry, Listing, Pin, Put, Store, Tag, check_key, check_prefix};
+use super::{ByteRange, Condition, KeyEntry, Listing, Pin, Put, Site, Store, Tag, check_key, check_prefix};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 
@@ -416,6 +416,19 @@ impl fmt::Debug for CloudStore {
 
 #[async_trait]
 impl Store for CloudStore {
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        // `s3://bucket/root` is the path `bucket/root` of the host, with the bucket in its name or not.
+        let path = self.name.split_once("://").map_or(self.name.as_str(), |(_, path)| path);
+        let bucket = path.split('/').next().unwrap_or_default();
+        let host = self.host.strip_prefix(bucket).and_then(|h| h.strip_prefix('.')).unwrap_or(&self.host);
+        // The account of Azure is a part of its host.
+        let path = match self.name.starts_with("az://") {
+            true => path.split_once('/').map_or("", |(_, path)| path),
+            false => path,
+        };
+        futures::stream::iter([Ok(Site::host(host, &super::join(path, prefix)))]).boxed()
+    }
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         self.fetch(key, range).await.map_err(|e| e.with_key(key).with_store(self))
     }

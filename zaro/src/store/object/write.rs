@@ -21,7 +21,7 @@ use super::{CloudStore, refusal};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient;
-use crate::store::{Condition, KeyEntry, Put, check_key, check_prefix, join};
+use crate::store::{Condition, DELETING, KeyEntry, Put, check_key, check_prefix, join};
 
 /// Objects larger than this are sent in parts, unless there is a condition, which parts cannot have: 64 MiB.
 const MAX_WHOLE: u64 = 64 << 20;
@@ -188,6 +188,10 @@ impl CloudStore {
     pub(super) async fn remove_below(&self, prefix: &str) -> Result<()> {
         check_prefix(prefix)?;
         let (client, found) = self.begin(&self.path(prefix)?).await?;
+        // That a deletion is under way is said until the end.
+        let marker = join(prefix, DELETING);
+        let last = self.path(&marker)?;
+        let found = found.try_filter(move |object| std::future::ready(object.location != last));
         let mut removed = client.delete_stream(found.map_ok(|object| object.location).boxed());
         while let Some(answer) = removed.next().await {
             match answer {
@@ -195,7 +199,7 @@ impl CloudStore {
                 _ => {}
             }
         }
-        Ok(())
+        self.remove(&marker).await
     }
 
     pub(super) fn all_below(&self, prefix: &str) -> impl Stream<Item = Result<KeyEntry>> + Send + '_ {

@@ -14,7 +14,8 @@ use crate::num::u64_of;
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag, join,
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+    join,
 };
 
 /// Holds the answers of [`Store::get`], up to a number of bytes, the least recently used leaving first.
@@ -337,6 +338,12 @@ impl Store for CacheStore {
         deleted
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        let deleted = self.inner.delete_unchanged(key, tag).await;
+        lock(&self.state).forget(key);
+        deleted
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         let deleted = self.inner.delete_prefix(prefix).await;
         lock(&self.state).forget_all(&join(prefix, ""));
@@ -349,6 +356,14 @@ impl Store for CacheStore {
 
     fn origin(&self, key: &str) -> Option<String> {
         self.inner.origin(key)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        self.inner.sites(prefix)
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

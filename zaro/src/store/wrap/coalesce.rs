@@ -9,7 +9,9 @@ use futures::stream::BoxStream;
 
 use crate::error::{Error, Result};
 use crate::store::memory::slice;
-use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag};
+use crate::store::{
+    ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+};
 
 /// The largest hole, in bytes, that is read along rather than left out: 1 MiB, about what a round trip of 30 ms
 /// costs at 35 MB/s.
@@ -153,6 +155,10 @@ impl Store for CoalesceStore {
         self.inner.delete(key).await
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        self.inner.delete_unchanged(key, tag).await
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         self.inner.delete_prefix(prefix).await
     }
@@ -163,6 +169,14 @@ impl Store for CoalesceStore {
 
     fn origin(&self, key: &str) -> Option<String> {
         self.inner.origin(key)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        self.inner.sites(prefix)
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

@@ -25,7 +25,9 @@ use super::coalesce::plan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
-use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag};
+use crate::store::{
+    ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+};
 
 /// The largest hole, in bytes, that is read along rather than left out. Less than where one caller asks for several
 /// ranges: these are of callers who may have nothing to do with each other.
@@ -462,6 +464,10 @@ impl Store for GatherStore {
         self.inner.delete(key).await
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        self.inner.delete_unchanged(key, tag).await
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         self.inner.delete_prefix(prefix).await
     }
@@ -472,6 +478,14 @@ impl Store for GatherStore {
 
     fn origin(&self, key: &str) -> Option<String> {
         self.inner.origin(key)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        self.inner.sites(prefix)
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

@@ -11,7 +11,9 @@ use futures::stream::BoxStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::{Error, Result};
-use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag};
+use crate::store::{
+    ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+};
 
 /// The places at each host, shared by every store of this process that names the same host and the same limit.
 static HOSTS: LazyLock<Mutex<Hosts>> = LazyLock::new(Mutex::default);
@@ -100,6 +102,11 @@ impl Store for LimitStore {
         self.inner.delete(key).await
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        let _place = self.place().await?;
+        self.inner.delete_unchanged(key, tag).await
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         let _place = self.place().await?;
         self.inner.delete_prefix(prefix).await
@@ -111,6 +118,14 @@ impl Store for LimitStore {
 
     fn origin(&self, key: &str) -> Option<String> {
         self.inner.origin(key)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        self.inner.sites(prefix)
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

@@ -13,8 +13,8 @@ use futures::stream::{BoxStream, StreamExt};
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag, join,
-    unwritable,
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+    join, unwritable,
 };
 
 /// What was asked for.
@@ -289,6 +289,13 @@ impl Store for LogStore {
         answer.map(|_| ())
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        let start = Instant::now();
+        let answer = self.inner.delete_unchanged(key, tag).await.map(Some);
+        self.note(Method::Delete, key, None, start, &answer, |_| 0);
+        answer.map(|done| done.unwrap_or(Put::Refused))
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         let start = Instant::now();
         let answer = self.inner.delete_prefix(prefix).await.map(Some);
@@ -302,6 +309,14 @@ impl Store for LogStore {
 
     fn origin(&self, key: &str) -> Option<String> {
         self.inner.origin(key)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        self.inner.sites(prefix)
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

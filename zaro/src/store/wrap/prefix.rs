@@ -8,7 +8,7 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag,
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
     check_key, check_prefix, join,
 };
 
@@ -98,6 +98,10 @@ impl Store for PrefixStore {
         self.inner.delete(&self.full(key)?).await
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        self.inner.delete_unchanged(&self.full(key)?, tag).await
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         self.inner.delete_prefix(&self.full_prefix(prefix)?).await
     }
@@ -108,6 +112,17 @@ impl Store for PrefixStore {
 
     fn origin(&self, key: &str) -> Option<String> {
         self.full(key).ok().and_then(|key| self.inner.origin(&key))
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        match self.full_prefix(prefix) {
+            Ok(full) => self.inner.sites(&full),
+            Err(e) => futures::stream::iter([Err(e)]).boxed(),
+        }
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

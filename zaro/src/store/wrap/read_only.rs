@@ -8,7 +8,7 @@ use futures::stream::BoxStream;
 
 use crate::error::{Error, Result};
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag,
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
 };
 
 /// Reads as `inner` does, and refuses every put and delete with [`NotPermitted`](crate::ErrorKind::NotPermitted).
@@ -78,6 +78,11 @@ impl Store for ReadOnlyStore {
         Err(self.refusal(key))
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        let _ = tag;
+        Err(self.refusal(key))
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         Err(self.refusal(prefix))
     }
@@ -89,6 +94,14 @@ impl Store for ReadOnlyStore {
 
     fn origin(&self, key: &str) -> Option<String> {
         self.inner.origin(key)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        self.inner.sites(prefix)
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

@@ -14,7 +14,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::{Error, Result};
 use crate::store::fault::as_transient;
-use crate::store::{ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Store, Tag};
+use crate::store::{
+    ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+};
 
 /// How often and how long to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -246,6 +248,10 @@ impl Store for RetryStore {
         self.persist(|| self.inner.delete(key)).await
     }
 
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        self.inner.delete_unchanged(key, tag).await
+    }
+
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         self.persist(|| self.inner.delete_prefix(prefix)).await
     }
@@ -256,6 +262,14 @@ impl Store for RetryStore {
 
     fn origin(&self, key: &str) -> Option<String> {
         self.inner.origin(key)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        self.inner.sites(prefix)
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

@@ -26,8 +26,8 @@ use crate::num::{u64_of, usize_of};
 use crate::store::local::Temporary;
 use crate::store::memory::slice;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, Store, Tag, check_key, check_prefix,
-    join,
+    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, Site, Store, Tag, check_key,
+    check_prefix, join,
 };
 
 /// Up to this many bytes, an entry is put together in memory and written at once: 1 MiB.
@@ -324,6 +324,14 @@ impl fmt::Debug for ZipCreateStore {
 
 #[async_trait]
 impl Store for ZipCreateStore {
+    fn free_space(&self) -> Option<u64> {
+        crate::store::local::free_space(&self.path)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        futures::stream::iter([Site::file(&self.path).map(|s| s.entry(prefix))]).boxed()
+    }
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let read = || self.held(key)?.map(|held| self.read(&held, range)).transpose();
         read().map_err(|e| e.with_key(key).with_store(self))
@@ -367,6 +375,16 @@ impl Store for ZipCreateStore {
 
     async fn delete(&self, key: &str) -> Result<()> {
         Direct::delete(self, key)
+    }
+
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        let mut state = self.lock();
+        let when = Condition::Unchanged(tag.clone());
+        let allowed = state.allows(key, &when).map_err(|e| e.with_key(key).with_store(self))?;
+        if allowed {
+            state.entries.remove(key);
+        }
+        Ok(if allowed { Put::Done } else { Put::Refused })
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {

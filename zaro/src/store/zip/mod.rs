@@ -15,10 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
 
 use self::directory::{Entries, Entry, Location, MAX_DIRECTORY, TAIL, u32_at};
 use super::memory::slice;
-use super::{ByteRange, Direct, DirectObject, Listing, SharedStore, Store, check_key, check_prefix};
+use super::{ByteRange, Direct, DirectObject, Listing, SharedStore, Site, Store, check_key, check_prefix};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 
@@ -348,6 +349,11 @@ impl fmt::Debug for ZipStore {
 
 #[async_trait]
 impl Store for ZipStore {
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        let prefix = prefix.to_owned();
+        self.inner.sites(&self.key).map(move |site| site.map(|s| s.entry(&prefix))).boxed()
+    }
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         self.fetch(key, range).await.map_err(|e| e.with_key(key).with_store(self))
     }

@@ -1,0 +1,66 @@
+//! Signals that end a process: Ctrl-C, and those of a batch system, a shut-down or a lost terminal.
+//!
+//! Whoever can stop in order is told to, and then leaves no half file behind. If nobody can, at the second signal, or
+//! after ten seconds, the process ends there and then; its temporary files go with it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How long they have for it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Those who can stop in order.
+static CANCEL: Mutex<Vec<Arc<AtomicBool>>> = Mutex::new(Vec::new());
+
+/// Sets `cancel` at the first signal.
+pub(crate) fn stops(cancel: &Arc<AtomicBool>) {
+    CANCEL.lock().unwrap_or_else(PoisonError::into_inner).push(cancel.clone());
+}
+
+/// Waits for signals from now on.
+pub(crate) fn listen() {
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        // What a shell or `nohup` lets us ignore stays ignored.
+        if is_ignored(kind) {
+            continue;
+        }
+        if let Ok(signal) = signal(kind) {
+            tokio::spawn(wait(signal, kind));
+        }
+    }
+}
+
+async fn wait(mut signal: Signal, kind: SignalKind) {
+    while signal.recv().await.is_some() {
+        let mut told = false;
+        for cancel in CANCEL.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            // One whose owner is gone stops nothing.
+            told |= Arc::strong_count(cancel) > 1 && !cancel.swap(true, Ordering::Relaxed);
+        }
+        if !told {
+            end(kind);
+        }
+        // One that waits for input, or for a server, does not hear.
+        tokio::spawn(async move {
+            tokio::time::sleep(PATIENCE).await;
+            end(kind);
+        });
+    }
+}
+
+/// Ends the process there and then.
+fn end(kind: SignalKind) -> ! {
+    zaro::store::local::remove_temporaries();
+    std::process::exit(128 + kind.as_raw_value())
+}
+
+/// Whether a signal was to be ignored when the process began.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0);
+    u32::try_from(kind.as_raw_value() - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 == 1)
+}

@@ -1,0 +1,313 @@
+//! What may be deleted, in which order, and what must not lie where something new is made.
+//!
+//! Only what is proved to belong to a Zarr is deleted: documents that are metadata, chunks by the keys of their arrays,
+//! and what zaro itself leaves. Anything else in the place, and nothing is deleted at all.
+//!
+//! A store at hand takes a folder away with one rename. Of any other place [`DELETING`] says first that it is being
+//! deleted, and goes last: so whatever a killed process left is recognised, and the same command finishes it.
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+
+use super::{Existing, UNFINISHED, V2_DOCUMENTS, renew_copies};
+use crate::error::{Error, Result};
+use crate::meta::path::{join, normal, shown};
+use crate::meta::{ArrayMeta, Findings, Format, Json, Mode, NodeMeta, v2, v3};
+use crate::store::{Condition, DELETING, Listing, SharedStore};
+
+/// How many names a refusal says.
+const NAMED: usize = 5;
+
+/// How many keys below a folder are looked at for one of a chunk.
+const LOOKED_AT: usize = 1000;
+
+/// How the objects are called by which [`apart`](super::apart) finds out whether two stores are one.
+pub(super) const PROBE: &str = "zaro-probe-";
+
+/// Deletes the node at `path` and all below it; the root's path is `""`. What is there need not be readable, but all of
+/// it must be of a Zarr.
+///
+/// # Errors
+/// `Usage`, before anything is changed, if other files lie there.
+pub async fn delete(store: &SharedStore, path: &str) -> Result<()> {
+    let path = normal(path)?;
+    let proved = prove(store, &path).await?;
+    if proved.empty {
+        return renew_copies(store, &path, None).await;
+    }
+    let at_once = store.direct().is_some() && !path.is_empty();
+    if !at_once {
+        let _ = store.put(&join(&path, DELETING), "{}\n".into(), Condition::Always).await?;
+        // What makes it a node comes first, so that no half-deleted one is ever seen.
+        for name in ["zarr.json", ".zmetadata"].iter().chain(&V2_DOCUMENTS) {
+            store.delete(&join(&path, name)).await?;
+        }
+    }
+    store.delete_prefix(&path).await?;
+    renew_copies(store, &path, None).await
+}
+
+/// Deletes what is to be replaced, if it is a node, however damaged, or what is left of one.
+pub(crate) async fn replace(store: &SharedStore, path: &str) -> Result<()> {
+    let there = store.list(path).await?;
+    let known =
+        |name: &String| name == "zarr.json" || V2_DOCUMENTS.contains(&name.as_str()) || is_journal(name);
+    let empty = there.objects.is_empty() && there.prefixes.is_empty();
+    if !empty && !there.objects.iter().any(known) {
+        let names = there.objects.iter().chain(&there.prefixes).take(NAMED).cloned().collect::<Vec<_>>();
+        return Err(Error::usage(format!(
+            "this is not a Zarr, so it is not deleted: it holds {}",
+            names.join(", ")
+        ))
+        .with_node(shown(path))
+        .with_store(store));
+    }
+    delete(store, path).await
+}
+
+/// Deletes what an unfinished copy or deletion left where no node is.
+pub(super) async fn clear_leftovers(store: &SharedStore, path: &str) -> Result<()> {
+    let there = store.list(path).await?;
+    if there.objects.iter().any(|n| is_journal(n)) { delete(store, path).await } else { Ok(()) }
+}
+
+/// Whether a deletion of the node at `path` was begun and not finished.
+pub async fn is_half_deleted(store: &SharedStore, path: &str) -> Result<bool> {
+    Ok(store.size(&join(&normal(path)?, DELETING)).await?.is_some())
+}
+
+/// Fails if it was: whoever finishes it would delete what is made there now.
+pub(super) async fn check_marker(store: &SharedStore, path: &str) -> Result<()> {
+    if !is_half_deleted(store, path).await? {
+        return Ok(());
+    }
+    Err(Error::usage(
+        "a deletion of what was here has not come to its end; finish it with --overwrite or zaro delete",
+    )
+    .with_node(shown(path))
+    .with_store(store))
+}
+
+/// What was found in a place of which all is of a Zarr.
+#[derive(Debug)]
+pub(super) struct Proved {
+    /// Whether nothing is there.
+    pub(super) empty: bool,
+    /// The nodes, by path, with the document that makes each one.
+    pub(super) nodes: Vec<(String, Bytes)>,
+}
+
+/// Fails unless everything below `path` is of a Zarr, or left by zaro.
+pub(super) async fn prove(store: &SharedStore, path: &str) -> Result<Proved> {
+    let mut proved = Proved { empty: true, nodes: Vec::new() };
+    let mut foreign: Vec<String> = Vec::new();
+    let mut open = vec![(path.to_owned(), false)];
+    while let Some((at, unfinished)) = open.pop() {
+        let listing = store.list(&at).await?;
+        proved.empty &= listing.objects.is_empty() && listing.prefixes.is_empty();
+        let place = Place::read(store, &at, &listing, unfinished).await?;
+        foreign.extend(listing.objects.iter().filter(|n| !place.owns(n)).map(|n| join(&at, n)));
+        for name in &listing.prefixes {
+            let below = join(&at, name);
+            if place.arrays.is_empty() || !is_chunk_like(name) {
+                open.push((below, place.unfinished));
+                continue;
+            }
+            foreign_below(store, &at, &below, &place, &mut foreign).await?;
+        }
+        proved.nodes.extend(place.document.map(|d| (at, d)));
+        if foreign.len() > NAMED {
+            break;
+        }
+    }
+    if foreign.is_empty() {
+        return Ok(proved);
+    }
+    let more = if foreign.len() > NAMED { " and more" } else { "" };
+    foreign.truncate(NAMED);
+    Err(Error::usage(format!(
+        "nothing is deleted, because some of what is here is not part of a Zarr: {}{more}; \
+         move that away, or name another place",
+        foreign.join(", ")
+    ))
+    .with_node(shown(path))
+    .with_store(store))
+}
+
+/// Adds what below the folder `below` of the array at `at` is not of it. Of files the names are enough: a link may lead
+/// nowhere and is deleted all the same.
+async fn foreign_below(
+    store: &SharedStore,
+    at: &str,
+    below: &str,
+    place: &Place,
+    foreign: &mut Vec<String>,
+) -> Result<()> {
+    let owns = |key: &str| place.owns(key.strip_prefix(at).unwrap_or(key).trim_start_matches('/'));
+    if store.direct().is_none() {
+        let mut keys = store.keys(below).try_filter(|entry| std::future::ready(!owns(&entry.key)));
+        while let Some(entry) = keys.try_next().await?.filter(|_| foreign.len() <= NAMED) {
+            foreign.push(entry.key);
+        }
+        return Ok(());
+    }
+    let mut open = vec![below.to_owned()];
+    while let Some(folder) = open.pop() {
+        let listing = store.list(&folder).await?;
+        let keys = listing.objects.iter().map(|name| join(&folder, name));
+        foreign.extend(keys.filter(|key| !owns(key)).take(NAMED));
+        open.extend(listing.prefixes.iter().map(|name| join(&folder, name)));
+    }
+    Ok(())
+}
+
+/// A folder, and what in it is of a Zarr.
+struct Place {
+    folder: String,
+    /// Documents that are metadata.
+    documents: Vec<&'static str>,
+    /// The arrays that lie here: one, or one of each version.
+    arrays: Vec<ArrayMeta>,
+    /// Chunks of an array that cannot be read may lie here, or those of an unfinished copy.
+    unfinished: bool,
+    /// What makes it a node.
+    document: Option<Bytes>,
+}
+
+impl Place {
+    async fn read(store: &SharedStore, at: &str, listing: &Listing, unfinished: bool) -> Result<Self> {
+        let mut place = Self {
+            folder: at.rsplit('/').next().unwrap_or(at).to_owned(),
+            documents: Vec::new(),
+            arrays: Vec::new(),
+            unfinished: unfinished || listing.objects.iter().any(|n| is_journal(n)),
+            document: None,
+        };
+        let names = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
+        for name in names.iter().filter(|n| listing.objects.iter().any(|o| o == **n)) {
+            if let Some(text) = store.get(&join(at, name), None).await? {
+                place.judge(name, text);
+            }
+        }
+        Ok(place)
+    }
+
+    /// Looks whether the text of a document is metadata.
+    fn judge(&mut self, name: &'static str, text: Bytes) {
+        let parsed = Json::parse(&text).ok().map(|p| p.value);
+        let is_node = matches!(name, "zarr.json" | ".zarray" | ".zgroup");
+        let ours = match &parsed {
+            Some(document) if is_node => document.get("zarr_format").is_some(),
+            Some(document) => document.members().is_some(),
+            // Cut off, perhaps; but JSON is what it must have been.
+            None => text.first().is_none_or(|b| *b == b'{'),
+        };
+        if !ours {
+            return;
+        }
+        self.documents.push(name);
+        let mut findings = Findings::new(Mode::Tolerant, "/");
+        let meta = match (name, parsed) {
+            ("zarr.json", Some(document)) => v3::shared(document.into(), &mut findings).ok(),
+            (".zarray", Some(document)) => {
+                v2::array(document.into(), None, &mut findings).ok().map(NodeMeta::Array)
+            }
+            _ => None,
+        };
+        match meta {
+            Some(NodeMeta::Array(meta)) => self.arrays.push(meta),
+            Some(NodeMeta::Group(_)) => {}
+            None => self.unfinished |= matches!(name, "zarr.json" | ".zarray"),
+        }
+        if is_node && self.document.is_none() {
+            self.document = Some(text);
+        }
+    }
+
+    /// Whether the object called `key` here is of a Zarr.
+    fn owns(&self, key: &str) -> bool {
+        self.documents.contains(&key)
+            || is_journal(key)
+            || key.starts_with(PROBE)
+            // The layout of several images in one hierarchy has this file.
+            || (self.folder == "OME" && key == "METADATA.ome.xml")
+            || self.arrays.iter().any(|a| is_chunk(a, key))
+            || (self.unfinished && key.split('/').all(is_chunk_like))
+    }
+}
+
+/// What zaro leaves in a place while it works on it.
+fn is_journal(name: &str) -> bool {
+    name.starts_with(".zaro-")
+}
+
+/// Whether a key below an array is one of a chunk, inside its shape or not. V2 arrays may have another separator than
+/// they say.
+fn is_chunk(meta: &ArrayMeta, key: &str) -> bool {
+    let rank = meta.shape.len();
+    let other = || meta.format == Format::V2 && meta.keys.other_separator().index(key, rank).is_some();
+    meta.keys.index(key, rank).is_some() || other()
+}
+
+/// Whether a name is one of those that keys of chunks are made of.
+fn is_chunk_like(name: &str) -> bool {
+    let numbers = name.strip_prefix("c.").unwrap_or(name);
+    name == "c" || numbers.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Fails if the array `meta` would find chunks at `path` that nobody wrote to it.
+pub(crate) async fn check_unused(store: &SharedStore, path: &str, meta: &ArrayMeta) -> Result<()> {
+    let placed = |e: Error| e.with_node(shown(path)).with_store(store);
+    let there = store.list(path).await?;
+    let has = |name: &str| there.objects.iter().any(|n| n == name);
+    let mut found: Vec<String> =
+        there.objects.iter().filter(|n| is_chunk(meta, n)).take(NAMED).cloned().collect();
+    for folder in there.prefixes.iter().filter(|n| is_chunk_like(n)) {
+        let below = join(path, folder);
+        let mut keys = store.keys(&below);
+        for _ in 0..LOOKED_AT {
+            let Some(entry) = keys.try_next().await? else { break };
+            let key = entry.key.strip_prefix(path).unwrap_or(&entry.key).trim_start_matches('/');
+            if is_chunk(meta, key) {
+                found.push(key.to_owned());
+                break;
+            }
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    found.truncate(NAMED);
+    let whose = match has(UNFINISHED) {
+        true => "an unfinished copy is here: rerun its command, or add --overwrite",
+        false => {
+            "chunks of another array are here, which would be read as those of the new one; delete them first"
+        }
+    };
+    Err(placed(Error::usage(format!("{whose} ({})", found.join(", ")))))
+}
+
+/// The same for a copy of several arrays below `path`, unless what is there is to be replaced or taken up.
+pub(crate) async fn check_unused_below<'a>(
+    store: &SharedStore,
+    path: &str,
+    arrays: impl Iterator<Item = (&'a str, &'a ArrayMeta)>,
+    existing: Existing,
+) -> Result<()> {
+    if existing == Existing::Refuse {
+        check_marker(store, path).await?;
+    }
+    let there = store.list(path).await?;
+    let begun = there.objects.iter().any(|n| n == UNFINISHED);
+    if existing == Existing::Replace || begun || there == Listing::default() {
+        return Ok(());
+    }
+    // A node is refused by who looks for one.
+    if super::find(store, path).await?.is_some() {
+        return Ok(());
+    }
+    for (at, meta) in arrays {
+        check_unused(store, at, meta).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,481 @@
+//! Arrays that become longer or shorter, while others may do the same.
+//!
+//! What lies in chunks beyond the border of an array is nobody's, and must never come into sight. So:
+//!
+//! * **Growing** clears what will be inside before the document says so, and puts the document on the condition that it
+//!   is the one that was read.
+//! * **Shrinking** puts the document first, so that everybody sees the old or the new array, and then clears what lies
+//!   outside. If that is killed, the same command finishes it; and whoever makes the array longer clears it anyway.
+//!
+//! Both clear a chunk in the same three steps: the chunk is read, with its tag; then the document is read again, and
+//! must not have grown; then the chunk is changed or deleted on the condition that it is the one that was read. Somebody
+//! who makes the array longer puts the document before any chunk. So if the document had not grown after the chunk was
+//! read, the chunk held nothing of theirs; and if they write now, it is another chunk and stays. Buckets cannot delete on
+//! a condition: there a chunk outside is replaced by one of fill value.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::{StreamExt, TryStreamExt};
+
+use super::{ATTEMPTS, need, renew_copies, text};
+use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection, Slab, Values};
+use crate::error::{Error, ErrorKind, Result};
+use crate::meta::path::{join, normal, shown};
+use crate::meta::{ArrayMeta, ChunkKeys, Findings, Format, Json, Mode, NodeMeta, edit, v2, v3};
+use crate::num;
+use crate::store::{Condition, Put, SharedStore, Tag};
+
+/// Up to this many chunks are always asked for one by one; if more may be there, what is there is listed.
+const ASKED_FOR: u64 = 4096;
+
+/// Up to this many, if there may be as many others that a listing would show.
+const MOST_ASKED_FOR: u64 = 1 << 16;
+
+/// Chunks that are looked at together.
+const AT_ONCE: usize = 16;
+
+/// Gives an array another shape.
+///
+/// What it leaves out does not come back when it grows again. A resize to the shape that an array has clears what an
+/// unfinished one left. Only chunks that are there are visited.
+pub async fn resize(store: &SharedStore, path: &str, shape: &[u64]) -> Result<Array> {
+    let path = normal(path)?;
+    let Reshaped { document, old, new } = reshape(store, &path, |_| Ok(shape.to_vec()), true).await?;
+    let mut limit = shape.to_vec();
+    let outer = if old.shape() == shape { beyond(&new).await? } else { old };
+    if outer.shape().iter().zip(shape).all(|(outer, inner)| outer <= inner) {
+        return Ok(new);
+    }
+    for _ in 0..ATTEMPTS {
+        let document = Document { limit: limit.clone(), ..document.clone() };
+        if trim(&outer, &document).await? {
+            return Ok(new);
+        }
+        // Somebody made it longer meanwhile, and cleared what is inside now.
+        match document.shape().await? {
+            Some(now) if now.len() == limit.len() => limit = now,
+            _ => break,
+        }
+    }
+    Err(Error::conflict("others changed the shape again and again; rerun the same command to finish")
+        .with_node(shown(&path))
+        .with_store(store))
+}
+
+/// Makes room for `count` more positions along dimension `axis`, and says where they begin. Two callers never get the
+/// same. Write there with [`Array::write`]; until then they read as fill value.
+pub async fn extend(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<(Array, u64)> {
+    let path = normal(path)?;
+    let Reshaped { old, new, .. } = reshape(store, &path, |old| grown(old, axis, count), true).await?;
+    let start = old.shape().get(axis).copied().unwrap_or(0);
+    Ok((new, start))
+}
+
+/// The array as it will be with `count` more positions along dimension `axis`, and where they begin. What lies there is
+/// cleared; the document stays as it is.
+///
+/// Write there, then call [`lengthen`]: so what is appended is seen when it is whole. Only for one writer alone: two
+/// would get the same positions. [`extend`] is for several.
+pub async fn lengthened(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<(Array, u64)> {
+    let path = normal(path)?;
+    let document = Document::of(store, &path).await?;
+    let old = document.array(document.read().await?.0)?;
+    let start = old.shape().get(axis).copied().unwrap_or(0);
+    let meta = ArrayMeta { shape: grown(old.shape(), axis, count)?, ..old.meta().clone() };
+    let new = Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?;
+    let document = Document { limit: old.shape().to_vec(), ..document };
+    if !trim(&new, &document).await? {
+        return Err(Error::conflict("somebody else made it longer at the same time")
+            .with_node(shown(&path))
+            .with_store(store));
+    }
+    Ok((new, start))
+}
+
+/// Gives an array the shape up to which it was written, beyond its border, since [`lengthened`].
+pub async fn lengthen(store: &SharedStore, path: &str, shape: &[u64]) -> Result<Array> {
+    reshape(store, &normal(path)?, |_| Ok(shape.to_vec()), false).await.map(|reshaped| reshaped.new)
+}
+
+/// A shape with `count` more positions along `axis`.
+fn grown(shape: &[u64], axis: usize, count: u64) -> Result<Vec<u64>> {
+    let mut shape = shape.to_vec();
+    let rank = shape.len();
+    match shape.get_mut(axis) {
+        Some(n) => *n = n.checked_add(count).ok_or_else(|| Error::usage("the array would be too large"))?,
+        None => return Err(Error::usage(format!("there is no dimension {axis}, only {rank}"))),
+    }
+    Ok(shape)
+}
+
+/// The document of an array, and what it may say while something outside is cleared.
+#[derive(Clone)]
+struct Document {
+    store: SharedStore,
+    path: String,
+    key: String,
+    format: Format,
+    attributes: Arc<Json>,
+    /// The array must not be longer than this.
+    limit: Vec<u64>,
+}
+
+impl Document {
+    async fn of(store: &SharedStore, path: &str) -> Result<Self> {
+        let NodeMeta::Array(meta) = need(store, path).await?.meta else {
+            return Err(Error::usage("this is a group, which has no shape")
+                .with_node(shown(path))
+                .with_store(store));
+        };
+        Ok(Self {
+            store: store.clone(),
+            path: path.to_owned(),
+            key: join(path, if meta.format == Format::V3 { "zarr.json" } else { ".zarray" }),
+            format: meta.format,
+            attributes: meta.attributes.clone(),
+            limit: Vec::new(),
+        })
+    }
+
+    fn placed(&self, e: Error) -> Error {
+        e.with_node(shown(&self.path)).with_store(&self.store)
+    }
+
+    async fn read(&self) -> Result<(Json, Tag)> {
+        match self.store.get_tagged(&self.key).await? {
+            Some((bytes, tag)) => {
+                let parsed = Json::parse(&bytes).map_err(|e| self.placed(e.with_key(&self.key)))?;
+                Ok((parsed.value, tag))
+            }
+            None => Err(self.placed(Error::conflict("somebody else deleted it"))),
+        }
+    }
+
+    fn array(&self, document: Json) -> Result<Array> {
+        let mut f = Findings::new(Mode::Tolerant, shown(&self.path));
+        let document = Arc::new(document);
+        let read = match self.format {
+            Format::V2 => v2::array(document, Some(self.attributes.clone()), &mut f)?,
+            Format::V3 => match v3::shared(document, &mut f)? {
+                NodeMeta::Array(a) => a,
+                NodeMeta::Group(_) => return Err(Error::conflict("somebody else made this a group")),
+            },
+        };
+        Array::new(self.store.clone(), &self.path, read, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)
+    }
+
+    /// The shape it says now.
+    async fn shape(&self) -> Result<Option<Vec<u64>>> {
+        let Some((bytes, _)) = self.store.get_tagged(&self.key).await? else { return Ok(None) };
+        let parsed = Json::parse(&bytes).map_err(|e| self.placed(e.with_key(&self.key)))?.value;
+        let Some(Json::Array(shape)) = parsed.get("shape") else { return Ok(None) };
+        Ok(shape.iter().map(Json::as_u64).collect())
+    }
+
+    /// Whether the array, as it is now, ends within the limit.
+    async fn holds(&self) -> Result<bool> {
+        let now = self.shape().await?;
+        Ok(now.is_some_and(|now| {
+            now.len() == self.limit.len() && now.iter().zip(&self.limit).all(|(now, limit)| now <= limit)
+        }))
+    }
+}
+
+struct Reshaped {
+    document: Document,
+    old: Array,
+    new: Array,
+}
+
+/// Puts the document with another shape, until nobody came between. With `clear`, what comes into sight is cleared.
+async fn reshape(
+    store: &SharedStore,
+    path: &str,
+    shape: impl Fn(&[u64]) -> Result<Vec<u64>>,
+    clear: bool,
+) -> Result<Reshaped> {
+    let document = Document::of(store, path).await?;
+    let placed = |e: Error| document.placed(e);
+    for _ in 0..ATTEMPTS {
+        let (read, tag) = document.read().await?;
+        let old = document.array(read).map_err(placed)?;
+        let wanted = shape(old.shape()).map_err(placed)?;
+        let changed = edit::shape(document.format, &old.meta().document, &wanted).map_err(placed)?;
+        let new = document.array(changed.clone()).map_err(placed)?;
+        if old.shape() == new.shape() {
+            return Ok(Reshaped { document, old, new });
+        }
+        if clear {
+            let document = Document { limit: old.shape().to_vec(), ..document.clone() };
+            if !trim(&new, &document).await? {
+                continue;
+            }
+        }
+        let when = Condition::Unchanged(tag);
+        if store.put(&document.key, text(&changed), when).await? == Put::Done {
+            let name = if document.format == Format::V3 { "zarr.json" } else { ".zarray" };
+            renew_copies(store, path, Some(vec![(name, changed)])).await?;
+            return Ok(Reshaped { document, old, new });
+        }
+    }
+    Err(placed(Error::conflict("others changed this document again and again").with_key(&document.key)))
+}
+
+/// The keys of an array's chunks as they are stored: V2 arrays may have another separator than they say.
+pub(crate) async fn keys_found(store: &SharedStore, path: &str, meta: &ArrayMeta) -> Result<ChunkKeys> {
+    let rank = meta.shape.len();
+    if meta.format != Format::V2 || rank < 2 {
+        return Ok(meta.keys);
+    }
+    let found = store.list(path).await?;
+    let flat = |keys: ChunkKeys| found.objects.iter().any(|name| keys.index(name, rank).is_some());
+    let nested = found.prefixes.iter().any(|name| name.parse::<u64>().is_ok());
+    let other = meta.keys.other_separator();
+    let (stated, differs) =
+        if meta.keys.separator == '/' { (nested, flat(other)) } else { (flat(meta.keys), nested) };
+    Ok(if differs && !stated { other } else { meta.keys })
+}
+
+/// The index of a chunk by its key, whichever separator it has.
+fn index_of(array: &Array, key: &str) -> Option<Vec<u64>> {
+    let meta = array.meta();
+    let below = key.strip_prefix(array.path())?.trim_start_matches('/');
+    let rank = meta.shape.len();
+    let other = || meta.keys.other_separator().index(below, rank).filter(|_| meta.format == Format::V2);
+    meta.keys.index(below, rank).or_else(other)
+}
+
+/// The array as long as the chunks reach that are stored.
+async fn beyond(array: &Array) -> Result<Array> {
+    let meta = array.meta();
+    let mut shape = meta.shape.clone();
+    let store = array.store().clone();
+    let mut keys = store.keys(array.path());
+    while let Some(entry) = keys.try_next().await? {
+        let Some(index) = index_of(array, &entry.key) else { continue };
+        for ((extent, axis), i) in shape.iter_mut().zip(meta.grid.axes()).zip(&index) {
+            let end = axis.place(*i).and_then(|(first, n)| first.checked_add(n));
+            *extent = (*extent).max(end.unwrap_or(0));
+        }
+    }
+    let meta = ArrayMeta { shape, ..meta.clone() };
+    Array::new(store.clone(), array.path(), meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)
+}
+
+/// Clears what of `array` lies outside the document's limit; `false` if the document says by now that the array is
+/// longer than that.
+async fn trim(array: &Array, document: &Document) -> Result<bool> {
+    let meta = array.meta();
+    let counts = meta.grid.counts(&meta.shape);
+    // Chunks before these, along each dimension, lie wholly inside.
+    let whole: Vec<u64> = meta
+        .grid
+        .axes()
+        .iter()
+        .zip(&document.limit)
+        .zip(&counts)
+        .map(|((axis, n), count)| axis.chunk_at(*n).map_or(*count, |(number, ..)| number).min(*count))
+        .collect();
+    if whole == counts {
+        return Ok(true);
+    }
+    let few = match (num::product(&counts), num::product(&whole)) {
+        (Ok(total), Ok(kept)) => {
+            let outside = total.saturating_sub(kept);
+            outside <= ASKED_FOR || (outside <= kept && outside <= MOST_ASKED_FOR)
+        }
+        _ => false,
+    };
+    let holds = AtomicBool::new(true);
+    let one = |index: Vec<u64>| {
+        let holds = &holds;
+        async move {
+            if holds.load(Ordering::Relaxed) && !clear(array, &index, document).await? {
+                holds.store(false, Ordering::Relaxed);
+            }
+            Ok::<_, Error>(())
+        }
+    };
+    if few {
+        let outside = outside(&counts, &whole);
+        futures::stream::iter(outside.into_iter().map(Ok)).try_for_each_concurrent(AT_ONCE, one).await?;
+    } else {
+        let affected =
+            |index: &Vec<u64>| index.iter().zip(&whole).zip(&counts).any(|((i, w), n)| i >= w && i < n);
+        let store = array.store().clone();
+        let found = store.keys(array.path()).try_filter_map(|entry| {
+            std::future::ready(Ok(index_of(array, &entry.key).filter(|i| affected(i))))
+        });
+        found.boxed().try_for_each_concurrent(AT_ONCE, one).await?;
+    }
+    Ok(holds.into_inner())
+}
+
+/// The indexes of a grid of `counts` chunks that are at least `whole` along some dimension.
+fn outside(counts: &[u64], whole: &[u64]) -> Vec<Vec<u64>> {
+    let mut out = Vec::new();
+    for d in 0..counts.len() {
+        // Along the dimensions before, those that are not among the others yet.
+        let range = |e: usize| {
+            let (count, whole) = (counts.get(e).copied().unwrap_or(0), whole.get(e).copied().unwrap_or(0));
+            match e.cmp(&d) {
+                std::cmp::Ordering::Less => 0..whole,
+                std::cmp::Ordering::Equal => whole..count,
+                std::cmp::Ordering::Greater => 0..count,
+            }
+        };
+        let mut found = vec![Vec::new()];
+        for e in 0..counts.len() {
+            found = found
+                .iter()
+                .flat_map(|start| {
+                    range(e).map(move |i| start.iter().copied().chain([i]).collect::<Vec<u64>>())
+                })
+                .collect();
+        }
+        out.extend(found);
+    }
+    out
+}
+
+/// Clears what of a chunk lies outside the document's limit, if it is there; `false` as [`trim`].
+async fn clear(array: &Array, index: &[u64], document: &Document) -> Result<bool> {
+    let meta = array.meta();
+    let store = array.store();
+    let places: Vec<(u64, u64)> =
+        meta.grid.axes().iter().zip(index).map(|(a, i)| a.place(*i).unwrap_or((0, 0))).collect();
+    let key = meta.keys.key(array.path(), index);
+    let other = (meta.format == Format::V2 && index.len() > 1)
+        .then(|| meta.keys.other_separator().key(array.path(), index));
+    let limit = &document.limit;
+    if places.iter().zip(limit).any(|((first, _), n)| first >= n) {
+        for key in std::iter::once(key).chain(other) {
+            if !remove(array, &key, index, &places, document).await? {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    }
+    let there = match store.size(&key).await? {
+        Some(_) => true,
+        None => match &other {
+            Some(other) => store.size(other).await?.is_some(),
+            None => false,
+        },
+    };
+    if !there {
+        return Ok(true);
+    }
+    let ends: Vec<u64> =
+        places.iter().zip(&meta.shape).map(|((a, n), s)| a.saturating_add(*n).min(*s)).collect();
+    for d in 0..limit.len() {
+        let mut start: Vec<u64> = places.iter().map(|(first, _)| *first).collect();
+        if let (Some(s), Some(n)) = (start.get_mut(d), limit.get(d)) {
+            *s = (*s).max(*n);
+        }
+        let count: Vec<u64> = ends.iter().zip(&start).map(|(e, s)| e.saturating_sub(*s)).collect();
+        if num::product(&count)? > 0 && !fill(array, &start, &count, document, false).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Takes away a chunk that lies wholly outside.
+async fn remove(
+    array: &Array,
+    key: &str,
+    index: &[u64],
+    places: &[(u64, u64)],
+    document: &Document,
+) -> Result<bool> {
+    let store = array.store();
+    for _ in 0..ATTEMPTS {
+        let tag = match store.direct() {
+            Some(direct) => direct.open(key)?.map(|object| object.tag()).transpose(),
+            None => match store.size(key).await? {
+                Some(_) => Ok(store.get_tagged(key).await?.map(|(_, tag)| tag)),
+                None => Ok(None),
+            },
+        };
+        let deleted = match tag {
+            Ok(None) => return Ok(true),
+            Ok(Some(_)) if !document.holds().await? => return Ok(false),
+            Ok(Some(tag)) => store.delete_unchanged(key, &tag).await,
+            Err(e) => Err(e),
+        };
+        match deleted {
+            Ok(Put::Done) => return Ok(true),
+            Ok(Put::Refused) => {}
+            Err(e) if e.kind() == ErrorKind::Unsupported => break,
+            Err(e) => return Err(e),
+        }
+    }
+    // No deletion on a condition: fill value in its place. The array must reach so far to be written there.
+    let meta = array.meta();
+    let (start, count): (Vec<u64>, Vec<u64>) = places.iter().copied().unzip();
+    let shape = places.iter().zip(&meta.shape).map(|((a, n), s)| a.saturating_add(*n).max(*s)).collect();
+    let keys =
+        if meta.keys.key(array.path(), index) == key { meta.keys } else { meta.keys.other_separator() };
+    let meta = ArrayMeta { shape, keys, ..meta.clone() };
+    let outer = Array::new(store.clone(), array.path(), meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?;
+    match fill(&outer, &start, &count, document, true).await {
+        // A store without conditions is for one writer alone.
+        Err(e) if e.kind() == ErrorKind::Unsupported => {
+            let holds = document.holds().await?;
+            if holds {
+                store.delete(key).await?;
+            }
+            Ok(holds)
+        }
+        filled => filled,
+    }
+}
+
+/// Writes fill value to a part of one chunk, unless that is what it holds already or the document has grown.
+async fn fill(array: &Array, start: &[u64], count: &[u64], document: &Document, whole: bool) -> Result<bool> {
+    let (array, document) = (array.clone(), document.clone());
+    let selection = Selection::start_count(start, count);
+    let count = count.to_vec();
+    let write = move || {
+        let meta = array.meta();
+        let slab = Slab::filled(&meta.data_type, &meta.fill, &count)?;
+        // What cannot be decoded is no reason to keep a chunk that lies wholly outside.
+        if let Ok(now) = array.read_blocking(&selection, &ReadOptions::default()) {
+            if now.items().eq(slab.items()) {
+                return Ok(true);
+            }
+        } else if !whole {
+            array.read_blocking(&selection, &ReadOptions::default())?;
+        }
+        let grown = AtomicBool::new(false);
+        let guard = || {
+            let holds = crate::blocking::wait(document.holds())?;
+            grown.store(!holds, Ordering::Relaxed);
+            Ok(holds)
+        };
+        match array.write_guarded(&selection, Values::from(&slab), &guard) {
+            Err(_) if grown.load(Ordering::Relaxed) => Ok(false),
+            written => written.map(|()| true),
+        }
+    };
+    crate::blocking::off(write).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_outside_is_named_once() {
+        let found = outside(&[3, 4], &[2, 1]);
+        let mut wanted: Vec<Vec<u64>> = (0..3u64).flat_map(|a| (0..4u64).map(move |b| vec![a, b])).collect();
+        wanted.retain(|i| i[0] >= 2 || i[1] >= 1);
+        let mut sorted = found.clone();
+        sorted.sort();
+        assert_eq!(sorted, wanted);
+        assert!(outside(&[], &[]).is_empty());
+        assert_eq!(outside(&[5], &[3]), vec![vec![3], vec![4]]);
+    }
+}

@@ -1,0 +1,188 @@
+//! Temporary files: how they are called, whose they are, and who removes them.
+//!
+//! A file that must appear whole is written under a name of its own beside its place. It is removed when it is not
+//! needed, also when a signal ends the process ([`remove_temporaries`]). What a process that was killed left is removed by
+//! the next that writes to the same folder: by the name one can tell whose it was.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind as IoKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// A temporary file this old belongs to nobody any more.
+const OLD: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How many entries of a folder are looked at for what others left, and how many folders.
+const ENTRIES: usize = 10_000;
+const FOLDERS: usize = 1 << 16;
+
+const START: &str = ".zaro-";
+const END: &str = ".tmp";
+
+/// Whether a name is that of a temporary file or folder: `.zaro-….tmp`. Nothing of that name is content.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.starts_with(START) && name.ends_with(END)
+}
+
+/// A new name: `.zaro-PID-NUMBER-HOME.tmp`, where the last says in which of all systems the process is.
+pub(super) fn temporary_name() -> String {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    format!("{START}{}-{number}-{}{END}", std::process::id(), *HOME)
+}
+
+/// What tells the processes of this machine, since it was started and in this container, from all others.
+static HOME: LazyLock<String> = LazyLock::new(|| {
+    let mut hasher = DefaultHasher::new();
+    std::fs::read("/proc/sys/kernel/random/boot_id").ok().hash(&mut hasher);
+    std::fs::read_link("/proc/self/ns/pid").ok().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+});
+
+/// Whether nobody will finish a temporary file: its process is no more, or it is a day old. Of processes elsewhere only
+/// the age tells.
+pub(super) fn is_abandoned(name: &str, entry: &std::fs::DirEntry) -> bool {
+    let parts: Vec<&str> =
+        name.strip_prefix(START).and_then(|n| n.strip_suffix(END)).unwrap_or("").split('-').collect();
+    let dead = match parts.as_slice() {
+        [pid, _, home] if *home == *HOME => {
+            pid.parse::<u32>().is_ok_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+                && Path::new("/proc/self").exists()
+        }
+        _ => false,
+    };
+    let old = || {
+        let modified = entry.metadata().and_then(|m| m.modified()).ok();
+        modified.and_then(|m| SystemTime::now().duration_since(m).ok()).is_some_and(|age| age > OLD)
+    };
+    dead || old()
+}
+
+/// The temporary files of this process that are there; `None` when no more may be made.
+static OPEN: Mutex<Option<Vec<PathBuf>>> = Mutex::new(Some(Vec::new()));
+
+/// Folders that were swept, or made by this process, by their hashes.
+static SWEPT: LazyLock<Mutex<HashSet<u64>>> = LazyLock::new(Mutex::default);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all temporary files of this process, and lets no more be made: for one that ends at once, whatever its threads
+/// are doing.
+pub fn remove_temporaries() {
+    for path in lock(&OPEN).take().into_iter().flatten() {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Whether this is the first time that a folder is written to. Of too many nothing is kept.
+pub(super) fn is_new_to_us(folder: &Path) -> bool {
+    let mut hasher = DefaultHasher::new();
+    folder.hash(&mut hasher);
+    let mut swept = lock(&SWEPT);
+    swept.len() < FOLDERS && swept.insert(hasher.finish())
+}
+
+/// Removes what killed processes left in a folder.
+fn sweep(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.take(ENTRIES).flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|n| is_temporary(n)) else { continue };
+        if is_abandoned(name, &entry) {
+            let _ = remove(&entry);
+        }
+    }
+}
+
+/// Removes a temporary file or folder. What a link leads to is not ours.
+pub(super) fn remove(entry: &std::fs::DirEntry) -> std::io::Result<()> {
+    match entry.file_type()?.is_dir() {
+        true => std::fs::remove_dir_all(entry.path()),
+        false => std::fs::remove_file(entry.path()),
+    }
+}
+
+/// A temporary file, removed unless it was renamed.
+#[derive(Debug)]
+pub struct Temporary {
+    path: PathBuf,
+    moved: bool,
+}
+
+impl Temporary {
+    /// A new file in `folder`.
+    pub fn create(folder: &Path) -> std::io::Result<(Self, File)> {
+        loop {
+            let path = folder.join(temporary_name());
+            match File::options().read(true).write(true).create_new(true).open(&path) {
+                Ok(file) => {
+                    let made = Self { path, moved: false };
+                    let kept = lock(&OPEN).as_mut().map(|open| open.push(made.path.clone())).is_some();
+                    if !kept {
+                        // The process is about to end.
+                        return Err(IoKind::Interrupted.into());
+                    }
+                    if is_new_to_us(folder) {
+                        sweep(folder);
+                    }
+                    return Ok((made, file));
+                }
+                // Of a process with our number: an earlier one, or one on another machine.
+                Err(e) if e.kind() == IoKind::AlreadyExists => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the file its name, replacing what has it.
+    pub fn rename(&mut self, name: &Path) -> std::io::Result<()> {
+        std::fs::rename(&self.path, name)?;
+        self.moved = true;
+        Ok(())
+    }
+
+    /// Gives the file its name, unless that is taken. Not every file system has links: there it is a look and a rename.
+    pub(crate) fn publish(&mut self, name: &Path) -> std::io::Result<()> {
+        match std::fs::hard_link(&self.path, name) {
+            Err(e) if e.kind() != IoKind::AlreadyExists && name.symlink_metadata().is_err() => {
+                self.rename(name)
+            }
+            linked => linked,
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.moved {
+            // What cannot be removed now is left to the next that writes here.
+            let _ = std::fs::remove_file(&self.path);
+        }
+        if let Some(open) = lock(&OPEN).as_mut() {
+            open.retain(|path| *path != self.path);
+        }
+    }
+}
+
+/// Gives a file that is to replace the one at `path` its mode: what was private stays so, and what others may write, too.
+/// What a link leads to has a mode of its own.
+pub fn keep_mode(path: &Path, file: &File) -> std::io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(old) if old.is_file() => {
+            let new = file.metadata()?.permissions();
+            if new == old.permissions() { Ok(()) } else { file.set_permissions(old.permissions()) }
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,236 @@
+//! Where bytes lie, whatever the address that led there.
+//!
+//! Two addresses can name one place: a link, `file://`, an endpoint with and without a port, a bucket and its web
+//! address. So places are compared as the opened stores know them, never as they were written: files by device and
+//! inode of the folders they lie in, everything remote by host and path.
+
+use std::ffi::OsString;
+use std::io::ErrorKind as IoKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// How two places lie to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    /// They are one place.
+    Same,
+    /// The first lies in the second.
+    Inside,
+    /// The second lies in the first.
+    Contains,
+    /// Neither has anything of the other, as far as can be told.
+    Apart,
+}
+
+/// A folder or an object: where its bytes lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Site(Kind);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    File(FileSite),
+    /// A host with its port, and the path there.
+    Host(String, Vec<String>),
+    /// Something that only this process has, by its number.
+    Own(usize, Vec<String>),
+    /// An entry of an archive.
+    Entry(Box<Site>, Vec<String>),
+}
+
+/// Device and inode.
+type FileId = (u64, u64);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FileSite {
+    /// The file or folder and those it lies in, the outermost first; what does not exist is left out.
+    ids: Vec<FileId>,
+    /// What does not exist yet of the path.
+    rest: Vec<OsString>,
+}
+
+impl Site {
+    /// The file or folder at `path`, which need not exist. Links are followed.
+    pub fn file(path: &Path) -> Result<Self> {
+        let fault = |e: std::io::Error| Error::from(e).with_store(path.display());
+        let mut there = std::path::absolute(path).map_err(fault)?;
+        let mut rest: Vec<OsString> = Vec::new();
+        let found = loop {
+            match std::fs::canonicalize(&there) {
+                Ok(found) => break found,
+                Err(e) if matches!(e.kind(), IoKind::NotFound | IoKind::NotADirectory) => {}
+                Err(e) => return Err(fault(e)),
+            }
+            match there.components().next_back() {
+                Some(Component::Normal(name)) => rest.insert(0, name.to_owned()),
+                Some(Component::ParentDir) => {
+                    return Err(fault(IoKind::NotFound.into()));
+                }
+                _ => {}
+            }
+            if !there.pop() {
+                break PathBuf::from("/");
+            }
+        };
+        let mut ids = Vec::new();
+        for folder in found.ancestors() {
+            let meta = std::fs::metadata(folder).map_err(fault)?;
+            ids.insert(0, (meta.dev(), meta.ino()));
+        }
+        Ok(Self(Kind::File(FileSite { ids, rest })))
+    }
+
+    /// What a server has at `path`.
+    #[must_use]
+    pub fn host(host: &str, path: &str) -> Self {
+        let host = host.to_ascii_lowercase();
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (name, port),
+            _ => (host.as_str(), ""),
+        };
+        let name = match name.trim_end_matches('.') {
+            "localhost" | "[::1]" => "127.0.0.1",
+            // A bucket of AWS has one name in all regions.
+            aws if aws.ends_with(".amazonaws.com") => "s3.amazonaws.com",
+            other => other,
+        };
+        Self(Kind::Host(format!("{name}:{port}"), parts(path)))
+    }
+
+    /// What this process alone has, such as memory; `number` tells one from another.
+    #[must_use]
+    pub fn own(number: usize, path: &str) -> Self {
+        Self(Kind::Own(number, parts(path)))
+    }
+
+    /// What lies below `path` in the archive that lies here.
+    #[must_use]
+    pub fn entry(self, path: &str) -> Self {
+        Self(Kind::Entry(Box::new(self), parts(path)))
+    }
+
+    /// How this place lies to `other`.
+    #[must_use]
+    pub fn relation(&self, other: &Self) -> Relation {
+        match (other.holds(self), self.holds(other)) {
+            (true, true) => Relation::Same,
+            (true, false) => Relation::Inside,
+            (false, true) => Relation::Contains,
+            (false, false) => Relation::Apart,
+        }
+    }
+
+    /// Whether `other` is this place or lies in it.
+    fn holds(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::File(a), Kind::File(b)) => a.holds(b),
+            (Kind::Host(a, path), Kind::Host(b, below)) => a == b && below.starts_with(path),
+            (Kind::Own(a, path), Kind::Own(b, below)) => a == b && below.starts_with(path),
+            (Kind::Entry(a, path), Kind::Entry(b, below)) => {
+                (a.relation(b) == Relation::Same && below.starts_with(path)) || self.holds(b)
+            }
+            // An archive lies where its file does.
+            (_, Kind::Entry(archive, _)) => self.holds(archive),
+            _ => false,
+        }
+    }
+}
+
+impl FileSite {
+    fn holds(&self, other: &Self) -> bool {
+        let Some(own) = self.ids.last() else { return false };
+        if self.rest.is_empty() {
+            return other.ids.contains(own);
+        }
+        other.ids.last() == Some(own) && other.rest.starts_with(&self.rest)
+    }
+}
+
+fn parts(path: &str) -> Vec<String> {
+    path.split('/').filter(|p| !p.is_empty()).map(str::to_owned).collect()
+}
+
+/// A folder, and what links below it lead to; each folder once, rings and all.
+pub(super) fn linked_from(folder: &Path) -> Result<Vec<Site>> {
+    let mut sites = vec![Site::file(folder)?];
+    let mut seen: std::collections::HashSet<FileId> = std::collections::HashSet::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        let fault = |e: std::io::Error| Error::from(e).with_store(folder.display());
+        match std::fs::metadata(&folder) {
+            Ok(meta) if meta.is_dir() && seen.insert((meta.dev(), meta.ino())) => {}
+            Ok(_) => continue,
+            // What a link leads to may be gone; who reads it finds out.
+            Err(_) => continue,
+        }
+        for entry in std::fs::read_dir(&folder).map_err(fault)? {
+            let entry = entry.map_err(fault)?;
+            let kind = entry.file_type().map_err(fault)?;
+            if kind.is_symlink() && entry.path().exists() {
+                sites.push(Site::file(&entry.path())?);
+            }
+            if kind.is_dir() || kind.is_symlink() {
+                open.push(entry.path());
+            }
+        }
+    }
+    Ok(sites)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_their_inodes() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |p: &str| dir.path().join(p);
+        std::fs::create_dir_all(at("a/x/c")).unwrap();
+        std::fs::create_dir_all(at("b")).unwrap();
+        std::os::unix::fs::symlink(at("a/x"), at("b/y")).unwrap();
+        std::os::unix::fs::symlink("a", at("l")).unwrap();
+        let site = |p: &str| Site::file(&at(p)).unwrap();
+        for (first, second, relation) in [
+            ("a", "l", Relation::Same),
+            ("a", "b/../a/.", Relation::Same),
+            ("a", "b/y", Relation::Contains),
+            ("b/y/c", "a", Relation::Inside),
+            ("a", "b", Relation::Apart),
+            ("a", "l/new/deeper", Relation::Contains),
+            ("new/deeper", "new", Relation::Inside),
+            ("new", "newer", Relation::Apart),
+            ("a/new", "l/new", Relation::Same),
+            (".", "a", Relation::Contains),
+        ] {
+            assert_eq!(site(first).relation(&site(second)), relation, "{first} {second}");
+        }
+        let links = linked_from(&at("b")).unwrap();
+        assert!(links.iter().any(|s| s.relation(&site("a")) == Relation::Inside));
+        // A ring of links comes to its end.
+        std::os::unix::fs::symlink(".", at("a/ring")).unwrap();
+        assert!(linked_from(&at("a")).unwrap().len() < 4);
+    }
+
+    #[test]
+    fn servers_are_known_by_host_and_path() {
+        for (first, second, relation) in [
+            (("localhost:9000", "b/a.zarr"), ("127.0.0.1:9000", "/b//a.zarr/"), Relation::Same),
+            (("h:80", "b/a"), ("H:80", "b/a/x"), Relation::Contains),
+            (("h:80", "b/ab"), ("h:80", "b/a"), Relation::Apart),
+            (("h:80", "b"), ("h:81", "b"), Relation::Apart),
+            (
+                ("s3.eu-west-1.amazonaws.com:443", "b"),
+                ("s3.us-east-1.amazonaws.com:443", "b"),
+                Relation::Same,
+            ),
+        ] {
+            let (a, b) = (Site::host(first.0, first.1), Site::host(second.0, second.1));
+            assert_eq!(a.relation(&b), relation, "{first:?} {second:?}");
+        }
+        let archive = Site::host("h:80", "b/x.zip").entry("a");
+        assert_eq!(archive.relation(&Site::host("h:80", "b")), Relation::Inside);
+        assert_eq!(archive.relation(&Site::host("h:80", "b/x.zip").entry("a")), Relation::Same);
+        assert_eq!(archive.relation(&Site::host("h:80", "c")), Relation::Apart);
+    }
+}
