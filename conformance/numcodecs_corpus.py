@@ -69,9 +69,9 @@ LZMA_FILTERS = [[{"id": 3, "dist": 4}, {"id": 33, "preset": 1}], [{"id": 33, "pr
 LZMA = [nc.LZMA(preset=p) for p in (None, 0, 1, 6, 9)] + [nc.LZMA(preset=1, format=1, check=c) for c in (0, 1, 4, 10)] + [nc.LZMA(preset=1, format=2)]
 LZMA += [nc.LZMA(format=3, filters=f) for f in LZMA_FILTERS]
 ANY_BYTES = {  # codecs over plain bytes: any type
-    "zlib": [nc.Zlib(level) for level in (-1, 0, 1, 5, 9)], "gzip": [nc.GZip(level) for level in (0, 1, 5, 9)], "bz2": [nc.BZ2(level) for level in (1, 5, 9)],
+    "zlib": [nc.Zlib(level) for level in (-1, 0, 1, 5, 9)], "gzip": [nc.GZip(level) for level in (-1, 0, 1, 5, 9)], "bz2": [nc.BZ2(level) for level in (1, 5, 9)],
     "lzma": LZMA, "lz4": [nc.LZ4(a) for a in (-1, 0, 1, 10, 100)], "blosc": BLOSC,
-    "zstd": [nc.Zstd(level, checksum) for level in (-7, -1, 0, 1, 5, 9, 22) for checksum in (False, True)],
+    "zstd": [nc.Zstd(level, checksum) for level in (-999999, -7, -1, 0, 1, 5, 9, 22, 100) for checksum in (False, True)],
     "base64": [nc.Base64()], "crc32": [nc.CRC32(), nc.CRC32(location="end")], "adler32": [nc.Adler32(), nc.Adler32(location="end")],
     "crc32c": [nc.CRC32C(), nc.CRC32C(location="start")], "jenkins_lookup3": [nc.JenkinsLookup3(), nc.JenkinsLookup3(initval=7)],
     "fletcher32": [nc.Fletcher32()],

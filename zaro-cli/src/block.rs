@@ -1,6 +1,6 @@
 //! A piece of an answer, ready to be written: a slab as it was read, or what `--cf` made of it.
 
-use zaro::array::Slab;
+use zaro::array::{Order, Slab};
 use zaro::meta::DataType;
 
 /// Elements of one type, in the memory order that was asked for.
@@ -29,6 +29,24 @@ impl Block {
     /// Elements of a fixed-size type, one after the other.
     pub(crate) fn of_bytes(data_type: DataType, shape: Vec<u64>, bytes: Vec<u8>) -> Self {
         Self { data_type, shape, content: Content::Fixed(bytes) }
+    }
+
+    /// Letters, of which `letters` along the last dimension are a text each, as texts of that length.
+    pub(crate) fn of_letters(slab: Slab, letters: usize) -> Self {
+        let shape = slab.shape.split_last().map(|(_, rest)| rest.to_vec()).unwrap_or_default();
+        let bytes = match slab.order {
+            Order::C => slab.bytes.to_vec(),
+            // The first letters of all texts, then the second ones.
+            Order::F => {
+                let texts = slab.bytes.len().checked_div(letters).unwrap_or(0);
+                let letter = |i: usize, k: usize| slab.bytes.get(k * texts + i).copied().unwrap_or(0);
+                (0..texts)
+                    .flat_map(|i| (0..letters).map(move |k| (i, k)))
+                    .map(|(i, k)| letter(i, k))
+                    .collect()
+            }
+        };
+        Self::of_bytes(DataType::FixedBytes(letters), shape, bytes)
     }
 
     /// Texts.

@@ -2,6 +2,9 @@
 //!
 //! A day is counted from 1 January of the year 0 of its own calendar. Everything is exact in 128-bit integers, so no
 //! 64-bit time of any unit overflows.
+//!
+//! The calendars people lived by have no year 0: the year before 1 is -1. Those of models, and ISO 8601's, have one. Days
+//! are counted with one in all of them; only the names of years differ.
 
 use zaro::meta::dtype::TimeUnit;
 
@@ -57,15 +60,37 @@ impl Calendar {
         [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
     }
 
+    /// Whether the year before 1 is 0, not -1.
+    fn has_year_zero(self) -> bool {
+        !matches!(self, Self::Standard | Self::Julian)
+    }
+
     /// The number of a date's day; `None` for a date the calendar does not have.
     pub(crate) fn day_of(self, year: i128, month: u32, day: u32) -> Option<i128> {
+        match year {
+            ..1 if self.has_year_zero() => self.day_counted(year, month, day),
+            0 => None,
+            ..0 => self.day_counted(year + 1, month, day),
+            1.. => self.day_counted(year, month, day),
+        }
+    }
+
+    /// The date of a day: year, month, day.
+    pub(crate) fn date_of(self, day: i128) -> (i128, u32, u32) {
+        let (year, month, date) = self.date_counted(day);
+        let year = if year < 1 && !self.has_year_zero() { year - 1 } else { year };
+        (year, month, date)
+    }
+
+    /// [`Self::day_of`], where every calendar has a year 0.
+    fn day_counted(self, year: i128, month: u32, day: u32) -> Option<i128> {
         if self == Self::Standard {
             return if (year, month, day) >= FIRST_GREGORIAN {
-                Self::ProlepticGregorian.day_of(year, month, day)
+                Self::ProlepticGregorian.day_counted(year, month, day)
             } else if (year, month, day) > LAST_JULIAN {
                 None
             } else {
-                Some(Self::Julian.day_of(year, month, day)? + julian_shift()?)
+                Some(Self::Julian.day_counted(year, month, day)? + julian_shift()?)
             };
         }
         let lengths = self.month_lengths(year);
@@ -77,14 +102,14 @@ impl Calendar {
         Some(self.days_before_year(year) + lengths.iter().take(before).sum::<i128>() + day - 1)
     }
 
-    /// The date of a day: year, month, day.
-    pub(crate) fn date_of(self, day: i128) -> (i128, u32, u32) {
+    /// [`Self::date_of`], where every calendar has a year 0.
+    fn date_counted(self, day: i128) -> (i128, u32, u32) {
         if self == Self::Standard {
             let shift = julian_shift().unwrap_or_default();
             let (y, m, d) = FIRST_GREGORIAN;
-            return match Self::ProlepticGregorian.day_of(y, m, d) {
-                Some(first) if day < first => Self::Julian.date_of(day - shift),
-                _ => Self::ProlepticGregorian.date_of(day),
+            return match Self::ProlepticGregorian.day_counted(y, m, d) {
+                Some(first) if day < first => Self::Julian.date_counted(day - shift),
+                _ => Self::ProlepticGregorian.date_counted(day),
             };
         }
         // No year has 367 days, so these steps never pass the year sought, and shrink the distance a hundredfold.

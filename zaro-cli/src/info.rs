@@ -6,6 +6,7 @@ use zaro::meta::{ArrayMeta, CodecMeta, Json, NodeMeta};
 use zaro::{Node, Result};
 
 use crate::args::{Common, Target};
+use crate::cf;
 use crate::format::shape_text;
 use crate::model::{self, Chunks};
 use crate::number::human_bytes;
@@ -285,8 +286,14 @@ impl Page<'_> {
         let codecs: Vec<String> = a.codecs.iter().map(codec_text).collect();
         row("codecs", plain(&codecs.join(" → ")).into_owned());
         row("first key", a.keys.key("", &vec![0; a.shape.len()]));
-        row("size", format!("{} uncompressed", size_text(a)));
-        self.attributes(&a.attributes, "  ", &mut out);
+        row(
+            "size",
+            match a.data_type.is_variable() {
+                true => "varies from element to element".into(),
+                false => format!("{} uncompressed", size_text(a)),
+            },
+        );
+        self.attributes(&cf::readable(a), "  ", &mut out);
         let node_path = if path.is_empty() { String::new() } else { format!(" {path}") };
         let hint = match a.shape.len() {
             0 | 1 => format!("zaro read {}{node_path}", self.uri),

@@ -58,7 +58,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use zaro::{Error, Result};
+use zaro::{Error, ErrorKind, Result};
 
 use crate::args::Common;
 use crate::paint::{Paint, plain};
@@ -119,7 +119,34 @@ enum Command {
     Man(man::Man),
 }
 
+/// Threads are started by libraries that panic, or hang while they do, when the system has no more of them or no memory
+/// for one. That is a fault of the system like others, so it ends the command in the same way, at once.
+fn watch_for_lack_of_threads() {
+    const WORDS: [&str; 5] = [
+        "OS can't spawn worker thread",
+        "failed to spawn thread",
+        "global thread pool",
+        "alternative stack",
+        "guard page",
+    ];
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let payload = info.payload();
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or_default();
+        if WORDS.iter().any(|words| text.contains(words)) {
+            let _ = writeln!(
+                std::io::stderr(),
+                "zaro: error: the system gives no thread, or no memory for one: {text}"
+            );
+            std::process::exit(ErrorKind::Io.exit_code().into());
+        }
+        usual(info);
+    }));
+}
+
 fn main() -> ExitCode {
+    watch_for_lack_of_threads();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {

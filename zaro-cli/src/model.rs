@@ -5,7 +5,7 @@ use zaro::meta::dtype::DataType;
 use zaro::meta::float;
 use zaro::meta::grid::Axis;
 use zaro::meta::json::Json;
-use zaro::meta::{ArrayMeta, CodecMeta, NodeMeta, path};
+use zaro::meta::{ArrayMeta, CodecMeta, Format, NodeMeta, path};
 
 use crate::value::{self, Style};
 
@@ -155,7 +155,11 @@ fn keys(a: &ArrayMeta) -> Json {
 }
 
 /// The fill value as `zaro read --format json` writes an element; a NaN with a payload of its own as its bits.
+/// Null where a V2 document says so: then nothing is said of missing elements, though they read as zero.
 pub(crate) fn fill(a: &ArrayMeta) -> Json {
+    if a.format == Format::V2 && matches!(a.document.get("fill_value"), None | Some(Json::Null)) {
+        return Json::Null;
+    }
     let bytes = &a.fill.0;
     if let DataType::Float(f) = a.data_type
         && let Some(bits) = value::unsigned(bytes)

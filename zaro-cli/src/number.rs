@@ -19,11 +19,6 @@ pub(crate) fn f64_of_usize(n: usize) -> f64 {
     n as f64
 }
 
-/// The nearest `f32`, as IEEE 754 rounds.
-pub(crate) fn f32_of_f64(x: f64) -> f32 {
-    x as f32
-}
-
 /// `x` rounded to a byte, cut off at 0 and 255; NaN is 0.
 pub(crate) fn u8_of_f64(x: f64) -> u8 {
     x.round() as u8

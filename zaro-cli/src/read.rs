@@ -9,11 +9,11 @@ use zaro::array::{Missing, Order, odd_texts};
 use zaro::meta::DataType;
 use zaro::meta::path::{join, shown};
 use zaro::store::local::{check_space, free_space};
-use zaro::{Array, Error, ErrorKind, ReadOptions, Result, num};
+use zaro::{Array, Error, ErrorKind, ReadOptions, Result, Zarr, num};
 
 use crate::args::{Common, Target};
 use crate::block::Block;
-use crate::cf::{Cf, Lost};
+use crate::cf::{Cf, Lost, Related, related};
 use crate::colormap::Colormap;
 use crate::format::{Format, Layout, Sink, csv, json, npy, png, raw, table};
 use crate::output::Output;
@@ -117,7 +117,8 @@ impl Read {
         refuse_endless(&array, &view, Format::Csv, true, false)?;
         let mut sink = csv::Csv::lines();
         let (order, complete, as_text) = (Order::C, false, true);
-        let job = Job { array: &array, view: &view, cf: None, order, complete, as_text, common };
+        let job =
+            Job { array: &array, view: &view, letters: None, cf: None, order, complete, as_text, common };
         job.write(&mut sink, Output::open(None)?).await
     }
 
@@ -129,7 +130,9 @@ impl Read {
         common.warn_both(&zarr, array.path(), array.meta().format).await?;
         let meta = array.meta();
         let view = self.part.view(meta).map_err(|e| placed(e, &array))?;
-        let cf = if self.cf { Cf::new(meta, &mut |message| common.warn(message)) } else { None };
+        let beside = if self.cf { beside(&zarr, &array, common).await } else { Related::default() };
+        let cf = if self.cf { Cf::new(meta, &beside, &mut |message| common.warn(message)) } else { None };
+        let folded = view.folded().filter(|_| beside.letters);
         let format =
             self.format.or_else(|| self.output.as_deref().and_then(Format::of_file)).unwrap_or(Format::Table);
         if let (None, Some(path)) = (self.format, &self.output)
@@ -156,13 +159,15 @@ impl Read {
         };
         let as_text = matches!(format, Format::Table | Format::Csv | Format::Json);
         let (cf, complete) = (cf.as_ref(), self.complete);
-        let job = Job { array: &array, view: &view, cf, order, complete, as_text, common };
+        let letters = folded.as_ref().map(|(_, n)| (*n, &view));
+        let view = folded.as_ref().map_or(&view, |(folded, _)| folded);
+        let job = Job { array: &array, view, letters, cf, order, complete, as_text, common };
         let mut sink: Box<dyn Sink> = match format {
             Format::Table => return job.print_table(self.output.as_deref()).await,
             Format::Csv => Box::new(csv::Csv::new(self.cf, self.long.then(|| view.clone()))),
             Format::Json => Box::new(json::Json::new(self.cf)),
             Format::Npy => {
-                if npy::loses_its_type(&meta.data_type) {
+                if npy::loses_its_type(&job.data_type()) {
                     common.warn(&format!("numpy has no {}; its bytes are written as type V", meta.data_type));
                 }
                 Box::<npy::Npy>::default()
@@ -221,6 +226,17 @@ impl Read {
             .map(|(option, _, why)| format!("{option} has no effect on {name}: {why}"))
             .collect()
     }
+}
+
+/// What the arrays beside this one say of it. Where they cannot be listed, that is said and the array is read by itself.
+async fn beside(zarr: &Zarr, array: &Array, common: &Common) -> Related {
+    related(zarr, array).await.unwrap_or_else(|e| {
+        common.warn(&format!(
+            "{}: --cf could not look at the arrays beside it, for units of bounds or texts of letters: {e}",
+            shown(array.path())
+        ));
+        Related::default()
+    })
 }
 
 /// Whether the fault lies in what was asked of the array, not in the output.
@@ -282,7 +298,10 @@ fn transparent(array: &Array, unpacked: bool) -> Vec<f64> {
 /// One read, whatever it is written as.
 struct Job<'a> {
     array: &'a Array,
+    /// What is wanted, without the dimension of letters if there is one.
     view: &'a View,
+    /// How many letters a text has, and what is wanted with their dimension.
+    letters: Option<(usize, &'a View)>,
     cf: Option<&'a Cf>,
     order: Order,
     complete: bool,
@@ -294,7 +313,11 @@ struct Job<'a> {
 impl Job<'_> {
     /// The type of the elements as they are written.
     fn data_type(&self) -> DataType {
-        self.cf.map_or_else(|| self.array.meta().data_type.clone(), Cf::data_type)
+        match (self.cf, self.letters) {
+            (Some(cf), _) => cf.data_type(),
+            (None, Some((letters, _))) => DataType::FixedBytes(letters),
+            (None, None) => self.array.meta().data_type.clone(),
+        }
     }
 
     /// What one element may take in memory, for cutting windows.
@@ -305,7 +328,7 @@ impl Job<'_> {
         // Times become strings.
         let made =
             self.cf.map_or(0, |cf| if cf.data_type().is_variable() { 64 } else { cf.data_type().size() });
-        read.saturating_add(made).max(1)
+        read.saturating_mul(self.letters.map_or(1, |(n, _)| n.saturating_mul(2))).saturating_add(made).max(1)
     }
 
     async fn read(&self, view: &View, watch: &Watch, lost: &mut Lost) -> Result<Block> {
@@ -315,12 +338,19 @@ impl Job<'_> {
             progress: watch.callback(),
             cancel: Some(watch.cancel.clone()),
         };
-        let slab = self.array.read(&view.selection()?, &options).await?;
+        let selection = match self.letters {
+            Some((_, whole)) => view.unfolded(whole).selection()?,
+            None => view.selection()?,
+        };
+        let slab = self.array.read(&selection, &options).await?;
         watch.window_done(num::u64_of(slab.bytes.len()));
         if self.as_text && !slab.data_type.is_variable() {
             lost.texts = lost.texts.saturating_add(odd_texts(&slab.data_type, &slab.bytes));
         }
-        let block = Block::of_slab(slab);
+        let block = match self.letters {
+            Some((letters, _)) => Block::of_letters(slab, letters),
+            None => Block::of_slab(slab),
+        };
         Ok(match self.cf {
             Some(cf) => cf.apply(block, lost),
             None => block,

@@ -22,8 +22,9 @@ pub(crate) struct Part {
     #[allow(rustdoc::broken_intra_doc_links, reason = "a help text with brackets")]
     #[arg(long, value_name = "INDEXES", allow_hyphen_values = true, conflicts_with_all = ["start", "count", "sel"], help_heading = "Selection")]
     select: Option<String>,
-    /// Indexes by dimension name: time=3:9 or 'time=0,lat=10:20'; may be repeated
-    #[arg(long, value_name = "NAME=INDEX", allow_hyphen_values = true, conflicts_with_all = ["start", "count"], help_heading = "Selection")]
+    /// Indexes by dimension name: time=3:9 or 'time=0,lat=10:20', counted from 0, not values of coordinates; may be
+    /// repeated
+    #[arg(long, visible_alias = "isel", value_name = "NAME=INDEX", allow_hyphen_values = true, conflicts_with_all = ["start", "count"], help_heading = "Selection")]
     sel: Vec<String>,
 }
 
@@ -92,6 +93,21 @@ fn block(start: Option<&[u64]>, count: Option<&[u64]>, meta: &ArrayMeta) -> Resu
         .collect())
 }
 
+/// The index of one dimension. What looks like a date or a coordinate's value is told apart from a mistyped index.
+fn position(name: &str, text: &str) -> Result<Index> {
+    // Neither a minus sign behind a digit nor a point, a letter or a slash is part of an index.
+    let inside = |w: &[u8]| matches!(w, [b'0'..=b'9', b'-'] | [b'0'..=b'9', b'.'] | [b'.', b'0'..=b'9']);
+    let odd =
+        text.contains(|c: char| c.is_alphabetic() || c == '/') || text.as_bytes().windows(2).any(inside);
+    if odd {
+        return Err(Error::usage(format!(
+            "{name}={text}: --sel takes indexes, counted from 0, such as {name}=3 or {name}=3:9, not values; \
+             `zaro read … {name} --cf --format csv --long` shows which index a value has"
+        )));
+    }
+    Index::parse(text)
+}
+
 /// `--sel`.
 fn named(items: &[String], meta: &ArrayMeta) -> Result<Vec<Index>> {
     let names = meta.dimension_names.as_deref().unwrap_or_default();
@@ -104,7 +120,7 @@ fn named(items: &[String], meta: &ArrayMeta) -> Result<Vec<Index>> {
         let mut found = names.iter().enumerate().filter(|(_, n)| n.as_deref() == Some(name)).map(|(d, _)| d);
         match (found.next(), found.next()) {
             (Some(d), None) => {
-                let index = Index::parse(index)?;
+                let index = position(name, index)?;
                 match indexes.get_mut(d) {
                     Some(slot) if *slot == Index::All => *slot = index,
                     _ => return Err(Error::usage(format!("the dimension {name:?} is named twice"))),

@@ -121,6 +121,25 @@ impl View {
         Ok(Self { picks })
     }
 
+    /// This view without the array's last dimension, along which the letters of texts lie, and how many letters a text
+    /// has; `None` if that dimension is not in the answer.
+    pub(crate) fn folded(&self) -> Option<(Self, usize)> {
+        let (last, rest) = self.picks.split_last()?;
+        let letters =
+            usize::try_from(last.count()).ok().filter(|n| *n > 0 && !matches!(last, Pick::At(_)))?;
+        let picks = rest.iter().cloned().chain([Pick::At(0)]).collect();
+        Some((Self { picks }, letters))
+    }
+
+    /// A part of a view that was [folded](Self::folded), with the last dimension of `whole` again.
+    pub(crate) fn unfolded(&self, whole: &Self) -> Self {
+        let mut picks = self.picks.clone();
+        if let (Some(slot), Some(last)) = (picks.last_mut(), whole.picks.last()) {
+            slot.clone_from(last);
+        }
+        Self { picks }
+    }
+
     /// The dimensions of the array that are in the answer.
     fn kept(&self) -> impl DoubleEndedIterator<Item = (usize, &Pick)> {
         self.picks.iter().enumerate().filter(|(_, p)| !matches!(p, Pick::At(_)))

@@ -59,14 +59,15 @@ fn is_real(t: &DataType) -> bool {
     matches!(t, DataType::Float(_))
 }
 
-/// Pads numbers so that their decimal points stand below each other; numbers with exponents are left alone.
+/// Pads numbers so that their decimal points stand below each other. Numbers with exponents are left alone, and words such
+/// as NaN, which stand flush right.
 fn align_points(cells: &mut [String]) {
     let after = |c: &str| c.split_once('.').map_or(0, |(_, f)| f.chars().count() + 1);
     if cells.iter().any(|c| c.contains('e')) {
         return;
     }
     let most = cells.iter().map(|c| after(c)).max().unwrap_or(0);
-    for cell in cells {
+    for cell in cells.iter_mut().filter(|c| c.contains('.')) {
         let missing = most - after(cell).min(most);
         cell.extend(std::iter::repeat_n(' ', missing));
     }
@@ -142,6 +143,16 @@ mod tests {
         let block = Block::of_bytes(DataType::UINT8, shown.to_vec(), bytes);
         print(&block, shape, Paint::stdout(Color::Never), &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn words_among_numbers_stand_flush_right() {
+        let bytes: Vec<u8> =
+            [1.5f64, f64::NAN, -12.25, f64::INFINITY].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let block = Block::of_bytes(DataType::FLOAT64, vec![2, 2], bytes);
+        let mut out = Vec::new();
+        print(&block, &[2, 2], Paint::stdout(Color::Never), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "[[    1.5       NaN]\n [  -12.25 Infinity]]\n");
     }
 
     #[test]

@@ -127,3 +127,39 @@ fn absurd_shapes_do_not_hang_or_crash() {
         assert!(run.code != 101 && run.code < 128, "{args:?}: {} {}", run.code, run.err);
     }
 }
+
+/// Where threads cannot be started, that is said; nothing panics and nothing waits for ever.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_lack_of_threads_is_a_fault_of_the_system() {
+    let s = Store::new();
+    s.array("", &[4], "uint8", "0", "", &[1, 2, 3, 4]);
+    let mut refused = 0;
+    // From too little to start at all to enough.
+    for megabytes in (12..200).step_by(6) {
+        let limit = format!("ulimit -v {}; exec \"$0\" read \"$1\" --format csv", megabytes * 1024);
+        let run = std::process::Command::new("sh")
+            .args(["-c", &limit, env!("CARGO_BIN_EXE_zaro")])
+            .arg(s.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_ne!(run.status.code(), Some(101), "{megabytes} MB: {said}");
+        if run.status.success() {
+            assert_eq!(run.stdout, b"1\n2\n3\n4\n");
+        } else if run.status.code() == Some(6) {
+            assert!(said.contains("the system gives no thread"), "{said}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
+}
+
+/// Eight kilobytes of zeros, compressed, are sixty million empty texts.
+#[test]
+fn a_chunk_of_too_many_texts_is_refused() {
+    let s = Store::new();
+    s.put("zarr.json", v3_document(&[1 << 25], &[1 << 25], "string", "\"\"", ""));
+    s.zaro(&["read", "@", "--select", "0"]).fails(5, "more memory is needed (--memory)");
+    assert_eq!(s.zaro(&["read", "@", "--select", "0", "--memory", "600M", "--format", "csv"]).text(), "\n");
+}

@@ -136,6 +136,17 @@ impl Array {
             |e: Error| e.with_key(path::join(path, document)).with_node(path::shown(path)).with_store(&store);
         let shape = meta.grid.chunk_shape(&vec![0; meta.shape.len()]).unwrap_or_else(|| meta.grid.largest());
         let chain = Arc::new(build(&meta, shape, strict).map_err(named)?);
+        if meta.data_type.is_variable() && chain.any_shard().is_none() {
+            // A few bytes may say that a chunk holds millions of empty texts, and each takes a place.
+            let least = chain.decoded().byte_size()?;
+            if least > memory.max(DEFAULT_MEMORY) {
+                return Err(named(Error::unsupported(format!(
+                    "a chunk of {} elements of variable length takes {} MiB at least; more memory is needed (--memory)",
+                    chain.decoded().count()?,
+                    least >> 20
+                ))));
+            }
+        }
         let direct = store.direct().is_some();
         Ok(Self {
             inner: Arc::new(Inner {

@@ -216,7 +216,7 @@ mod tests {
         };
         assert_eq!(c.encode(&check::hex("3e4ccccd")).unwrap(), check::hex("3e500000"));
         for bad in ["{}", r#"{"keepbits":-1}"#, r#"{"keepbits":1.5}"#, r#"{"keepbits":0}"#] {
-            assert!(check::codec("bitround", bad, &DataType::FLOAT32).is_err(), "{bad}");
+            assert!(check::strict_codec("bitround", bad, &DataType::FLOAT32).is_err(), "{bad}");
         }
     }
 }

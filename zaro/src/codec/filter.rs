@@ -189,6 +189,13 @@ pub(super) mod check {
         build(&Request { name, config, strict: false, data_type })
     }
 
+    /// The same, held to the letter.
+    pub(crate) fn strict_codec(name: &str, config: &str, data_type: &DataType) -> Result<Codec> {
+        let config = Json::parse(config.as_bytes()).unwrap().value;
+        let config = config.members().unwrap();
+        build(&Request { name, config, strict: true, data_type })
+    }
+
     /// Checks the V2 form against bytes: encodes to, and decodes to. Then cuts and damages the data.
     pub(crate) fn v2(name: &str, config: &str, raw: &str, encoded: &str, decoded: &str) {
         let Codec::Bytes(c) = codec(name, config, &DataType::UINT8).unwrap() else { panic!("{name}") };

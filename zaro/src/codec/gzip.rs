@@ -23,7 +23,8 @@ impl Gzip {
         if strict {
             config.need("level")?;
         }
-        Ok(Self { level: level(config, 1, 0)? })
+        // V3's text has no -1; zlib, and numcodecs with it, has.
+        Ok(Self { level: level(config, 1, if strict { 0 } else { -1 })? })
     }
 }
 

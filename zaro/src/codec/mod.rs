@@ -22,6 +22,7 @@ pub mod categorize;
 pub mod chain;
 pub mod checksum;
 pub mod config;
+mod decode_only;
 mod delta;
 mod filter;
 mod fixed_scale_offset;

@@ -64,6 +64,7 @@ impl PackBits {
             DataType::Int(b) | DataType::UInt(b) => (*b, 1),
             DataType::Float(f) => (f.bits(), 1),
             DataType::Complex(f) => (f.bits(), 2),
+            DataType::DateTime(..) | DataType::TimeDelta(..) => (64, 1),
             other => return Err(Error::invalid(format!("cannot hold {other} elements"))),
         };
         let last = self.last.unwrap_or(u64::from(bits) - 1);
@@ -79,7 +80,7 @@ impl PackBits {
             bytes: data_type.size() / components,
             first: narrow(self.first)?,
             width: narrow(last - self.first + 1)?,
-            signed: matches!(data_type, DataType::Int(_)),
+            signed: matches!(data_type, DataType::Int(_) | DataType::DateTime(..) | DataType::TimeDelta(..)),
         })
     }
 
@@ -223,6 +224,8 @@ mod tests {
         round_trip(r#"{"first_bit":4,"last_bit":7}"#, DataType::Int(16), &[0x80, 0xff, 0x70, 0], &[0x78]);
         round_trip(r#"{"first_bit":4}"#, DataType::UINT8, &[0x50, 0xa0], &[0xa5]);
         round_trip("{}", DataType::UINT64, &[1, 2, 3, 4, 5, 6, 7, 8], &[1, 2, 3, 4, 5, 6, 7, 8]);
+        let second = DataType::DateTime(crate::meta::dtype::TimeUnit::Second, 1);
+        round_trip(r#"{"last_bit":15}"#, second, &(-2i64).to_le_bytes(), &[0xfe, 0xff]);
         round_trip(r#"{"first_bit":16}"#, DataType::FLOAT32, &[0, 0, 0xc0, 0x3f], &[0xc0, 0x3f]);
     }
 

@@ -136,7 +136,7 @@ mod tests {
         for bad in
             [r#"{"digits":1,"dtype":"<i4"}"#, r#"{"dtype":"<f4"}"#, r#"{"digits":99999,"dtype":"<f4"}"#]
         {
-            assert!(check::codec("v2.quantize", bad, &DataType::UINT8).is_err(), "{bad}");
+            assert!(check::strict_codec("v2.quantize", bad, &DataType::UINT8).is_err(), "{bad}");
         }
     }
 

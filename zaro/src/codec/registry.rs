@@ -21,8 +21,9 @@ use super::tiff_predictor::TiffPredictor;
 use super::zlib::Zlib;
 use super::zstd::Zstd;
 use super::{
-    BytesToBytes, Codec, bitround, bool_bits, bytes, cast_value, categorize, delta, fixed_scale_offset,
-    n5_default, objects, packbits, pcodec, quantize, reshape, scale_offset, transpose, vlen, zfp,
+    BytesToBytes, Codec, bitround, bool_bits, bytes, cast_value, categorize, decode_only, delta,
+    fixed_scale_offset, n5_default, objects, packbits, pcodec, quantize, reshape, scale_offset, transpose,
+    vlen, zfp,
 };
 use crate::error::{Error, Result};
 use crate::meta::dtype::DataType;
@@ -43,8 +44,15 @@ pub struct Request<'a> {
 
 /// Makes the codec that `request` names. An unknown name is [`ErrorKind::Unsupported`](crate::ErrorKind).
 pub fn build(request: &Request<'_>) -> Result<Codec> {
-    let config = Config::new(request.config);
-    make(request, &config).map_err(|e| e.within(format_args!("codec {}", shown(request.name))))
+    let within = |e: Error| e.within(format_args!("codec {}", shown(request.name)));
+    let why = match make(request, &Config::new(request.config)) {
+        Err(why) if !request.strict => why,
+        made => return made.map_err(within),
+    };
+    // Settings that only a writer needs must not keep a reader out.
+    let config = decode_only::for_reading(request);
+    let made = config.and_then(|config| make(request, &Config::new(&config)).ok());
+    made.map(|codec| decode_only::decode_only(codec, &why)).ok_or(why).map_err(within)
 }
 
 fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {

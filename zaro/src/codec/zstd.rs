@@ -34,6 +34,8 @@ impl Zstd {
         let level = match config.int("level")?.map(i32::try_from) {
             None => 0,
             Some(Ok(n)) if (-131_072..=22).contains(&n) => n,
+            // numcodecs takes the nearest one.
+            Some(Ok(n)) if !strict => n.clamp(-131_072, 22),
             _ => return Err(Error::invalid("\"level\" must be -131072 to 22").with_field("level")),
         };
         Ok(Self { level, checksum: config.bool("checksum")?.unwrap_or(false) })

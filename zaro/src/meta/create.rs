@@ -200,7 +200,7 @@ impl NewArray {
 
     /// The chain of a chunk, in V3's terms.
     fn chain(&self) -> Result<Vec<CodecMeta>> {
-        let mut chain: Vec<CodecMeta> = self.transpose()?.into_iter().collect();
+        let mut chain = Vec::new();
         let given = match &self.codecs {
             Some(codecs) => codecs.clone(),
             None => super::short::parse("zstd")?,
@@ -214,7 +214,10 @@ impl NewArray {
         }
         let size = element(&self.data_type);
         chain.extend(after.iter().map(|c| if c.name == "blosc" { blosc(c, size) } else { c.clone() }));
-        Ok(chain)
+        match self.transpose()? {
+            Some(transpose) => transposed(transpose, chain),
+            None => Ok(chain),
+        }
     }
 }
 
@@ -255,6 +258,21 @@ pub(super) fn blosc(given: &CodecMeta, size: usize) -> CodecMeta {
         or("blocksize", Json::int(0)),
     ];
     CodecMeta { configuration, ..given.clone() }
+}
+
+/// A chain with `transpose` in front; or, if the chain makes shards, in front of what is inside: shapes of chunks in
+/// there are in the array's order.
+fn transposed(transpose: CodecMeta, mut chain: Vec<CodecMeta>) -> Result<Vec<CodecMeta>> {
+    let Some(shard) = chain.iter_mut().find(|c| c.name == "sharding_indexed") else {
+        chain.insert(0, transpose);
+        return Ok(chain);
+    };
+    for (name, value) in &mut shard.configuration {
+        if name == "codecs" {
+            *value = write_codecs(&transposed(transpose.clone(), super::v3::codecs(value, "codecs")?)?);
+        }
+    }
+    Ok(chain)
 }
 
 fn sharding(chunks: &[u64], chain: &[CodecMeta]) -> CodecMeta {

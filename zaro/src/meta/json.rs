@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use super::numeral::Numeral;
 use crate::error::{Error, Result};
 
 /// Nesting beyond this is refused: no real document comes near it, and the reader recurses.
@@ -20,7 +21,7 @@ pub enum Json {
     /// `true`, `false`
     Bool(bool),
     /// A number, as its text. Also the bare words `NaN`, `Infinity` and `-Infinity`.
-    Number(Box<str>),
+    Number(Numeral),
     /// A string.
     String(String),
     /// A list.

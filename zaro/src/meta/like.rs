@@ -3,8 +3,9 @@
 use super::create::{Layout, NewArray};
 use super::dtype::Endian;
 use super::json::Json;
+use super::write::write_codecs;
 use super::{ArrayMeta, CodecMeta, Format, v3};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::num;
 
 impl NewArray {
@@ -27,7 +28,9 @@ fn new_array(meta: &ArrayMeta) -> Result<NewArray> {
         attributes: meta.attributes.members().unwrap_or_default().to_vec(),
         ..NewArray::default()
     };
-    let mut codecs = meta.codecs.clone();
+    let rank = meta.shape.len();
+    let (order, mut codecs) = innermost(&meta.codecs, (0..rank).collect())?;
+    new.layout = layout(order, rank);
     new.chunks = Some(outer.clone());
     if let [shard] = codecs.as_slice()
         && shard.name == "sharding_indexed"
@@ -38,12 +41,7 @@ fn new_array(meta: &ArrayMeta) -> Result<NewArray> {
         new.chunks = Some(extents.iter().map(|n| n.as_u64().unwrap_or(0)).collect());
         codecs = v3::codecs(&inner, "codecs")?;
     }
-    // The order of elements and bytes is said apart, so that V2's codecs, which go without, can be taken over.
-    if let Some(at) = codecs.iter().position(|c| c.name == "transpose")
-        && at == 0
-    {
-        new.layout = layout(&codecs.remove(at), meta.shape.len());
-    }
+    // The order of bytes is said apart, as that of elements is, so that V2's codecs, which go without, can be taken over.
     if let Some(at) = codecs.iter().position(|c| c.name == "bytes") {
         if codecs.get(at).and_then(|c| c.get("endian")).and_then(Json::as_str) == Some("big") {
             new.endian = Endian::Big;
@@ -57,9 +55,70 @@ fn new_array(meta: &ArrayMeta) -> Result<NewArray> {
     Ok(new)
 }
 
-fn layout(transpose: &CodecMeta, rank: usize) -> Layout {
-    let order = transpose.get("order").and_then(Json::items).unwrap_or_default();
-    let axes: Vec<usize> =
-        order.iter().filter_map(Json::as_u64).filter_map(|n| num::usize_of(n).ok()).collect();
-    if axes.iter().copied().eq((0..rank).rev()) { Layout::F } else { Layout::Axes(axes) }
+fn layout(axes: Vec<usize>, rank: usize) -> Layout {
+    if axes.is_sorted() {
+        Layout::C
+    } else if axes.iter().copied().eq((0..rank).rev()) {
+        Layout::F
+    } else {
+        Layout::Axes(axes)
+    }
+}
+
+/// A chain without its transposes, which are given as one order of the elements in the innermost chunks: dimension `i` of
+/// those is the array's dimension `order[i]`. Shapes of chunks inside shards become those of the array's dimensions.
+///
+/// `order` is what the chains around this one have done.
+fn innermost(codecs: &[CodecMeta], order: Vec<usize>) -> Result<(Vec<usize>, Vec<CodecMeta>)> {
+    // What elements lie where is another matter after these.
+    if codecs.iter().any(|c| c.name == "reshape") {
+        return Ok((order, codecs.to_vec()));
+    }
+    let mut order = order;
+    let mut out = Vec::with_capacity(codecs.len());
+    for codec in codecs {
+        match codec.name.as_str() {
+            "transpose" => order = composed(&order, codec)?,
+            "sharding_indexed" => {
+                let chunks = codec.get("chunk_shape").and_then(Json::items).unwrap_or_default();
+                let mut turned = vec![Json::Null; chunks.len()];
+                for (d, n) in order.iter().zip(chunks) {
+                    if let Some(slot) = turned.get_mut(*d) {
+                        slot.clone_from(n);
+                    }
+                }
+                let inside = v3::codecs(codec.get("codecs").unwrap_or(&Json::Null), "codecs")?;
+                let (inner, inside) = innermost(&inside, order)?;
+                order = inner;
+                let mut codec = codec.clone();
+                for (name, value) in &mut codec.configuration {
+                    match name.as_str() {
+                        "chunk_shape" => *value = Json::Array(turned.clone()),
+                        "codecs" => *value = write_codecs(&inside),
+                        _ => {}
+                    }
+                }
+                out.push(codec);
+            }
+            _ => out.push(codec.clone()),
+        }
+    }
+    Ok((order, out))
+}
+
+/// The order that `transpose` makes of `order`.
+fn composed(order: &[usize], transpose: &CodecMeta) -> Result<Vec<usize>> {
+    let rank = order.len();
+    let axes: Vec<usize> = match transpose.get("order") {
+        Some(Json::String(word)) if word == "F" => (0..rank).rev().collect(),
+        Some(Json::String(word)) if word == "C" => (0..rank).collect(),
+        given => {
+            let given = given.and_then(Json::items).unwrap_or_default();
+            given.iter().filter_map(Json::as_u64).filter_map(|n| num::usize_of(n).ok()).collect()
+        }
+    };
+    let turned: Option<Vec<usize>> = axes.iter().map(|i| order.get(*i).copied()).collect();
+    turned.filter(|t| t.len() == rank).ok_or_else(|| {
+        Error::invalid(format!("{axes:?} does not order {rank} dimensions")).with_field("order")
+    })
 }

@@ -20,6 +20,7 @@ pub mod grid;
 pub mod json;
 pub mod keys;
 mod like;
+pub mod numeral;
 pub mod path;
 pub mod short;
 pub mod typestr;

@@ -613,3 +613,43 @@ fn large_shards_are_verified_in_parts() {
     run(&store, &made, &options).unwrap();
     assert!(all(&made, "") == data.bytes);
 }
+
+/// Shards behind a transpose, and shards in shards: shapes inside are said in the order of what is around them.
+#[test]
+fn elements_of_transposed_and_nested_shards_are_put_into_any_order() {
+    let data = Model::counting(&[8, 6, 4], 4);
+    let shard = |inner: &[u64], codecs: &str| sharding(inner, codecs, LE, "end");
+    let (turn, back) = (transpose(&[1, 0, 2]), transpose(&[2, 0, 1]));
+    let chains = [
+        (vec![4, 1, 4], format!("{turn},{}", shard(&[1, 4, 2], LE))),
+        (vec![4, 1, 4], format!("{turn},{},{ZSTD}", shard(&[1, 4, 2], LE))),
+        (vec![4, 1, 4], format!("{turn},{}", shard(&[1, 4, 2], &format!("{back},{LE}")))),
+        (vec![8, 6, 4], shard(&[4, 2, 4], &shard(&[2, 1, 4], LE))),
+        (vec![8, 6, 4], shard(&[4, 2, 4], &format!("{turn},{}", shard(&[1, 2, 4], &format!("{back},{LE}"))))),
+    ];
+    let zstd = short::parse("zstd").unwrap();
+    for (chunks, chain) in &chains {
+        let store = MemoryStore::new();
+        put_array(&store, "", &V3::new(&[8, 6, 4], chunks, "int32").codecs(chain.clone()).document(), &data);
+        let store: SharedStore = Arc::new(store);
+        for layout in [None, Some(Layout::C), Some(Layout::F), Some(Layout::Axes(vec![2, 0, 1]))] {
+            for codecs in [None, Some(zstd.clone())] {
+                for (chunks, shards) in
+                    [(None, None), (None, Some(None)), (Some(vec![2, 3, 4]), Some(Some(vec![4, 6, 4])))]
+                {
+                    let options = CopyOptions {
+                        layout: layout.clone(),
+                        codecs: codecs.clone(),
+                        chunks: chunks.map(Sizes::List),
+                        shards: shards.map(|s| s.map(Sizes::List)),
+                        verify: true,
+                        ..CopyOptions::default()
+                    };
+                    let made: SharedStore = Arc::new(MemoryStore::new());
+                    run(&store, &made, &options).unwrap_or_else(|e| panic!("{chain} {options:?}: {e}"));
+                    assert!(all(&made, "") == all(&store, ""), "{chain} {options:?}");
+                }
+            }
+        }
+    }
+}

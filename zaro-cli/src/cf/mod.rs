@@ -1,0 +1,512 @@
+//! `--cf`: what the attributes of the CF conventions, and those xarray adds, make of stored elements.
+//!
+//! * `scale_factor` and `add_offset` turn packed numbers into `float64`.
+//! * `_FillValue` and `missing_value` become NaN, or `NaT` in times. Readers of CF take the fill value of a V2 array for
+//!   its `_FillValue`, whatever the attribute of that name says; so does this, where the dimensions have names.
+//! * `units` of the form `days since 1850-01-01` with a `calendar` turn numbers into ISO 8601 text. What is no moment in
+//!   a thousand million years either way becomes `NaT` as well, but is counted in [`Lost`]: it was not said to be missing.
+//! * `units` such as `hours` with a `dtype` such as `timedelta64[ns]` are spans of time; `dtype` `bool` says itself.
+//! * What is said by other arrays, of bounds and of letters, is found by [`related`].
+//!
+//! `docs/book/cf.md` says where this differs from xarray and cftime.
+
+use base64::Engine as _;
+use zaro::meta::dtype::{DataType, Float, TimeUnit};
+use zaro::meta::float;
+use zaro::meta::json::Json;
+use zaro::meta::{ArrayMeta, Format};
+
+use crate::block::Block;
+use crate::calendar::Calendar;
+use crate::number;
+use crate::value;
+
+mod related;
+mod time;
+
+pub(crate) use related::{Related, related};
+use time::{TimeAxis, nanos_of_float, nanos_of_integer, span_target, span_unit, split_since};
+
+/// What has to be done to the elements of one array.
+#[derive(Debug, Clone)]
+pub(crate) struct Cf {
+    /// How packed elements are to be read (`_Unsigned` may differ from the array's type).
+    packed: DataType,
+    scale: Option<f64>,
+    offset: Option<f64>,
+    missing: Missing,
+    form: Form,
+}
+
+/// What stands for a value that is missing.
+#[derive(Debug, Clone, Default)]
+struct Missing {
+    floats: Vec<f64>,
+    integers: Vec<i128>,
+    /// Whether anything was said that is not NaN; then integers become floats even if no element can equal it.
+    any: bool,
+}
+
+/// What the numbers, once unpacked, stand for.
+#[derive(Debug, Clone, PartialEq)]
+enum Form {
+    Numbers,
+    Moments(TimeAxis),
+    /// Spans of time, stored in units of so many nanoseconds, shown in a unit of so many.
+    Spans {
+        unit: i128,
+        target: TimeUnit,
+        nanos: i128,
+    },
+    /// True and false, stored as integers.
+    Truth,
+    /// Text in this encoding, stored as bytes.
+    Text(Encoding),
+    /// Text, of which these stand for a text that is missing; that is shown as an empty one.
+    Words(Vec<String>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Utf8,
+    Latin1,
+}
+
+/// Times that have no ISO 8601 text.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    /// Texts with codes that are no characters, which are shown as U+FFFD.
+    pub(crate) texts: u64,
+    count: u64,
+    /// The first of them as it is stored.
+    first: String,
+}
+
+impl Lost {
+    fn add(&mut self, first: impl FnOnce() -> String) {
+        if self.count == 0 {
+            self.first = first();
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// What to say of what was lost; nothing if nothing was.
+    pub(crate) fn messages(&self) -> Vec<String> {
+        let texts = (self.texts > 0).then(|| {
+            let (texts, hold) = if self.texts == 1 { ("text", "holds") } else { ("texts", "hold") };
+            format!("{} {texts} {hold} codes that are no characters, shown as U+FFFD [utf32]", self.texts)
+        });
+        texts.into_iter().chain(self.times()).collect()
+    }
+
+    fn times(&self) -> Option<String> {
+        let (times, became) = if self.count == 1 { ("time", "became") } else { ("times", "all became") };
+        (self.count > 0).then(|| {
+            format!(
+                "{} {times} out of range, no ISO 8601 dates, {became} NaT; the first is {}",
+                self.count, self.first
+            )
+        })
+    }
+}
+
+impl Cf {
+    /// What the attributes of `meta`, and those of arrays related to it, ask for; `None` if that is nothing. Says through
+    /// `warn` what it cannot apply.
+    pub(crate) fn new(meta: &ArrayMeta, related: &Related, warn: &mut dyn FnMut(&str)) -> Option<Self> {
+        let attribute = |name: &str| meta.attributes.get(name);
+        let plain = |form: Form| Self {
+            packed: meta.data_type.clone(),
+            scale: None,
+            offset: None,
+            missing: Missing::default(),
+            form,
+        };
+        if !matches!(meta.data_type, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_)) {
+            for name in ["scale_factor", "add_offset"].into_iter().filter(|n| attribute(n).is_some()) {
+                warn(&format!("{name} is not applied to elements of type {}", meta.data_type));
+            }
+            let words = missing_words(meta);
+            if !words.is_empty() {
+                return Some(plain(Form::Words(words)));
+            }
+            let name = attribute("_Encoding").and_then(Json::as_str);
+            let (DataType::FixedBytes(_), Some(name)) = (&meta.data_type, name) else { return None };
+            let encoding = Encoding::named(name);
+            if encoding.is_none() {
+                warn(&format!("the encoding {name:?} is not known"));
+            }
+            return encoding.map(|encoding| plain(Form::Text(encoding)));
+        }
+        let packed = match (&meta.data_type, attribute("_Unsigned").and_then(Json::as_str)) {
+            (DataType::Int(bits), Some("true")) => DataType::UInt(*bits),
+            (DataType::UInt(bits), Some("false")) => DataType::Int(*bits),
+            (t, _) => t.clone(),
+        };
+        let mut number = |name: &str| {
+            let found = attribute(name).map(|value| (value, first_number(value)));
+            if let Some((value, None)) = found {
+                warn(&format!("{name} is not applied: {value} is not a number"));
+            }
+            found.and_then(|(_, number)| number)
+        };
+        let mut out = Self {
+            scale: number("scale_factor"),
+            offset: number("add_offset"),
+            packed,
+            ..plain(Form::Numbers)
+        };
+        let turned = out.packed != meta.data_type;
+        let fill = fill_that_counts(meta);
+        for name in ["_FillValue", "missing_value"] {
+            if name == "_FillValue" && fill.is_some() {
+                continue;
+            }
+            for one in attribute(name).map_or(&[][..], |v| v.items().unwrap_or(std::slice::from_ref(v))) {
+                // Null says that there is none.
+                if *one != Json::Null && !out.missing.add(one, &out.packed, turned) {
+                    warn(&format!("{name} is not applied: {one} is no value of type {}", out.packed));
+                }
+            }
+        }
+        if let Some(fill) = fill {
+            out.missing.add_bytes(fill, &out.packed);
+            if let Some(stated) = attribute("_FillValue")
+                && !out.missing.has(stated, &out.packed, turned)
+            {
+                let fill = value::text_of(&meta.data_type, fill, value::Style::TEXT);
+                warn(&format!(
+                    "the fill value {fill} of this V2 array is taken for _FillValue, as xarray takes it; the \
+                     attribute {stated} is not applied"
+                ));
+            }
+        }
+        out.form = out.form_of(meta, related, warn);
+        let idle = out.form == Form::Numbers && !out.changes_numbers() && out.packed == meta.data_type;
+        (!idle).then_some(out)
+    }
+
+    fn form_of(&self, meta: &ArrayMeta, related: &Related, warn: &mut dyn FnMut(&str)) -> Form {
+        let text = |name: &str| meta.attributes.get(name).and_then(Json::as_str);
+        let units = text("units").or(related.units.as_deref()).unwrap_or_default();
+        let dtype = text("dtype").unwrap_or_default();
+        if let Some((unit, reference)) = split_since(units) {
+            let name = text("calendar").or(related.calendar.as_deref()).unwrap_or("standard");
+            let axis = match Calendar::named(name) {
+                Some(calendar) => TimeAxis::parse(unit, reference, calendar).map_err(|e| e.to_string()),
+                None => Err(format!("the calendar {name:?} is not known")),
+            };
+            return match axis {
+                Ok(axis) => Form::Moments(axis),
+                Err(why) => {
+                    warn(&format!("times are left as numbers: {why}"));
+                    Form::Numbers
+                }
+            };
+        }
+        if let (Some(unit), Some((target, nanos))) = (span_unit(units), span_target(dtype)) {
+            // Fractions have no end, and a unit finer than the one said would be cut.
+            return if self.is_packed() || !is_integer(&self.packed) || unit < nanos {
+                Form::Spans { unit, target: TimeUnit::Nanosecond, nanos: 1 }
+            } else {
+                Form::Spans { unit, target, nanos }
+            };
+        }
+        if dtype == "bool" && is_integer(&self.packed) && !self.changes_numbers() {
+            return Form::Truth;
+        }
+        Form::Numbers
+    }
+
+    /// The type of the elements after this.
+    pub(crate) fn data_type(&self) -> DataType {
+        match (&self.form, &self.packed) {
+            (Form::Moments(_) | Form::Text(_) | Form::Words(_), _) => DataType::String,
+            (Form::Spans { target, .. }, _) => DataType::TimeDelta(*target, 1),
+            (Form::Truth, _) => DataType::Bool,
+            _ if self.is_packed() => DataType::FLOAT64,
+            (_, packed) if !self.changes_numbers() => packed.clone(),
+            // As xarray promotes: the smallest float that holds every value.
+            (_, DataType::Int(bits) | DataType::UInt(bits)) if *bits <= 16 => DataType::FLOAT32,
+            (_, packed @ DataType::Float(Float::F16 | Float::F32)) => packed.clone(),
+            _ => DataType::FLOAT64,
+        }
+    }
+
+    fn is_packed(&self) -> bool {
+        self.scale.is_some() || self.offset.is_some()
+    }
+
+    /// Whether anything is done beyond another reading of the sign.
+    fn changes_numbers(&self) -> bool {
+        self.is_packed() || self.missing.any
+    }
+
+    /// Applies this to a piece of the answer, and counts in `lost` the times that could not be written.
+    pub(crate) fn apply(&self, block: Block, lost: &mut Lost) -> Block {
+        let shape = block.shape.clone();
+        match &self.form {
+            Form::Moments(axis) => {
+                return Block::of_text(
+                    shape,
+                    block.items().map(|item| self.moment(axis, item, lost)).collect(),
+                );
+            }
+            Form::Text(encoding) => {
+                return Block::of_text(shape, block.items().map(|item| encoding.text(item)).collect());
+            }
+            Form::Words(missing) => {
+                let text = |item: &[u8]| value::text_of(&self.packed, item, value::Style::TEXT);
+                let shown = |text: String| if missing.contains(&text) { String::new() } else { text };
+                return Block::of_text(shape, block.items().map(|item| shown(text(item))).collect());
+            }
+            _ => {}
+        }
+        let target = self.data_type();
+        let mut out = Vec::with_capacity(block.len().saturating_mul(target.size()));
+        for item in block.items() {
+            match (&self.form, &target) {
+                (Form::Spans { unit, nanos, .. }, _) => {
+                    out.extend(self.span(*unit, *nanos, item, lost).to_le_bytes())
+                }
+                (Form::Truth, _) => out.push(item.iter().any(|b| *b != 0).into()),
+                (_, t) if *t == self.packed && !self.is_packed() && !self.is_missing(item) => {
+                    out.extend_from_slice(item);
+                }
+                (_, DataType::Float(f)) => {
+                    let bits = float::from_f64(*f, self.number(item));
+                    out.extend(bits.to_le_bytes().iter().take(f.size()));
+                }
+                _ => out.extend_from_slice(item),
+            }
+        }
+        Block::of_bytes(target, shape, out)
+    }
+
+    /// The unpacked number; NaN for a missing one.
+    fn number(&self, item: &[u8]) -> f64 {
+        match value::number(&self.packed, item) {
+            Some(_) if self.is_missing(item) => f64::NAN,
+            Some(x) => {
+                let x = self.scale.map_or(x, |scale| x * scale);
+                self.offset.map_or(x, |offset| x + offset)
+            }
+            None => f64::NAN,
+        }
+    }
+
+    fn is_missing(&self, item: &[u8]) -> bool {
+        self.missing.any
+            && match integer(&self.packed, item) {
+                Some(n) => self.missing.integers.contains(&n),
+                None => value::number(&self.packed, item).is_some_and(|x| self.missing.floats.contains(&x)),
+            }
+    }
+
+    /// Nanoseconds in so many units: nothing for a missing number, `Some(None)` for one out of range.
+    fn nanos(&self, item: &[u8], unit: i128) -> Option<Option<i128>> {
+        if self.is_missing(item) {
+            return None;
+        }
+        match integer(&self.packed, item) {
+            // numpy's NaT, which xarray writes as it is.
+            Some(n) if n == i64::MIN.into() && self.packed.size() == 8 && !self.is_packed() => None,
+            Some(n) if !self.is_packed() => Some(Some(nanos_of_integer(n, unit))),
+            _ => {
+                let x = self.number(item);
+                // NaN is how floats say that there is none.
+                (!x.is_nan()).then(|| nanos_of_float(x, unit))
+            }
+        }
+    }
+
+    fn moment(&self, axis: &TimeAxis, item: &[u8], lost: &mut Lost) -> String {
+        let text = self.nanos(item, axis.unit).map(|nanos| nanos.and_then(|n| axis.text(n)));
+        match text {
+            Some(Some(text)) => text,
+            missing => {
+                if missing.is_some() {
+                    lost.add(|| value::text_of(&self.packed, item, value::Style::TEXT));
+                }
+                "NaT".into()
+            }
+        }
+    }
+
+    fn span(&self, unit: i128, nanos: i128, item: &[u8], lost: &mut Lost) -> i64 {
+        let span = self.nanos(item, unit).map(|n| n.and_then(|n| i64::try_from(n / nanos).ok()));
+        match span {
+            Some(Some(n)) => n,
+            missing => {
+                if missing.is_some() {
+                    lost.add(|| value::text_of(&self.packed, item, value::Style::TEXT));
+                }
+                i64::MIN
+            }
+        }
+    }
+}
+
+impl Missing {
+    /// Adds a missing value as attributes write it: a number, its text, or base64 of its bytes. Says whether it was one.
+    /// `turned` says that the sign is read otherwise than the array's type says.
+    fn add(&mut self, value: &Json, packed: &DataType, turned: bool) -> bool {
+        if let Some(text) = value.as_str() {
+            if let Some(x) = special(text) {
+                self.add_float(x, packed);
+            } else if let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(text) {
+                return self.add_bytes(&bytes, packed);
+            } else {
+                return false;
+            }
+        } else if let (Some(n), true) = (value.as_i128(), is_integer(packed)) {
+            self.any = true;
+            self.integers.push(n);
+            // Writers disagree whether a signed or an unsigned number stands for the same bits.
+            let bits = u32::try_from(packed.size() * 8).unwrap_or(64);
+            match packed {
+                DataType::UInt(_) if turned && n < 0 => self.integers.push(n + (1i128 << bits)),
+                DataType::Int(_) if turned && n >= 1i128 << (bits - 1) => {
+                    self.integers.push(n - (1i128 << bits))
+                }
+                _ => {}
+            }
+        } else if let Some(x) = value.as_f64() {
+            self.add_float(x, packed);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn add_float(&mut self, x: f64, packed: &DataType) {
+        // NaN is missing as it is, and no integer is.
+        if x.is_nan() {
+            return;
+        }
+        self.any = true;
+        match packed {
+            // As the array's type writes it; 1e20 of a float32 is not that of a float64.
+            DataType::Float(f) => {
+                let rounded = float::to_f64(*f, float::from_f64(*f, x));
+                // What the type cannot hold equals nothing.
+                self.floats.extend(Some(rounded).filter(|r| r.is_finite() == x.is_finite()));
+            }
+            _ if x.fract() == 0.0 => self.integers.push(number::i128_of_f64(x)),
+            // No integer equals it.
+            _ => {}
+        }
+    }
+
+    /// Adds a missing value from bytes: of the packed type, or a float64, as xarray writes them. Says whether it was one.
+    fn add_bytes(&mut self, bytes: &[u8], packed: &DataType) -> bool {
+        if let (true, Some(n)) = (bytes.len() == packed.size(), integer(packed, bytes)) {
+            self.any = true;
+            self.integers.push(n);
+        } else if bytes.len() == packed.size() {
+            self.add_float(value::number(packed, bytes).unwrap_or(f64::NAN), packed);
+        } else if let Some(x) = bytes.first_chunk::<8>().filter(|_| bytes.len() == 8) {
+            self.add_float(f64::from_le_bytes(*x), packed);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Whether this holds all that `value`, an attribute, says.
+    fn has(&self, value: &Json, packed: &DataType, turned: bool) -> bool {
+        let mut other = Self::default();
+        let said = value.items().unwrap_or(std::slice::from_ref(value));
+        said.iter().all(|one| *one == Json::Null || other.add(one, packed, turned))
+            && other.integers.iter().any(|n| self.integers.contains(n)) == !other.integers.is_empty()
+            && other.floats.iter().all(|x| self.floats.contains(x))
+    }
+}
+
+impl Encoding {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "utf-8" | "utf8" | "ascii" | "us-ascii" => Self::Utf8,
+            "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" => Self::Latin1,
+            _ => return None,
+        })
+    }
+
+    fn text(self, item: &[u8]) -> String {
+        let content = value::trim_nul(item);
+        match self {
+            Self::Utf8 => String::from_utf8_lossy(content).into_owned(),
+            Self::Latin1 => content.iter().map(|b| char::from(*b)).collect(),
+        }
+    }
+}
+
+/// The attributes of an array for people: xarray's base64 of a `_FillValue` as the number it is.
+pub(crate) fn readable(meta: &ArrayMeta) -> Json {
+    let mut attributes = (*meta.attributes).clone();
+    let bytes = attributes
+        .get("_FillValue")
+        .and_then(Json::as_str)
+        .and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok());
+    if let (DataType::Float(_), Some(bytes)) = (&meta.data_type, bytes)
+        && let Some(bytes) = bytes.first_chunk::<8>().filter(|_| bytes.len() == 8)
+    {
+        attributes
+            .set("_FillValue", Json::string(value::text_of(&DataType::FLOAT64, bytes, value::Style::TEXT)));
+    }
+    attributes
+}
+
+/// The texts, other than the empty one, that an array of texts has for missing ones.
+fn missing_words(meta: &ArrayMeta) -> Vec<String> {
+    if !matches!(meta.data_type, DataType::String | DataType::FixedUtf32(_)) {
+        return Vec::new();
+    }
+    let fill = fill_that_counts(meta).map(|fill| value::text_of(&meta.data_type, fill, value::Style::TEXT));
+    let said = |name: &str| match meta.attributes.get(name) {
+        Some(Json::Array(items)) => items.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+        other => other.and_then(Json::as_str).map(str::to_owned).into_iter().collect::<Vec<_>>(),
+    };
+    let stated = if fill.is_some() { Vec::new() } else { said("_FillValue") };
+    let all = fill.into_iter().chain(stated).chain(said("missing_value"));
+    all.filter(|text| !text.is_empty()).collect()
+}
+
+/// The fill value of a V2 array that readers of CF take for its `_FillValue`; of a V3 array they take none.
+fn fill_that_counts(meta: &ArrayMeta) -> Option<&[u8]> {
+    let stated = !matches!(meta.document.get("fill_value"), None | Some(Json::Null));
+    (meta.format == Format::V2 && meta.dimension_names.is_some() && stated).then_some(&meta.fill.0)
+}
+
+fn is_integer(t: &DataType) -> bool {
+    matches!(t, DataType::Int(_) | DataType::UInt(_))
+}
+
+fn integer(t: &DataType, bytes: &[u8]) -> Option<i128> {
+    match t {
+        DataType::Int(_) => value::signed(bytes).map(i128::from),
+        DataType::UInt(_) => value::unsigned(bytes).map(i128::from),
+        _ => None,
+    }
+}
+
+fn special(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        _ => None,
+    }
+}
+
+/// A number, the text of one, or a list whose only item is one.
+fn first_number(value: &Json) -> Option<f64> {
+    match value {
+        Json::Array(items) => match items.as_slice() {
+            [one] => first_number(one),
+            _ => None,
+        },
+        Json::String(s) => s.trim().parse().ok(),
+        other => other.as_f64(),
+    }
+}
