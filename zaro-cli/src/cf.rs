@@ -113,7 +113,10 @@ impl Cf {
             time: None,
             packed,
         };
-        for name in ["_FillValue", "missing_value"] {
+        // The fill value of V2 comes before the attribute.
+        let stored = from_xarray_v2(meta);
+        let attributes = ["_FillValue", "missing_value"];
+        for name in attributes.into_iter().skip(usize::from(stored)) {
             for one in attribute(name).map_or(&[][..], |v| v.items().unwrap_or(std::slice::from_ref(v))) {
                 // Null says that there is none.
                 if *one != Json::Null && !out.add_missing(one) {
@@ -121,7 +124,7 @@ impl Cf {
                 }
             }
         }
-        if attribute("_FillValue").is_none() && from_xarray_v2(meta) {
+        if stored {
             out.add_missing_bytes(&meta.fill.0);
         }
         if let Some(units) = attribute("units").and_then(Json::as_str)
@@ -275,11 +278,9 @@ impl Cf {
     }
 }
 
-/// Whether xarray wrote this V2 array with a `_FillValue`, which it keeps as the fill value.
+/// Whether readers of this V2 array take its fill value as `_FillValue`, as xarray does.
 fn from_xarray_v2(meta: &ArrayMeta) -> bool {
-    meta.format == Format::V2
-        && meta.attributes.get("_ARRAY_DIMENSIONS").is_some()
-        && !matches!(meta.document.get("fill_value"), None | Some(Json::Null))
+    meta.format == Format::V2 && meta.dimension_names.is_some() && !meta.fill_undefined
 }
 
 fn is_integer(t: &DataType) -> bool {

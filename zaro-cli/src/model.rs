@@ -156,6 +156,9 @@ fn keys(a: &ArrayMeta) -> Json {
 
 /// The fill value as `zaro read --format json` writes an element; a NaN with a payload of its own as its bits.
 pub(crate) fn fill(a: &ArrayMeta) -> Json {
+    if a.fill_undefined {
+        return Json::Null;
+    }
     let bytes = &a.fill.0;
     if let DataType::Float(f) = a.data_type
         && let Some(bits) = value::unsigned(bytes)

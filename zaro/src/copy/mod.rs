@@ -12,12 +12,14 @@ mod blocks;
 mod cells;
 mod in_place;
 mod journal;
+mod missing;
 mod recode;
 #[cfg(feature = "image")]
 mod single;
 mod target;
 mod verbatim;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -232,6 +234,7 @@ pub fn copy(
         let made = making(step, target, memory / 4)?;
         let copied = if target.verbatim {
             verbatim::copy(&run, array, &made, resumed)
+                .and_then(|()| missing::write(array, &made, &|| run.check()))
         } else {
             recode::copy(&run, array, &made, target, &mut journal)
         };
@@ -247,6 +250,9 @@ pub fn copy(
     let is_group = steps.first().is_some_and(|s| s.copy.is_none());
     if is_group && options.consolidate.unwrap_or(source.is_consolidated()) {
         wait(hierarchy::consolidate(store, &to_path))?;
+    }
+    if options.verify {
+        verify_documents(store, &steps)?;
     }
     journal.end()?;
     wait(store.finish())?;
@@ -281,8 +287,47 @@ fn publish(store: &SharedStore, steps: &[Step], options: &CopyOptions) -> Result
     Ok(())
 }
 
+/// Reads the documents of the copy, own and consolidated ones, and fails unless they mean what those of the source do.
+fn verify_documents(store: &SharedStore, steps: &[Step]) -> Result<()> {
+    let consolidated = wait(Zarr::from_store(store.clone(), OpenOptions::default()))?;
+    for step in steps {
+        let own = wait(hierarchy::find(store, &step.to))?;
+        let carried = if consolidated.is_consolidated() { wait(consolidated.node(&step.to)).ok() } else { None };
+        let lost = || Error::invalid("the copy lacks this node").with_node(shown(&step.to));
+        for meta in [&own.ok_or_else(lost)?.meta].into_iter().chain(carried.as_ref().map(|node| &node.meta)) {
+            let differs = match (&step.node.meta, meta, &step.copy) {
+                (NodeMeta::Group(old), NodeMeta::Group(new), _) => {
+                    (write::lawful(&old.attributes) != write::lawful(&new.attributes)).then_some("the attributes")
+                }
+                (NodeMeta::Array(old), NodeMeta::Array(new), Some((_, target))) => target.difference(old, new),
+                _ => Some("the kind of the node"),
+            };
+            if let Some(what) = differs {
+                let message = format!("the copy differs from the source in {what}");
+                return Err(Error::invalid(message).with_node(shown(&step.to)));
+            }
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
     Ok(num::product(&meta.shape)?.saturating_mul(num::u64_of(meta.data_type.size())))
+}
+
+/// Whether this is a group of an OME-Zarr image, whose arrays are its levels.
+fn is_image(meta: &NodeMeta) -> bool {
+    let attributes = meta.attributes();
+    let ome = attributes.get("ome").unwrap_or(attributes);
+    matches!(meta, NodeMeta::Group(_)) && ome.get("multiscales").is_some()
+}
+
+/// What a conversion of the array at `path` keeps.
+///
+/// The levels of an image are no variables, although V3 names their dimensions: in V2 their readers want a fill value.
+fn kept(path: &str, to: Format, is_image: impl Fn(&str) -> bool) -> convert::Kept {
+    let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+    if to == Format::V2 && is_image(above) { convert::Kept::Fill } else { convert::Kept::Meaning }
 }
 
 /// What is there, and what is to become of it.
@@ -299,6 +344,8 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
     if let Some(damaged) = source.take_damaged().into_iter().next() {
         return Err(damaged.within("a node cannot be read, so that the copy would lack it"));
     }
+    let images: HashSet<String> =
+        nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.clone()).collect();
     let mut steps = Vec::with_capacity(nodes.len());
     for node in nodes {
         let below = node.path.strip_prefix(from).unwrap_or(&node.path).trim_start_matches('/');
@@ -310,7 +357,8 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
                 let store = source.store().clone();
                 // A quarter for what the reader keeps; blocks and what is encoded have the rest.
                 let array = Array::new(store, &node.path, meta.clone(), mode, Vec::new(), memory / 4)?;
-                let target = Target::of(&array, options).map_err(|e| e.with_node(shown(&node.path)))?;
+                let kept = kept(&node.path, options.format.unwrap_or(meta.format), |above| images.contains(above));
+                let target = Target::of(&array, options, kept).map_err(|e| e.with_node(shown(&node.path)))?;
                 Some((array, target))
             }
         };

@@ -80,16 +80,16 @@ fn v2_codecs_have_v3_names() {
         ),
     ] {
         let old = v2_array(rest, "{}");
-        let new = array(&old, Format::V3, Keys::Keep).unwrap();
+        let new = array(&old, Format::V3, Keys::Keep, Kept::Fill).unwrap();
         assert_eq!(chain(&new.meta), wanted, "{rest}");
         assert!(new.chunks_identical(), "{rest}: {:?}", new.recode);
         assert_eq!((new.meta.keys, new.meta.format), (old.keys, Format::V3));
         assert_eq!(new.meta.fill, old.fill);
         // And back: the same values by the same bytes, if perhaps in other words.
-        let back = array(&new.meta, Format::V2, Keys::Keep).unwrap();
+        let back = array(&new.meta, Format::V2, Keys::Keep, Kept::Fill).unwrap();
         if !rest.contains("crc32c") {
             assert!(back.chunks_identical(), "{rest}: {:?}", back.recode);
-            let again = array(&back.meta, Format::V3, Keys::Keep).unwrap();
+            let again = array(&back.meta, Format::V3, Keys::Keep, Kept::Fill).unwrap();
             assert_eq!(again, new, "{rest}");
         }
     }
@@ -121,7 +121,7 @@ fn what_has_no_v3_form_is_named() {
             r#"[{"vlen-utf8"}]"#,
         ),
     ] {
-        let new = array(&v2_array(rest, "{}"), Format::V3, Keys::Usual).unwrap();
+        let new = array(&v2_array(rest, "{}"), Format::V3, Keys::Usual, Kept::Fill).unwrap();
         assert_eq!(chain(&new.meta), wanted, "{rest}");
         assert!(new.recode.as_ref().is_some_and(|r| r.contains(word)), "{rest}: {:?}", new.recode);
         assert_eq!(new.meta.keys, ChunkKeys { prefixed: true, separator: '/' });
@@ -129,28 +129,28 @@ fn what_has_no_v3_form_is_named() {
     for rest in
         [r#"{"dtype":"|O","filters":[{"id":"json2"}],"fill_value":null}"#, r#"{"dtype":[["a","<i4",[2]]]}"#]
     {
-        assert!(array(&v2_array(rest, "{}"), Format::V3, Keys::Keep).is_err(), "{rest}");
+        assert!(array(&v2_array(rest, "{}"), Format::V3, Keys::Keep, Kept::Fill).is_err(), "{rest}");
     }
 }
 
 #[test]
 fn names_move_between_attributes_and_metadata() {
     let old = v2_array("{}", r#"{"u":"m","_ARRAY_DIMENSIONS":["y","x"]}"#);
-    let new = array(&old, Format::V3, Keys::Keep).unwrap().meta;
+    let new = array(&old, Format::V3, Keys::Keep, Kept::Fill).unwrap().meta;
     assert_eq!(new.attributes.to_string(), r#"{"u":"m"}"#);
     assert_eq!(new.dimension_names, Some(vec![Some("y".into()), Some("x".into())]));
-    let back = array(&new, Format::V2, Keys::Keep).unwrap().meta;
+    let back = array(&new, Format::V2, Keys::Keep, Kept::Fill).unwrap().meta;
     assert_eq!(*back.attributes, *old.attributes);
     // Names that do not fit are attributes like any other.
     let odd = v2_array("{}", r#"{"_ARRAY_DIMENSIONS":["y"]}"#);
-    let new = array(&odd, Format::V3, Keys::Keep).unwrap().meta;
+    let new = array(&odd, Format::V3, Keys::Keep, Kept::Fill).unwrap().meta;
     assert_eq!(new.attributes, odd.attributes);
 }
 
 #[test]
 fn v3_to_v2() {
     let shard = r#"[{"name":"sharding_indexed","configuration":{"chunk_shape":[2,3],"codecs":[{"name":"transpose","configuration":{"order":[1,0]}},{"name":"bytes","configuration":{"endian":"big"}},{"name":"zstd","configuration":{"level":1}},"crc32c"],"index_codecs":["bytes"]}},{"name":"gzip","configuration":{"level":1}}]"#;
-    let new = array(&v3_array("\"uint16\"", shard, "7"), Format::V2, Keys::Usual).unwrap();
+    let new = array(&v3_array("\"uint16\"", shard, "7"), Format::V2, Keys::Usual, Kept::Fill).unwrap();
     let reason = new.recode.clone().unwrap();
     assert!(reason.contains("shards") && reason.contains("crc32c"), "{reason}");
     let [(_, document), (_, attributes)] = write::array(&new.meta).unwrap().try_into().unwrap();
@@ -161,7 +161,7 @@ fn v3_to_v2() {
     assert_eq!(attributes.to_string(), r#"{"_ARRAY_DIMENSIONS":["a",null]}"#);
 
     let bytes = r#"[{"name":"transpose","configuration":{"order":[0,1]}},{"name":"bytes","configuration":{"endian":"little"}},{"name":"blosc","configuration":{"typesize":4,"cname":"zstd","clevel":3,"shuffle":"bitshuffle","blocksize":0}}]"#;
-    let new = array(&v3_array("\"float32\"", bytes, "\"NaN\""), Format::V2, Keys::Keep).unwrap();
+    let new = array(&v3_array("\"float32\"", bytes, "\"NaN\""), Format::V2, Keys::Keep, Kept::Fill).unwrap();
     assert!(new.chunks_identical());
     assert_eq!(new.meta.keys, ChunkKeys { prefixed: false, separator: '/' });
     assert_eq!(
@@ -174,12 +174,12 @@ fn v3_to_v2() {
         (r#"[{"name":"reshape","configuration":{"shape":[24]}},"bytes"]"#, "reshape"),
         (r#"["bytes",{"name":"own","must_understand":false}]"#, "own"),
     ] {
-        let new = array(&v3_array("\"uint8\"", codecs, "0"), Format::V2, Keys::Keep).unwrap();
+        let new = array(&v3_array("\"uint8\"", codecs, "0"), Format::V2, Keys::Keep, Kept::Fill).unwrap();
         assert!(new.recode.is_some_and(|r| r.contains(word)), "{codecs}");
         assert_eq!(new.meta.codecs.len(), 1);
     }
     for (data_type, fill) in [("\"bfloat16\"", "0"), ("\"int4\"", "0"), ("\"float32\"", "\"0xffc00000\"")] {
         let old = v3_array(data_type, r#"[{"name":"bytes","configuration":{"endian":"little"}}]"#, fill);
-        assert!(array(&old, Format::V2, Keys::Keep).is_err(), "{data_type}");
+        assert!(array(&old, Format::V2, Keys::Keep, Kept::Fill).is_err(), "{data_type}");
     }
 }
