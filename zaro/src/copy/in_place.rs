@@ -59,8 +59,7 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
     if let Some(damaged) = zarr.take_damaged().into_iter().next() {
         return Err(damaged.within("a node cannot be read, so that it would be lost"));
     }
-    let images: HashSet<&str> =
-        nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.as_str()).collect();
+    let images: HashSet<&str> = nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.as_str()).collect();
     let mut made: Vec<(String, Stored)> = Vec::with_capacity(nodes.len());
     let mut lacking = Vec::new();
     for node in &nodes {
@@ -118,7 +117,14 @@ fn documents(
                 }
                 None => {
                     let array = |meta: &ArrayMeta| {
-                        Array::new(store.clone(), &node.path, meta.clone(), Mode::Tolerant, Vec::new(), 1 << 20)
+                        Array::new(
+                            store.clone(),
+                            &node.path,
+                            meta.clone(),
+                            Mode::Tolerant,
+                            Vec::new(),
+                            1 << 20,
+                        )
                     };
                     if differ {
                         lacking.push((array(meta)?, array(&converted.meta)?));

@@ -195,6 +195,8 @@ struct Step {
     node: Node,
     /// For an array.
     copy: Option<(Array, Target)>,
+    /// What is to be the same in another version.
+    kept: convert::Kept,
 }
 
 /// Copies the node at `from_path` of `source`, and all below it, to `to_path` of `store`. Blocks until it is done.
@@ -292,14 +294,17 @@ fn verify_documents(store: &SharedStore, steps: &[Step]) -> Result<()> {
     let consolidated = wait(Zarr::from_store(store.clone(), OpenOptions::default()))?;
     for step in steps {
         let own = wait(hierarchy::find(store, &step.to))?;
-        let carried = if consolidated.is_consolidated() { wait(consolidated.node(&step.to)).ok() } else { None };
+        let carried =
+            if consolidated.is_consolidated() { wait(consolidated.node(&step.to)).ok() } else { None };
         let lost = || Error::invalid("the copy lacks this node").with_node(shown(&step.to));
         for meta in [&own.ok_or_else(lost)?.meta].into_iter().chain(carried.as_ref().map(|node| &node.meta)) {
             let differs = match (&step.node.meta, meta, &step.copy) {
-                (NodeMeta::Group(old), NodeMeta::Group(new), _) => {
-                    (write::lawful(&old.attributes) != write::lawful(&new.attributes)).then_some("the attributes")
+                (NodeMeta::Group(old), NodeMeta::Group(new), _) => (write::lawful(&old.attributes)
+                    != write::lawful(&new.attributes))
+                .then_some("the attributes"),
+                (NodeMeta::Array(old), NodeMeta::Array(new), Some((_, target))) => {
+                    target.difference(old, new, step.kept)
                 }
-                (NodeMeta::Array(old), NodeMeta::Array(new), Some((_, target))) => target.difference(old, new),
                 _ => Some("the kind of the node"),
             };
             if let Some(what) = differs {
@@ -350,6 +355,8 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
     for node in nodes {
         let below = node.path.strip_prefix(from).unwrap_or(&node.path).trim_start_matches('/');
         let to = join(to, below);
+        let format = options.format.unwrap_or(node.meta.format());
+        let kept = kept(&node.path, format, |above| images.contains(above));
         let copy = match &node.meta {
             NodeMeta::Group(_) => None,
             NodeMeta::Array(meta) => {
@@ -357,12 +364,11 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
                 let store = source.store().clone();
                 // A quarter for what the reader keeps; blocks and what is encoded have the rest.
                 let array = Array::new(store, &node.path, meta.clone(), mode, Vec::new(), memory / 4)?;
-                let kept = kept(&node.path, options.format.unwrap_or(meta.format), |above| images.contains(above));
                 let target = Target::of(&array, options, kept).map_err(|e| e.with_node(shown(&node.path)))?;
                 Some((array, target))
             }
         };
-        steps.push(Step { to, node, copy });
+        steps.push(Step { to, node, copy, kept });
     }
     Ok(steps)
 }

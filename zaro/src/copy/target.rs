@@ -96,13 +96,18 @@ impl Target {
 }
 
 impl Target {
-    /// What readers of the CF conventions would see differently in `new`, which was made of `old` to be this.
-    pub(super) fn difference(&self, old: &ArrayMeta, new: &ArrayMeta) -> Option<&'static str> {
+    /// What is to be `kept`, and is not, in `new`, which was made of `old` to be this.
+    pub(super) fn difference(
+        &self,
+        old: &ArrayMeta,
+        new: &ArrayMeta,
+        kept: convert::Kept,
+    ) -> Option<&'static str> {
         let cast = |element: &Fill| match &self.cast {
             Some(cast) => cast.element(element).ok(),
             None => Some(element.clone()),
         };
-        missing::difference(old, new, cast)
+        missing::difference(old, new, kept, cast)
     }
 }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::Kept;
 use super::up::is_numpy;
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::fill::{self, Dialect, Fill};
@@ -121,13 +122,17 @@ fn exact(format: Float, x: f64) -> Option<Vec<u8>> {
     same.then(|| bits.to_le_bytes().into_iter().take(format.size()).collect())
 }
 
+/// A float as V3's attribute `_FillValue` has it; of NaNs there is one.
+fn base64(x: f64) -> Json {
+    let x = if x.is_nan() { f64::NAN } else { x };
+    Json::String(STANDARD.encode(x.to_le_bytes()))
+}
+
 /// An element as V3's attribute `_FillValue` has it, for those types that it can be of.
 fn encode(element: &Fill, t: &DataType) -> Option<Json> {
     let float = |format: Float, bytes: &[u8]| {
         let bits = bytes.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
-        let x = float::to_f64(format, bits);
-        let x = if x.is_nan() { f64::NAN } else { x };
-        Json::String(STANDARD.encode(x.to_le_bytes()))
+        base64(float::to_f64(format, bits))
     };
     match t {
         DataType::Bool | DataType::Int(_) | DataType::UInt(_) => plain(element, t),
@@ -159,7 +164,12 @@ pub(super) fn up(meta: &ArrayMeta, draft: &mut ArrayMeta) {
             (None, DataType::String | DataType::FixedUtf32(_)) => (None, plain(&element, t)),
             (None, _) => (None, None),
         },
-        FillValue::Other(value) => (None, Some(value)),
+        FillValue::Other(value) => match (t, number(&value)) {
+            // Numbers that no element is may stand there all the same.
+            (DataType::Int(_) | DataType::UInt(_), _) if value.as_i128().is_some() => (Some(value), None),
+            (DataType::Float(f), Some(x)) if is_numpy(*f) => (Some(base64(x)), None),
+            _ => (None, Some(value)),
+        },
     };
     match said {
         Some(said) => attributes.set(FILL_VALUE, said),
@@ -226,11 +236,12 @@ pub(crate) fn recast(meta: &ArrayMeta, to: &DataType, cast: impl Fn(&Fill) -> Op
     Arc::new(attributes)
 }
 
-/// What readers of the CF conventions would see differently in `new`, a copy of `old` whose elements are the same, or
-/// became another type by `cast`.
+/// What is to be `kept`, and is not, in `new`, a copy of `old` whose elements are the same, or became another type by
+/// `cast`.
 pub(crate) fn difference(
     old: &ArrayMeta,
     new: &ArrayMeta,
+    kept: Kept,
     cast: impl Fn(&Fill) -> Option<Fill>,
 ) -> Option<&'static str> {
     let names = |meta: &ArrayMeta| match &meta.dimension_names {
@@ -242,6 +253,9 @@ pub(crate) fn difference(
     }
     if !user_attributes(old).eq(user_attributes(new)) {
         return Some("the attributes");
+    }
+    if kept == Kept::Fill {
+        return None;
     }
     let recast = |value: &FillValue| match value {
         FillValue::Element(element) => cast(element).map(FillValue::Element),
@@ -266,7 +280,8 @@ fn user_attributes(meta: &ArrayMeta) -> impl Iterator<Item = (&str, Json)> {
 /// All values that are missing; without NaN, which is in any case, and without those of types that V3 cannot name.
 fn missing(meta: &ArrayMeta) -> Vec<FillValue> {
     let t = &meta.data_type;
-    let nameable = encode(&Fill::zero(t), t).is_some() || matches!(t, DataType::String | DataType::FixedUtf32(_));
+    let nameable =
+        encode(&Fill::zero(t), t).is_some() || matches!(t, DataType::String | DataType::FixedUtf32(_));
     let named = meta.attributes.get(MISSING_VALUE).map_or(&[][..], several).iter();
     let mut all: Vec<FillValue> = match fill_value(meta) {
         // Several values in one attribute.

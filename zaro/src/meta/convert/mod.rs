@@ -103,7 +103,7 @@ pub fn array(meta: &ArrayMeta, to: Format, keys: Keys, kept: Kept) -> Result<Con
     }
     let made = write::settle(draft)?;
     if kept == Kept::Meaning
-        && let Some(what) = missing::difference(meta, &made, |element| Some(element.clone()))
+        && let Some(what) = missing::difference(meta, &made, kept, |element| Some(element.clone()))
     {
         return Err(Error::unsupported(format!("Zarr V{} cannot keep {what}", to.number())));
     }
