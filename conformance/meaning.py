@@ -66,7 +66,7 @@ class Case:
         self.consolidated = self.chance(0.6)
         # Keys that V2 has too, so that V3 can become V2 in place.
         self.v2_keys = self.chance(0.5)
-        self.sizes = {d: int(self.pick([1, 2, 3, 5, 7], [1, 2, 2, 2, 1])) for d in ("time", "y", "x")} | {"nv": 2, "chars": 3}
+        self.sizes = {d: int(self.pick([1, 2, 3, 5, 7], [1, 2, 2, 2, 1])) for d in ("time", "y", "x")} | {"nv": 2, "chars": 3, "a/b": 3}
         if self.chance(0.1):
             self.sizes["x"] = 0
 
@@ -125,6 +125,8 @@ def floats(case, shape):
         encoding["_FillValue"] = None
     elif fill == "nan":
         encoding["_FillValue"] = np.nan
+        if case.chance(0.5):
+            encoding["missing_value"] = np.nan
     elif fill == "zero":
         encoding["_FillValue"] = 0.0
     elif fill == "value":
@@ -205,6 +207,8 @@ def texts(case, shape):
     kind = case.pick(["object", "U", "S"])
     if kind == "U":
         values = values.astype(str)
+    elif kind == "object" and case.format == 3 and case.chance(0.3):
+        values = values.astype(np.dtypes.StringDType())
     elif kind == "S":
         values = np.array([w.encode() for w in values.reshape(-1)] or [b""], "S")[: values.size].reshape(shape)
     return values, {}
@@ -216,7 +220,8 @@ def make_variable(case):
     kind = case.pick([floats, integers, packed, unsigned, times, timedeltas, texts, "bool", "complex", "chars"], [5, 4, 4, 1, 3, 2, 3, 1, 1, 1])
     shape = tuple(case.sizes[d] for d in dims)
     if kind == "chars":
-        dims, shape = (*dims, "chars"), (*shape, 3)
+        # A name with a slash, which is no path.
+        dims, shape = (*dims, case.pick(["chars", "a/b"])), (*shape, 3)
         values, encoding = case.rng.choice([b"a", b"b", b"", b"z"], shape).astype("S1"), {}
     elif kind == "bool":
         values, encoding = plain_numbers(case, "i", shape) > 0, {}
@@ -286,8 +291,11 @@ def make_data_set(case):
     if case.format == 3:
         for name in data_set.data_vars:
             # A fill value of its own, which decides about missing chunks only.
-            if data_set[name].dtype.kind in "iu" and case.chance(0.2):
+            kind = np.dtype(data_set[name].encoding.get("dtype", data_set[name].dtype)).kind
+            if kind in "iu" and case.chance(0.3):
                 data_set[name].encoding["fill_value"] = int(case.pick([0, 1, 3]))
+            elif kind == "f" and case.chance(0.4):
+                data_set[name].encoding["fill_value"] = case.pick([0.0, 0.5, np.inf])
     return data_set
 
 

@@ -63,6 +63,10 @@ fn is_variable(meta: &ArrayMeta) -> bool {
 fn decode(value: &Json, t: &DataType) -> FillValue {
     let element = |bytes: Vec<u8>| FillValue::Element(Fill(bytes.into()));
     let base64 = |value: &Json| value.as_str().and_then(|text| STANDARD.decode(text).ok());
+    if is_bare_nan(value) && !matches!(t, DataType::Float(_)) {
+        // Only floats have it.
+        return FillValue::None;
+    }
     let found = match (t, value) {
         // V3 has a complex number as two texts; any other list is one of several values.
         (DataType::Complex(format), Json::Array(parts)) => match parts.as_slice() {
@@ -186,6 +190,7 @@ pub(super) fn up(meta: &ArrayMeta, draft: &mut ArrayMeta) {
         };
         attributes.set(MISSING_VALUE, values);
     }
+    without_nan(&mut attributes);
     draft.attributes = Arc::new(attributes);
 }
 
@@ -218,6 +223,7 @@ pub(super) fn down(meta: &ArrayMeta, draft: &mut ArrayMeta) {
         draft.fill = Fill::zero(&meta.data_type);
     }
     draft.fill_undefined = undefined;
+    without_nan(&mut attributes);
     draft.attributes = Arc::new(attributes);
 }
 
@@ -302,6 +308,23 @@ fn is_nan(element: &Fill, t: &DataType) -> bool {
     let DataType::Float(format) = t else { return false };
     let bits = element.0.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
     float::canonical_nan(*format) == Some(bits)
+}
+
+/// Takes bare NaN out of `missing_value`: it is missing in any case, and JSON has no word for it but text, which is
+/// something else to readers.
+fn without_nan(attributes: &mut Json) {
+    let Some(values) = attributes.get(MISSING_VALUE) else { return };
+    let left: Vec<Json> = several(values).iter().filter(|v| !is_bare_nan(v)).cloned().collect();
+    match left.as_slice() {
+        all if all.len() == several(values).len() => {}
+        [] => attributes.remove(MISSING_VALUE),
+        [one] => attributes.set(MISSING_VALUE, one.clone()),
+        _ => attributes.set(MISSING_VALUE, Json::Array(left)),
+    }
+}
+
+fn is_bare_nan(value: &Json) -> bool {
+    value.number_text() == Some("NaN")
 }
 
 /// The values of an attribute that holds one or a list.

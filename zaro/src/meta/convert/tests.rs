@@ -233,6 +233,9 @@ fn what_is_missing_in_v2_is_missing_in_v3() {
         ("<f4", "null", r#"{"_FillValue":0.1}"#, "0.0", r#"{"_FillValue":"mpmZmZmZuT8="}"#),
         ("|O", r#""""#, "{}", r#""""#, r#"{"missing_value":""}"#),
         ("<U3", r#""a""#, r#"{"missing_value":"b"}"#, r#""a""#, r#"{"missing_value":["b","a"]}"#),
+        // Bare NaN is missing in floats, and is dropped elsewhere, as by xarray: the text "NaN" would be another thing.
+        ("<f4", "null", r#"{"missing_value":NaN}"#, "0.0", "{}"),
+        ("<i2", "null", r#"{"missing_value":[NaN,3],"_FillValue":NaN}"#, "0", r#"{"missing_value":3}"#),
         // Types of which V3 has no missing elements.
         ("<M8[ns]", "0", "{}", "0", "{}"),
         ("|S2", r#""YWI=""#, "{}", r#""YWI=""#, "{}"),
