@@ -1,4 +1,5 @@
-//! From one version to the other where it is: only documents change, chunks stay.
+//! From one version to the other where it is: only documents change, chunks stay. At most, chunks that are missing are
+//! written, where they would read as something else (`missing.rs`).
 //!
 //! At every moment one version of the hierarchy is whole: the new documents are put beside the old ones, that of the
 //! root last, and only then are the old ones deleted, that of the root first. A journal is put before anything else, so

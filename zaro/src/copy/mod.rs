@@ -119,7 +119,7 @@ pub struct CopyOptions {
     pub existing: Existing,
     /// Write consolidated metadata at the end, or not; as in the source, if nothing is said.
     pub consolidate: Option<bool>,
-    /// Read source and copy once more and compare them.
+    /// Read source and copy once more and compare them: every element, and what the documents mean.
     pub verify: bool,
     /// Memory to use; 0 for the default.
     pub memory: usize,
