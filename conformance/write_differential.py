@@ -648,6 +648,7 @@ def copy(case):
         refusable(done)
         case.want = want
         case.notes["in place"] = True
+        without_fill(case, int(writer[-1]))
         return
     args, rank = [], want.ndim
     if case.chance(0.5):
@@ -695,6 +696,18 @@ def copy(case):
     zipped(case, 0.04)
     refusable(case.zaro_run("copy", source, case.store, *args))
     case.want = want
+    without_fill(case, int(writer[-1]))
+
+
+def without_fill(case, source):
+    """A variable of V3 that has no missing elements has no fill value in V2, but for NaN; see meaning.py."""
+    if (source, case.fmt) != (3, 2) or case.fill_value is None or not (case.dims or not case.want.ndim):
+        return
+    fill = np.asarray(case.fill_value)
+    usual = fill.dtype.kind == "f" and fill.tobytes() == np.array(np.nan, fill.dtype).tobytes()
+    if not usual:
+        case.fill_value, case.notes["null"] = None, True
+    case.dims = case.dims or ()
 
 
 # What a copy may refuse: what the other version has no words for, or what has to be coded anew.
@@ -771,6 +784,9 @@ def zarrs_reads(fmt, dtype, codecs, doc):
         # Big-endian arrays of V2 and those of order F it refuses in Python; a compressor is no filter; there is no snappy.
         if any(f["id"] in ("zstd", "zlib", "gzip", "bz2", "blosc") for f in doc["filters"] or []):
             return False
+        # Nor a complex type without a fill value, which xarray writes, too.
+        if dtype[1] == "c" and doc["fill_value"] is None:
+            return False
         return dtype[0] != ">" and dtype[1] in "biufc" and doc["order"] == "C" and (doc["compressor"] or {}).get("cname") != "snappy"
     text = json.dumps(doc["codecs"])
     # It swaps real and imaginary part of big-endian complex numbers when it decodes a chunk in part, and does not decode blosc
@@ -838,11 +854,13 @@ def by_zarr_python(case, array):
     meta = array.metadata
     if array.metadata.zarr_format != case.fmt:
         raise Wrong(f"version {meta.zarr_format}, want {case.fmt}")
+    if case.notes.get("null") and array.fill_value is not None:
+        raise Wrong(f"zarr-python: fill value {array.fill_value!r}, want null")
     if case.fill_value is not None and not same_value(array.fill_value, case.fill_value):
         raise Wrong(f"zarr-python: fill value {array.fill_value!r}, want {case.fill_value!r}")
     if case.chunk_shape is not None and not case.notes.get("whole chain") and (array.chunks, array.shards) != (tuple(case.chunk_shape), case.shard_shape):
         raise Wrong(f"zarr-python: chunks {array.chunks} in shards {array.shards}, want {case.chunk_shape} in {case.shard_shape}")
-    attrs, dims = dict(array.attrs), [n or None for n in case.dims] if case.dims else None
+    attrs, dims = dict(array.attrs), [n or None for n in case.dims] if case.dims is not None and (case.dims or case.fmt == 2) else None
     if case.fmt == 2:
         got = attrs.pop("_ARRAY_DIMENSIONS", None)
     else:

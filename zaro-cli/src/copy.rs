@@ -56,7 +56,7 @@ pub(crate) struct Copy {
     /// Replace what is in DST
     #[arg(long)]
     overwrite: bool,
-    /// Read both once more and compare every element
+    /// Read both once more and compare every element, attributes and what counts as missing
     #[arg(long)]
     verify: bool,
     /// Write consolidated metadata at the end [default: if SRC has them]

@@ -157,7 +157,7 @@ fn keys(a: &ArrayMeta) -> Json {
 /// The fill value as `zaro read --format json` writes an element; a NaN with a payload of its own as its bits.
 /// Null where a V2 document says so: then nothing is said of missing elements, though they read as zero.
 pub(crate) fn fill(a: &ArrayMeta) -> Json {
-    if a.format == Format::V2 && matches!(a.document.get("fill_value"), None | Some(Json::Null)) {
+    if a.fill_undefined {
         return Json::Null;
     }
     let bytes = &a.fill.0;

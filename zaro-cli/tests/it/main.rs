@@ -23,6 +23,7 @@ mod image_upgrade;
 mod image_validate;
 mod list;
 mod manifest;
+mod meaning;
 mod meta;
 mod places;
 mod png;

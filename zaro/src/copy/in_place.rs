@@ -1,16 +1,21 @@
-//! From one version to the other where it is: only documents change, chunks stay.
+//! From one version to the other where it is: only documents change, chunks stay. At most, chunks that are missing are
+//! written, where they would read as something else (`missing.rs`).
 //!
 //! At every moment one version of the hierarchy is whole: the new documents are put beside the old ones, that of the
 //! root last, and only then are the old ones deleted, that of the root first. A journal is put before anything else, so
 //! that a conversion that was killed is finished by beginning it again.
 
+use std::collections::HashSet;
+
+use super::{is_image, kept, missing};
+use crate::array::Array;
 use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy;
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::{self, Stored};
-use crate::meta::{ArrayMeta, Format, Json, NodeMeta, consolidate, convert};
+use crate::meta::{ArrayMeta, Format, Json, Mode, NodeMeta, consolidate, convert};
 use crate::store::{Condition, SharedStore};
 
 const NAME: &str = ".zaro-convert.json";
@@ -55,12 +60,18 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
     if let Some(damaged) = zarr.take_damaged().into_iter().next() {
         return Err(damaged.within("a node cannot be read, so that it would be lost"));
     }
+    let images: HashSet<&str> = nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.as_str()).collect();
     let mut made: Vec<(String, Stored)> = Vec::with_capacity(nodes.len());
+    let mut lacking = Vec::new();
     for node in &nodes {
-        made.push((
-            node.path.clone(),
-            documents(store, node, to).map_err(|e| e.with_node(shown(&node.path)))?,
-        ));
+        let kept = kept(&node.path, to, |above| images.contains(above));
+        let documents =
+            documents(store, node, to, kept, &mut lacking).map_err(|e| e.with_node(shown(&node.path)))?;
+        made.push((node.path.clone(), documents));
+    }
+    // Chunks that read the same in the old version, written or not.
+    for (old, new) in lacking {
+        missing::write(&old, &new, &|| Ok(()))?;
     }
     let old = old_keys(&nodes, from, &path);
     let was_consolidated = is_consolidated(store, &path, from)?;
@@ -83,20 +94,44 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
 }
 
 /// The documents of a node in the version `to`.
-fn documents(store: &SharedStore, node: &Node, to: Format) -> Result<Stored> {
+///
+/// An array whose missing chunks read as something else there is added to `lacking`, as it is and as it will be.
+fn documents(
+    store: &SharedStore,
+    node: &Node,
+    to: Format,
+    kept: convert::Kept,
+    lacking: &mut Vec<(Array, Array)>,
+) -> Result<Stored> {
     match &node.meta {
         NodeMeta::Group(group) => Ok(write::group(&convert::group(group, to))),
         NodeMeta::Array(meta) => {
             // The new document must say where the chunks are, whatever the old one says.
             let keys = wait(hierarchy::keys_found(store, &node.path, meta))?;
             let meta = &ArrayMeta { keys, ..meta.clone() };
-            let converted = convert::array(meta, to, convert::Keys::Keep)?;
+            let converted = convert::array(meta, to, convert::Keys::Keep, kept)?;
+            let differ = converted.missing_chunks_differ(meta);
             let reason = match converted.recode {
                 Some(reason) => reason,
                 None if converted.meta.keys != meta.keys => {
                     format!("V{} has no such keys of chunks", to.number())
                 }
-                None => return write::array(&converted.meta),
+                None => {
+                    let array = |meta: &ArrayMeta| {
+                        Array::new(
+                            store.clone(),
+                            &node.path,
+                            meta.clone(),
+                            Mode::Tolerant,
+                            Vec::new(),
+                            1 << 20,
+                        )
+                    };
+                    if differ {
+                        lacking.push((array(meta)?, array(&converted.meta)?));
+                    }
+                    return write::array(&converted.meta);
+                }
             };
             Err(Error::unsupported(format!("its chunks cannot stay as they are: {reason}; copy it instead")))
         }

@@ -12,12 +12,14 @@ mod blocks;
 mod cells;
 mod in_place;
 mod journal;
+mod missing;
 mod recode;
 #[cfg(feature = "image")]
 mod single;
 mod target;
 mod verbatim;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -118,7 +120,7 @@ pub struct CopyOptions {
     pub existing: Existing,
     /// Write consolidated metadata at the end, or not; as in the source, if nothing is said.
     pub consolidate: Option<bool>,
-    /// Read source and copy once more and compare them.
+    /// Read source and copy once more and compare them: every element, and what the documents mean.
     pub verify: bool,
     /// Memory to use; 0 for the default.
     pub memory: usize,
@@ -194,6 +196,8 @@ struct Step {
     node: Node,
     /// For an array.
     copy: Option<(Array, Target)>,
+    /// What is to be the same in another version.
+    kept: convert::Kept,
 }
 
 /// Copies the node at `from_path` of `source`, and all below it, to `to_path` of `store`. Blocks until it is done.
@@ -238,6 +242,7 @@ pub fn copy(
         let made = making(step, target, memory / 4)?;
         let copied = if target.verbatim {
             verbatim::copy(&run, array, &made, resumed)
+                .and_then(|()| missing::write(array, &made, &|| run.check()))
         } else {
             recode::copy(&run, array, &made, target, &mut journal)
         };
@@ -254,6 +259,9 @@ pub fn copy(
     let is_group = steps.first().is_some_and(|s| s.copy.is_none());
     if is_group && options.consolidate.unwrap_or(source.is_consolidated()) {
         wait(hierarchy::consolidate(store, &to_path))?;
+    }
+    if options.verify {
+        verify_documents(store, &steps)?;
     }
     journal.end()?;
     wait(store.finish())?;
@@ -302,6 +310,35 @@ fn publish(store: &SharedStore, steps: &[Step], options: &CopyOptions) -> Result
     Ok(())
 }
 
+/// Reads the documents of the copy, own and consolidated ones, and fails unless they mean what those of the source do.
+fn verify_documents(store: &SharedStore, steps: &[Step]) -> Result<()> {
+    let consolidated = wait(Zarr::from_store(store.clone(), OpenOptions::default()))?;
+    // Those of a group above are not of this copy.
+    let is_root = steps.first().is_some_and(|step| step.to.is_empty());
+    for step in steps {
+        let own = wait(hierarchy::find(store, &step.to))?;
+        let carried =
+            if is_root && consolidated.is_consolidated() { wait(consolidated.node(&step.to)).ok() } else { None };
+        let lost = || Error::invalid("the copy lacks this node").with_node(shown(&step.to));
+        for meta in [&own.ok_or_else(lost)?.meta].into_iter().chain(carried.as_ref().map(|node| &node.meta)) {
+            let differs = match (&step.node.meta, meta, &step.copy) {
+                (NodeMeta::Group(old), NodeMeta::Group(new), _) => (write::lawful(&old.attributes)
+                    != write::lawful(&new.attributes))
+                .then_some("the attributes"),
+                (NodeMeta::Array(old), NodeMeta::Array(new), Some((_, target))) => {
+                    target.difference(old, new, step.kept)
+                }
+                _ => Some("the kind of the node"),
+            };
+            if let Some(what) = differs {
+                let message = format!("the copy differs from the source in {what}");
+                return Err(Error::invalid(message).with_node(shown(&step.to)));
+            }
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
     Ok(num::product(&meta.shape)?.saturating_mul(num::u64_of(meta.data_type.size())))
 }
@@ -315,6 +352,21 @@ async fn check_links(store: &SharedStore, group: &str) -> Result<()> {
         store.size(&join(group, &name)).await?;
     }
     Ok(())
+}
+
+/// Whether this is a group of an OME-Zarr image, whose arrays are its levels.
+fn is_image(meta: &NodeMeta) -> bool {
+    let attributes = meta.attributes();
+    let ome = attributes.get("ome").unwrap_or(attributes);
+    matches!(meta, NodeMeta::Group(_)) && ome.get("multiscales").is_some()
+}
+
+/// What a conversion of the array at `path` keeps.
+///
+/// The levels of an image are no variables, although V3 names their dimensions: in V2 their readers want a fill value.
+fn kept(path: &str, to: Format, is_image: impl Fn(&str) -> bool) -> convert::Kept {
+    let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+    if to == Format::V2 && is_image(above) { convert::Kept::Fill } else { convert::Kept::Meaning }
 }
 
 /// What is there, and what is to become of it.
@@ -331,10 +383,14 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
     if let Some(damaged) = source.take_damaged().into_iter().next() {
         return Err(damaged.within("a node cannot be read, so that the copy would lack it"));
     }
+    let images: HashSet<String> =
+        nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.clone()).collect();
     let mut steps = Vec::with_capacity(nodes.len());
     for node in nodes {
         let below = node.path.strip_prefix(from).unwrap_or(&node.path).trim_start_matches('/');
         let to = join(to, below);
+        let format = options.format.unwrap_or(node.meta.format());
+        let kept = kept(&node.path, format, |above| images.contains(above));
         let copy = match &node.meta {
             NodeMeta::Group(_) => {
                 wait(check_links(source.store(), &node.path))?;
@@ -345,11 +401,11 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
                 let store = source.store().clone();
                 // A quarter for what the reader keeps; blocks and what is encoded have the rest.
                 let array = Array::new(store, &node.path, meta.clone(), mode, Vec::new(), memory / 4)?;
-                let target = Target::of(&array, options).map_err(|e| e.with_node(shown(&node.path)))?;
+                let target = Target::of(&array, options, kept).map_err(|e| e.with_node(shown(&node.path)))?;
                 Some((array, target))
             }
         };
-        steps.push(Step { to, node, copy });
+        steps.push(Step { to, node, copy, kept });
     }
     Ok(steps)
 }

@@ -6,6 +6,7 @@ use crate::array::{Array, Index, Selection};
 use crate::codec::registry::{self, Request};
 use crate::codec::{Buffer, Codec, Repr};
 use crate::error::{Error, Result};
+use crate::meta::convert::missing;
 use crate::meta::create::NewArray;
 use crate::meta::{ArrayMeta, CodecMeta, DataType, Fill, Json, convert, v3, write};
 
@@ -23,7 +24,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn of(array: &Array, options: &CopyOptions) -> Result<Self> {
+    /// The copy of `array`, in which `kept` is to be the same if it is of another version.
+    pub(super) fn of(array: &Array, options: &CopyOptions, kept: convert::Kept) -> Result<Self> {
         let source = array.meta();
         let region = Region::of(source, options.region.as_ref())?;
         let format = options.format.unwrap_or(source.format);
@@ -43,7 +45,7 @@ impl Target {
             if format == source.format && !keyed {
                 return Ok(Self { meta: source.clone(), region, cast, verbatim: true });
             }
-            let mut converted = convert::array(source, format, keys)?;
+            let mut converted = convert::array(source, format, keys, kept)?;
             let keys = options.keys.of(converted.meta.keys);
             if keys != converted.meta.keys {
                 converted.meta = write::settle(ArrayMeta { keys, ..converted.meta })?;
@@ -51,7 +53,7 @@ impl Target {
             let verbatim = converted.chunks_identical();
             return Ok(Self { meta: converted.meta, region, cast, verbatim });
         }
-        let base = convert::array(source, format, keys)?.meta;
+        let base = convert::array(source, format, keys, kept)?.meta;
         let mut new = NewArray { shape: region.counts(), ..NewArray::like(&base)? };
         let old = new.chunks.clone().unwrap_or_else(|| base.grid.largest());
         let chunks = match &options.chunks {
@@ -71,7 +73,15 @@ impl Target {
         }
         if let Some(cast) = &cast {
             new.data_type = cast.to.data_type.clone();
-            new.fill = Some(cast.to.fill.clone());
+            match cast.element(&base.fill) {
+                _ if new.fill_undefined => {}
+                Ok(fill) => new.fill = Some(fill),
+                // No element of the new type is missing, so that there is none to say it by.
+                Err(_) if base.fill != source.fill => (new.fill, new.fill_undefined) = (None, true),
+                Err(e) => return Err(e),
+            }
+            let attributes = missing::recast(&base, &cast.to.data_type, |element| cast.element(element).ok());
+            new.attributes = attributes.members().unwrap_or_default().to_vec();
             new.codecs = new.codecs.map(|c| retyped(c, new.data_type.size())).transpose()?;
         }
         if let Some(codecs) = &options.codecs {
@@ -82,6 +92,22 @@ impl Target {
         }
         new.keys = Some(options.keys.of(base.keys));
         Ok(Self { meta: new.meta()?, region, cast, verbatim: false })
+    }
+}
+
+impl Target {
+    /// What is to be `kept`, and is not, in `new`, which was made of `old` to be this.
+    pub(super) fn difference(
+        &self,
+        old: &ArrayMeta,
+        new: &ArrayMeta,
+        kept: convert::Kept,
+    ) -> Option<&'static str> {
+        let cast = |element: &Fill| match &self.cast {
+            Some(cast) => cast.element(element).ok(),
+            None => Some(element.clone()),
+        };
+        missing::difference(old, new, kept, cast)
     }
 }
 
@@ -217,11 +243,17 @@ impl Cast {
             return Err(Error::unsupported("no such cast"));
         };
         let from = Repr { shape: vec![1], data_type: meta.data_type.clone(), fill: meta.fill.clone() };
-        // It becomes what elements become that are the same, rounded if need be; the codec itself wants the way back.
-        let fill = codec.encode(Buffer::fixed(meta.fill.0.to_vec()), &from, &from);
-        let fill = Fill(fill.map_err(|e| e.within("the fill value"))?.bytes.into());
-        let to = Repr { shape: vec![1], data_type: to.clone(), fill };
-        Ok(Self { codec, from, to })
+        let to = Repr { shape: vec![1], data_type: to.clone(), fill: Fill::zero(to) };
+        let mut cast = Self { codec, from, to };
+        cast.to.fill = cast.element(&meta.fill)?;
+        Ok(cast)
+    }
+
+    /// One element in the new type, such as a fill value: what elements become that are the same, rounded if need be.
+    pub(super) fn element(&self, element: &Fill) -> Result<Fill> {
+        // The codec itself wants the way back.
+        let made = self.codec.encode(Buffer::fixed(element.0.to_vec()), &self.from, &self.from);
+        Ok(Fill(made.map_err(|e| e.within("the fill value"))?.bytes.into()))
     }
 
     /// Elements in the new type.

@@ -52,8 +52,10 @@ pub struct NewArray {
     pub chunks: Option<Vec<u64>>,
     /// The shape of a shard, a multiple of that of a chunk. V3 only.
     pub shards: Option<Vec<u64>>,
-    /// What missing chunks read as.
+    /// What missing chunks read as; zero, if none.
     pub fill: Option<Fill>,
+    /// V2, without a `fill`: the document says `null`; see [`ArrayMeta::fill_undefined`].
+    pub fill_undefined: bool,
     /// The codecs, in encoding order; see [`short`](super::short) for their text form.
     ///
     /// The one that makes bytes of values may be left out: then it stands after those that make values of values.
@@ -81,6 +83,7 @@ impl Default for NewArray {
             chunks: None,
             shards: None,
             fill: None,
+            fill_undefined: false,
             codecs: None,
             layout: Layout::C,
             endian: Endian::Little,
@@ -142,6 +145,7 @@ impl NewArray {
             grid: Grid::regular(&outer).map_err(|e| Error::usage(e.message()).with_field("chunks"))?,
             keys: self.keys.unwrap_or(usual),
             fill,
+            fill_undefined: self.fill_undefined && self.fill.is_none() && self.format == Format::V2,
             codecs,
             dimension_names: self.dimension_names.clone(),
             attributes: Arc::new(Json::Object(self.attributes.clone())),
@@ -153,7 +157,7 @@ impl NewArray {
         if draft.keys.prefixed {
             return Err(Error::usage("V2 has no keys that begin with \"c\"").with_field("keys"));
         }
-        let made = convert::array(&draft, Format::V2, convert::Keys::Keep)?;
+        let made = convert::array(&draft, Format::V2, convert::Keys::Keep, convert::Kept::Fill)?;
         match made.recode {
             None => Ok(made.meta),
             Some(reason) => Err(Error::usage(format!("V2 cannot hold this: {reason}")).with_field("codecs")),

@@ -86,6 +86,7 @@ pub fn array(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Finding
         f.deviation("v2/time-unit", "dtype", "a time needs a unit, such as [ns]")?;
     }
     let (data_type, codecs) = lower(&dtype, &steps, order, shape.len())?;
+    let fill_undefined = matches!(document.get("fill_value"), None | Some(Json::Null));
     let fill = match document.get("fill_value") {
         Some(v @ Json::String(_)) if matches!(data_type, DataType::Struct(_)) => {
             // The bytes of an element as it is stored, each field in its own order.
@@ -108,6 +109,7 @@ pub fn array(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Finding
         grid,
         keys: ChunkKeys { prefixed: false, separator },
         fill,
+        fill_undefined,
         codecs,
         dimension_names,
         attributes,
@@ -267,16 +269,16 @@ pub(super) fn dimension_names(
     document: &Json,
     rank: usize,
 ) -> Option<Vec<Option<String>>> {
-    let xarray = attributes.get("_ARRAY_DIMENSIONS");
+    if let Some(xarray) = attributes.get("_ARRAY_DIMENSIONS") {
+        let names = xarray.items()?.iter().map(|v| v.as_str().map(str::to_owned));
+        return (names.len() == rank).then(|| names.collect());
+    }
     let netcdf = ["_nczarr_array", "_NCZARR_ARRAY"]
         .iter()
         .find_map(|n| attributes.get(n).or_else(|| document.get(n)))
         .and_then(|a| a.get("dimension_references").or_else(|| a.get("dimrefs")));
-    let names: Vec<Option<String>> = xarray
-        .or(netcdf)?
-        .items()?
-        .iter()
-        .map(|v| v.as_str().map(|s| s.rsplit('/').next().unwrap_or(s).to_owned()))
-        .collect();
+    // These are paths of dimensions.
+    let name = |v: &Json| v.as_str().map(|s| s.rsplit('/').next().unwrap_or(s).to_owned());
+    let names: Vec<Option<String>> = netcdf?.items()?.iter().map(name).collect();
     (names.len() == rank).then_some(names)
 }

@@ -224,6 +224,7 @@ fn array(document: Arc<Json>, f: &mut Findings) -> Result<ArrayMeta> {
         grid,
         keys,
         fill,
+        fill_undefined: false,
         codecs,
         dimension_names,
         attributes,

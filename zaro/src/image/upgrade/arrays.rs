@@ -46,7 +46,7 @@ pub(super) fn target(meta: &ArrayMeta, to: Version, wanted: &Wanted) -> Result<T
         return Ok(Target { meta, recode: None });
     }
     let usual = ChunkKeys { prefixed: to.format() == Format::V3, separator: '/' };
-    let converted = convert::array(meta, to.format(), convert::Keys::Keep)?;
+    let converted = convert::array(meta, to.format(), convert::Keys::Keep, convert::Kept::Fill)?;
     let foreign = converted.meta.codecs.iter().find(|c| c.name.starts_with("numcodecs."));
     let recode = converted.recode.or_else(|| {
         let name = &foreign.filter(|_| to.format() == Format::V3)?.name;

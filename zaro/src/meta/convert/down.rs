@@ -144,10 +144,10 @@ fn over_bytes(codec: &CodecMeta) -> Option<CodecMeta> {
     let get = |name: &str| codec.get(name).cloned();
     Some(match codec.name.as_str() {
         "zstd" | "numcodecs.zstd" => {
-            // Old readers do not know the member; it is written only where it says something.
-            let checksum = get("checksum").filter(|c| *c == Json::Bool(true));
+            // Without `checksum`: tensorstore refuses the member, and no decoder needs it, since a frame says itself
+            // whether it has one.
             let level = get("level").unwrap_or_else(|| Json::int(0));
-            CodecMeta::new("v2.zstd", configuration([("level", Some(level)), ("checksum", checksum)]))
+            CodecMeta::new("v2.zstd", configuration([("level", Some(level))]))
         }
         "gzip" | "numcodecs.gzip" => CodecMeta::new(
             "v2.gzip",

@@ -15,11 +15,13 @@
 //! | `vlen-utf8`, `vlen-bytes` | the same |
 //! | `_ARRAY_DIMENSIONS` in `.zattrs` | `dimension_names` |
 //! | `fill_value` null | zero |
+//! | `fill_value` of a variable, as xarray reads it | `fill_value`, and the attribute `_FillValue`; see [`missing`] |
 //!
 //! Shards become V2 chunks of their inner shape, and rectilinear grids regular ones, both anew. Data types that the
 //! other version lacks are an error: no coding helps there.
 
 mod down;
+pub mod missing;
 mod up;
 
 #[cfg(test)]
@@ -30,7 +32,7 @@ use std::sync::Arc;
 use super::json::Json;
 use super::keys::ChunkKeys;
 use super::{ArrayMeta, CodecMeta, Format, GroupMeta, write};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The keys of a converted array's chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,16 @@ pub enum Keys {
     Keep,
     /// Those that are usual in the new version: `c/0/0` in V3, `0.0` in V2.
     Usual,
+}
+
+/// What is to be the same in both versions, besides the elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// The fill value, as what missing chunks read as. For arrays that are no variables of a data set.
+    Fill,
+    /// What readers of the CF conventions see: which elements are missing, names of dimensions, attributes; see
+    /// [`missing`]. An array that no such reader opens keeps its fill value.
+    Meaning,
 }
 
 /// An array's metadata in the other version.
@@ -56,10 +68,19 @@ impl Converted {
     pub fn chunks_identical(&self) -> bool {
         self.recode.is_none()
     }
+
+    /// Whether a chunk that is missing reads as something else than it did in `old`, so that it must be written.
+    #[must_use]
+    pub fn missing_chunks_differ(&self, old: &ArrayMeta) -> bool {
+        self.meta.fill != old.fill
+    }
 }
 
 /// The array in the version `to`. One that is in it already is written anew, in the form zaro gives its documents.
-pub fn array(meta: &ArrayMeta, to: Format, keys: Keys) -> Result<Converted> {
+///
+/// # Errors
+/// `Unsupported` if the version has no such data type, or if it cannot keep what is to be `kept`.
+pub fn array(meta: &ArrayMeta, to: Format, keys: Keys, kept: Kept) -> Result<Converted> {
     let usual = |old: ChunkKeys| match (to, keys) {
         (Format::V3, Keys::Keep) => old,
         (Format::V3, Keys::Usual) => ChunkKeys { prefixed: true, separator: '/' },
@@ -74,8 +95,19 @@ pub fn array(meta: &ArrayMeta, to: Format, keys: Keys) -> Result<Converted> {
             Format::V3 => up::array(meta, &mut draft, &mut reasons),
             Format::V2 => down::array(meta, &mut draft, &mut reasons)?,
         }
+        match (to, kept) {
+            (_, Kept::Fill) => {}
+            (Format::V3, Kept::Meaning) => missing::up(meta, &mut draft),
+            (Format::V2, Kept::Meaning) => missing::down(meta, &mut draft),
+        }
     }
-    Ok(Converted { meta: write::settle(draft)?, recode: reasons.text() })
+    let made = write::settle(draft)?;
+    if kept == Kept::Meaning
+        && let Some(what) = missing::difference(meta, &made, kept, |element| Some(element.clone()))
+    {
+        return Err(Error::unsupported(format!("Zarr V{} cannot keep {what}", to.number())));
+    }
+    Ok(Converted { meta: made, recode: reasons.text() })
 }
 
 /// The group in the version `to`. Metadata of other nodes that it carries are left out: they are of the old version.

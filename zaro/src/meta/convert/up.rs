@@ -12,6 +12,7 @@ use crate::meta::{ArrayMeta, CodecMeta};
 /// Changes `draft`, a copy of the V2 array `meta`, to V3.
 pub(super) fn array(meta: &ArrayMeta, draft: &mut ArrayMeta, reasons: &mut Reasons) {
     draft.codecs = chain(meta, reasons);
+    draft.fill_undefined = false;
     let named = meta.attributes.get("_ARRAY_DIMENSIONS").and_then(Json::items).map(<[Json]>::len);
     if meta.dimension_names.is_some() && named == Some(meta.shape.len()) {
         let mut attributes = (*meta.attributes).clone();

@@ -9,7 +9,7 @@ use crate::meta::float;
 use crate::meta::json::Json;
 
 /// The JSON form of `fill`. A V2 struct is the caller's business: its bytes are in the order of its fields.
-pub(super) fn write(fill: &Fill, t: &DataType, dialect: Dialect) -> Result<Json> {
+pub(crate) fn write(fill: &Fill, t: &DataType, dialect: Dialect) -> Result<Json> {
     if !t.is_variable() && fill.0.len() != t.size() {
         return Err(fault(format!("{} bytes are not one element of {t}", fill.0.len())));
     }

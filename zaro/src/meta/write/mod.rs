@@ -22,6 +22,7 @@ use super::json::Json;
 use super::{ArrayMeta, Format, GroupMeta, NodeMeta};
 use crate::error::{Error, Result};
 
+pub(crate) use fill::write as write_fill;
 pub(crate) use v3::codecs as write_codecs;
 
 /// The documents of one node and the names they are stored by: `zarr.json`, or `.zarray` and `.zattrs`, or `.zgroup`
@@ -108,7 +109,7 @@ fn difference(a: &ArrayMeta, b: &ArrayMeta) -> Option<&'static str> {
         ("data_type", a.data_type == b.data_type),
         ("chunk_grid", a.grid == b.grid),
         ("chunk_key_encoding", a.keys == b.keys),
-        ("fill_value", a.fill == b.fill),
+        ("fill_value", a.fill == b.fill && a.fill_undefined == b.fill_undefined),
         ("codecs", a.codecs == b.codecs),
         ("dimension_names", a.dimension_names == b.dimension_names),
         ("attributes", a.attributes == b.attributes),

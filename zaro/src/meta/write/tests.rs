@@ -95,6 +95,7 @@ impl Dice {
             format,
             shape: (0..rank).map(|_| self.next() % 20).collect(),
             fill: (self.below(4) > 0).then(|| Fill(self.element(&data_type).into())),
+            fill_undefined: format == Format::V2 && self.below(3) == 0,
             data_type,
             chunks: (self.below(3) > 0).then_some(chunks.clone()),
             shards: (format == Format::V3 && self.below(3) == 0).then_some(shards),

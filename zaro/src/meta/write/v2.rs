@@ -156,8 +156,7 @@ fn split(steps: &[CodecMeta], old: &Json) -> (Json, Json) {
 }
 
 fn fill(meta: &ArrayMeta, order: &TypeStr) -> Result<Json> {
-    // "Undefined" and zero read the same; what the document says of it stays.
-    if meta.document.get("fill_value") == Some(&Json::Null) && meta.fill == Fill::zero(&meta.data_type) {
+    if meta.fill_undefined && meta.fill == Fill::zero(&meta.data_type) {
         return Ok(Json::Null);
     }
     if let DataType::Struct(_) = meta.data_type {

@@ -1,0 +1,155 @@
+//! What a conversion means to those who decode an array by the CF conventions: the same before and after.
+
+use crate::common::Store;
+use crate::common::v2_document;
+
+fn cf(s: &Store, uri: &str, path: &str) -> String {
+    s.zaro(&["read", uri, path, "--cf", "--format", "json"]).text()
+}
+
+fn shown(s: &Store, uri: &str, path: &str, member: &str) -> String {
+    let model = s.zaro(&["meta", uri, path, "--json"]).text();
+    let found = model.lines().find(|l| l.trim_start().starts_with(&format!("\"{member}\"")));
+    found.unwrap_or_default().trim().trim_end_matches(',').to_owned()
+}
+
+fn file(s: &Store, name: &str) -> String {
+    std::fs::read_to_string(s.path().join(name)).unwrap().split_whitespace().collect()
+}
+
+/// A V3 variable of four int16 in chunks of two, as xarray writes it, of which the second chunk is not stored.
+fn v3_variable(s: &Store, path: &str, fill: &str, attributes: &str, names: &str, keys: &str) {
+    s.put(
+        &format!("{path}/zarr.json"),
+        format!(
+            r#"{{"zarr_format":3,"node_type":"array","shape":[4],"data_type":"int16","fill_value":{fill},
+            "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":[2]}}}},
+            "chunk_key_encoding":{{"name":"{keys}"}},
+            "codecs":[{{"name":"bytes","configuration":{{"endian":"little"}}}}],
+            "attributes":{attributes}{names}}}"#
+        ),
+    );
+    let first = if keys == "v2" { "0" } else { "c/0" };
+    s.put(&format!("{path}/{first}"), [0, 0, 25, 252]);
+}
+
+const GROUP: &str = r#"{"zarr_format":3,"node_type":"group","attributes":{"title":"t"}}"#;
+
+#[test]
+fn a_fill_value_of_v2_is_an_attribute_in_v3() {
+    for in_place in [false, true] {
+        let s = Store::new();
+        s.put("a.zarr/.zgroup", r#"{"zarr_format":2}"#);
+        s.put("a.zarr/t/.zarray", v2_document(&[2], r#""<i2""#, "-999")).put("a.zarr/t/0", [25, 252, 1, 0]);
+        s.put("a.zarr/t/.zattrs", r#"{"scale_factor":0.1,"_ARRAY_DIMENSIONS":["x"]}"#);
+        let want = cf(&s, "@:/a.zarr", "t");
+        assert!(want.contains("NaN"), "{want}");
+        let made = if in_place {
+            s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "3"]).text();
+            "a.zarr"
+        } else {
+            let said = s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--zarr-format", "3", "--verify"]);
+            assert!(said.err.contains("verified"), "{}", said.err);
+            "b.zarr"
+        };
+        assert_eq!(cf(&s, &format!("@:/{made}"), "t"), want);
+        let document = file(&s, &format!("{made}/t/zarr.json"));
+        assert!(document.contains(r#""_FillValue":-999"#), "{document}");
+    }
+}
+
+#[test]
+fn zero_is_a_number_in_v2_copies_of_v3() {
+    let s = Store::new();
+    s.put("a.zarr/zarr.json", GROUP);
+    let names = r#","dimension_names":["x"]"#;
+    v3_variable(&s, "a.zarr/plain", "0", "{}", names, "default");
+    v3_variable(&s, "a.zarr/marked", "0", r#"{"_FillValue":-999}"#, names, "default");
+    v3_variable(&s, "a.zarr/five", "5", "{}", names, "default");
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--zarr-format", "2", "--verify", "--consolidate"]).text();
+    for (path, want, fill) in [
+        ("plain", "[0,-999,0,0]\n", "null"),
+        // The chunk that is not there is zero in V3, and would be missing in V2 if it were not there either.
+        ("marked", "[0.0,\"NaN\",0.0,0.0]\n", "-999"),
+        ("five", "[0,-999,5,5]\n", "null"),
+    ] {
+        assert_eq!(cf(&s, "@:/a.zarr", path), want);
+        assert_eq!(cf(&s, "@:/b.zarr", path), want);
+        assert_eq!(shown(&s, "@:/b.zarr", path, "fill_value"), format!("\"fill_value\": {fill}"));
+    }
+    // Consolidated metadata say the same.
+    assert_eq!(file(&s, "b.zarr/.zmetadata").matches(r#""fill_value":null"#).count(), 2);
+    assert!(!s.path().join("b.zarr/plain/1").exists());
+    assert!(s.path().join("b.zarr/marked/1").exists());
+    // Coded anew, and from there back: the same.
+    s.zaro(&["copy", "@:/b.zarr", "@:/c.zarr", "--chunks", "x=3", "--verify"]).text();
+    s.zaro(&["copy", "@:/c.zarr", "@:/d.zarr", "--zarr-format", "3", "--codec", "gzip", "--verify"]).text();
+    for path in ["plain", "marked", "five"] {
+        assert_eq!(cf(&s, "@:/c.zarr", path), cf(&s, "@:/a.zarr", path));
+        assert_eq!(cf(&s, "@:/d.zarr", path), cf(&s, "@:/a.zarr", path));
+    }
+}
+
+#[test]
+fn in_place_missing_chunks_are_written_where_the_fill_value_changes() {
+    let s = Store::new();
+    let names = r#","dimension_names":["x"]"#;
+    v3_variable(&s, "a.zarr", "0", r#"{"_FillValue":-999}"#, names, "v2");
+    let want = cf(&s, "@:/a.zarr", "");
+    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).text();
+    assert!(s.path().join("a.zarr/.zarray").exists() && s.path().join("a.zarr/1").exists());
+    assert_eq!(cf(&s, "@:/a.zarr", ""), want);
+}
+
+#[test]
+fn scalars_and_levels_of_images() {
+    let s = Store::new();
+    s.put("a.zarr/zarr.json", GROUP);
+    s.put(
+        "a.zarr/crs/zarr.json",
+        r#"{"zarr_format":3,"node_type":"array","shape":[],"data_type":"int16","fill_value":0,
+        "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[]}},"chunk_key_encoding":{"name":"default"},
+        "codecs":[{"name":"bytes","configuration":{"endian":"little"}}],"attributes":{}}"#,
+    )
+    .put("a.zarr/crs/c", [0, 0]);
+    s.put(
+        "a.zarr/image/zarr.json",
+        r#"{"zarr_format":3,"node_type":"group","attributes":{"ome":{"multiscales":[]}}}"#,
+    );
+    v3_variable(&s, "a.zarr/image/0", "0", "{}", r#","dimension_names":["x"]"#, "default");
+    v3_variable(&s, "a.zarr/nameless", "7", "{}", "", "default");
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--zarr-format", "2", "--verify"]).text();
+    assert_eq!(file(&s, "b.zarr/crs/.zattrs"), r#"{"_ARRAY_DIMENSIONS":[]}"#);
+    assert_eq!(cf(&s, "@:/b.zarr", "crs"), "0\n");
+    // Readers of images want a fill value, and arrays that are no variables keep theirs.
+    assert!(file(&s, "b.zarr/image/0/.zarray").contains(r#""fill_value":0,"#));
+    assert!(file(&s, "b.zarr/nameless/.zarray").contains(r#""fill_value":7,"#));
+}
+
+#[test]
+fn a_cast_takes_the_missing_value_along() {
+    let s = Store::new();
+    let names = r#","dimension_names":["x"]"#;
+    v3_variable(&s, "a.zarr", "0", r#"{"_FillValue":-999}"#, names, "default");
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--dtype", "float32", "--verify"]).text();
+    // -999 as xarray has it in an array of floats.
+    assert!(file(&s, "b.zarr/zarr.json").contains(r#""_FillValue":"AAAAAAA4j8A=""#));
+    s.zaro(&["copy", "@:/a.zarr", "@:/c.zarr", "--dtype", "float32", "--zarr-format", "2", "--verify"])
+        .text();
+    for made in ["@:/b.zarr", "@:/c.zarr"] {
+        assert_eq!(cf(&s, made, ""), "[0.0,\"NaN\",0.0,0.0]\n");
+    }
+}
+
+#[test]
+fn an_undefined_fill_value_is_null_in_the_model() {
+    let s = Store::new();
+    s.put(".zarray", v2_document(&[2], r#""<f4""#, "null")).put("0", [0; 8]);
+    s.put(".zattrs", r#"{"_ARRAY_DIMENSIONS":["x"]}"#);
+    assert_eq!(shown(&s, "@", "", "fill_value"), "\"fill_value\": null");
+    assert_eq!(cf(&s, "@", ""), "[0.0,0.0]\n");
+    // Beside a fill value the attribute does not count, as in xarray.
+    s.put(".zarray", v2_document(&[2], r#""<f4""#, "1.0"));
+    s.put(".zattrs", r#"{"_ARRAY_DIMENSIONS":["x"],"_FillValue":0.0}"#);
+    assert_eq!(cf(&s, "@", ""), "[0.0,0.0]\n");
+}

@@ -1,0 +1,333 @@
+//! Which elements are missing, to readers of the CF conventions.
+//!
+//! xarray, and who follows it, reads an array with named dimensions as a variable of a data set. In V2 its `fill_value`,
+//! unless null, is `_FillValue`, whatever the attributes say; in V3 the attribute `_FillValue` alone counts, which has a
+//! form of its own for each type (floats are base64), and `fill_value` is only what missing chunks read as. So an array
+//! whose fill value is carried over as it is means something else in the other version.
+//!
+//! | type | `_FillValue` in V3 |
+//! |---|---|
+//! | `bool`, integers | as JSON has them |
+//! | floats | base64 of the eight bytes of a little-endian `float64` |
+//! | complex | a list of two such |
+//! | `string`, fixed text | none that xarray reads; text in `missing_value` does the same |
+//! | all others | none |
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::Kept;
+use super::up::is_numpy;
+use crate::meta::dtype::{DataType, Float};
+use crate::meta::fill::{self, Dialect, Fill};
+use crate::meta::finding::Findings;
+use crate::meta::json::Json;
+use crate::meta::write::lawful;
+use crate::meta::{ArrayMeta, Format, float};
+
+const FILL_VALUE: &str = "_FillValue";
+const MISSING_VALUE: &str = "missing_value";
+const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
+
+/// The `_FillValue` of an array.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FillValue {
+    /// There is none.
+    None,
+    /// An element.
+    Element(Fill),
+    /// Something that no element of the array's type is, as the attribute has it.
+    Other(Json),
+}
+
+/// The `_FillValue` that readers of the CF conventions take the array to have.
+#[must_use]
+pub fn fill_value(meta: &ArrayMeta) -> FillValue {
+    if meta.format == Format::V2 && !meta.fill_undefined && is_variable(meta) {
+        return FillValue::Element(meta.fill.clone());
+    }
+    match meta.attributes.get(FILL_VALUE) {
+        None | Some(Json::Null) => FillValue::None,
+        Some(value) => decode(value, &meta.data_type),
+    }
+}
+
+/// Whether xarray finds a variable in this array: its dimensions have names, or, in V3, it has none.
+fn is_variable(meta: &ArrayMeta) -> bool {
+    meta.dimension_names.is_some() || meta.format == Format::V3 && meta.shape.is_empty()
+}
+
+/// A value as attributes of either version have it.
+fn decode(value: &Json, t: &DataType) -> FillValue {
+    let element = |bytes: Vec<u8>| FillValue::Element(Fill(bytes.into()));
+    let base64 = |value: &Json| value.as_str().and_then(|text| STANDARD.decode(text).ok());
+    if is_bare_nan(value) && !matches!(t, DataType::Float(_)) {
+        // Only floats have it.
+        return FillValue::None;
+    }
+    let found = match (t, value) {
+        // V3 has a complex number as two texts; any other list is one of several values.
+        (DataType::Complex(format), Json::Array(parts)) => match parts.as_slice() {
+            [re @ Json::String(_), im @ Json::String(_)] => {
+                let part = |p| number(p).and_then(|x| exact(*format, x));
+                part(re).zip(part(im)).map(|(re, im)| [re, im].concat())
+            }
+            _ => None,
+        },
+        (_, Json::Array(items)) => match items.as_slice() {
+            [one] if one.items().is_none() => return decode(one, t),
+            _ => None,
+        },
+        (DataType::Float(format), _) => match number(value) {
+            Some(x) => match exact(*format, x) {
+                Some(bytes) => Some(bytes),
+                // What has the form of V3 is said in plain digits elsewhere.
+                None => return FillValue::Other(Json::float(x)),
+            },
+            None => base64(value).filter(|b| b.len() == t.size()),
+        },
+        (DataType::Int(_) | DataType::UInt(_), Json::String(_)) => {
+            base64(value).filter(|b| b.len() == t.size())
+        }
+        (DataType::FixedBytes(n), _) => base64(value).filter(|b| b.len() <= *n).map(|mut bytes| {
+            bytes.resize(*n, 0);
+            bytes
+        }),
+        (DataType::Bool | DataType::Int(_) | DataType::UInt(_), _)
+        | (DataType::String | DataType::FixedUtf32(_), Json::String(_)) => {
+            let read = fill::read(value, t, Dialect::V2, &mut Findings::default());
+            return read.map_or_else(|_| FillValue::Other(value.clone()), FillValue::Element);
+        }
+        _ => None,
+    };
+    found.map_or_else(|| FillValue::Other(value.clone()), element)
+}
+
+/// A number, its word, or base64 of a `float64`.
+fn number(value: &Json) -> Option<f64> {
+    match value {
+        Json::String(text) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => Some(f64::from_le_bytes(STANDARD.decode(text).ok()?.try_into().ok()?)),
+        },
+        other => other.as_f64(),
+    }
+}
+
+/// The bytes of this number, if the format has it; those of the usual NaN for any.
+fn exact(format: Float, x: f64) -> Option<Vec<u8>> {
+    let bits = if x.is_nan() { float::canonical_nan(format)? } else { float::from_f64(format, x) };
+    let back = float::to_f64(format, bits);
+    let same = back.to_bits() == x.to_bits() || back.is_nan() && x.is_nan();
+    same.then(|| bits.to_le_bytes().into_iter().take(format.size()).collect())
+}
+
+/// A float as V3's attribute `_FillValue` has it; of NaNs there is one.
+fn base64(x: f64) -> Json {
+    let x = if x.is_nan() { f64::NAN } else { x };
+    Json::String(STANDARD.encode(x.to_le_bytes()))
+}
+
+/// An element as V3's attribute `_FillValue` has it, for those types that it can be of.
+fn encode(element: &Fill, t: &DataType) -> Option<Json> {
+    let float = |format: Float, bytes: &[u8]| {
+        let bits = bytes.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
+        base64(float::to_f64(format, bits))
+    };
+    match t {
+        DataType::Bool | DataType::Int(_) | DataType::UInt(_) => plain(element, t),
+        DataType::Float(f) if is_numpy(*f) => Some(float(*f, &element.0)),
+        DataType::Complex(f) if is_numpy(*f) => {
+            let (re, im) = element.0.split_at_checked(f.size())?;
+            Some(Json::Array(vec![float(*f, re), float(*f, im)]))
+        }
+        _ => None,
+    }
+}
+
+/// An element as metadata documents have it.
+fn plain(element: &Fill, t: &DataType) -> Option<Json> {
+    crate::meta::write::write_fill(element, t, Dialect::V3).ok()
+}
+
+/// Changes `draft`, on its way to V3, so that what is missing in the V2 array `meta` is missing there.
+pub(super) fn up(meta: &ArrayMeta, draft: &mut ArrayMeta) {
+    if !is_variable(meta) {
+        return;
+    }
+    let t = &meta.data_type;
+    let mut attributes = (*draft.attributes).clone();
+    let (said, also) = match fill_value(meta) {
+        FillValue::None => (None, None),
+        FillValue::Element(element) => match (encode(&element, t), t) {
+            (Some(said), _) => (Some(said), None),
+            (None, DataType::String | DataType::FixedUtf32(_)) => (None, plain(&element, t)),
+            (None, _) => (None, None),
+        },
+        FillValue::Other(value) => match (t, number(&value)) {
+            // Numbers that no element is may stand there all the same.
+            (DataType::Int(_) | DataType::UInt(_), _) if value.as_i128().is_some() => (Some(value), None),
+            (DataType::Float(f), Some(x)) if is_numpy(*f) => (Some(base64(x)), None),
+            _ => (None, Some(value)),
+        },
+    };
+    match said {
+        Some(said) => attributes.set(FILL_VALUE, said),
+        None => attributes.remove(FILL_VALUE),
+    }
+    if let Some(also) = also {
+        let values = match attributes.get(MISSING_VALUE) {
+            None => also,
+            Some(old) => {
+                let mut all = several(old).to_vec();
+                all.extend(several(&also).iter().filter(|v| !several(old).contains(v)).cloned());
+                Json::Array(all)
+            }
+        };
+        attributes.set(MISSING_VALUE, values);
+    }
+    without_nan(&mut attributes);
+    draft.attributes = Arc::new(attributes);
+}
+
+/// Changes `draft`, on its way to V2, so that what is missing in the V3 array `meta` is missing there. Its fill value may
+/// be another one then, so that chunks that are not there read as something else.
+pub(super) fn down(meta: &ArrayMeta, draft: &mut ArrayMeta) {
+    if meta.shape.is_empty() && meta.dimension_names.is_none() {
+        // In V3 there is nothing to name; in V2 readers want to see that there is not.
+        draft.dimension_names = Some(Vec::new());
+    }
+    if !is_variable(meta) {
+        return;
+    }
+    let mut attributes = (*draft.attributes).clone();
+    let mut undefined = true;
+    match fill_value(meta) {
+        FillValue::None => {
+            attributes.remove(FILL_VALUE);
+            // NaN is missing in any case.
+            undefined = !is_nan(&meta.fill, &meta.data_type);
+        }
+        FillValue::Element(element) => {
+            attributes.remove(FILL_VALUE);
+            draft.fill = element;
+            undefined = false;
+        }
+        FillValue::Other(value) => attributes.set(FILL_VALUE, value),
+    }
+    if undefined {
+        draft.fill = Fill::zero(&meta.data_type);
+    }
+    draft.fill_undefined = undefined;
+    without_nan(&mut attributes);
+    draft.attributes = Arc::new(attributes);
+}
+
+/// The attributes of a V3 array whose elements, and with them its `_FillValue`, become another type.
+pub(crate) fn recast(meta: &ArrayMeta, to: &DataType, cast: impl Fn(&Fill) -> Option<Fill>) -> Arc<Json> {
+    let FillValue::Element(element) = fill_value(meta) else { return meta.attributes.clone() };
+    if meta.format == Format::V2 || meta.attributes.get(FILL_VALUE).is_none() {
+        return meta.attributes.clone();
+    }
+    let mut attributes = (*meta.attributes).clone();
+    match cast(&element).and_then(|element| encode(&element, to)) {
+        Some(said) => attributes.set(FILL_VALUE, said),
+        // No element of the new type is it.
+        None => attributes.remove(FILL_VALUE),
+    }
+    Arc::new(attributes)
+}
+
+/// What is to be `kept`, and is not, in `new`, a copy of `old` whose elements are the same, or became another type by
+/// `cast`.
+pub(crate) fn difference(
+    old: &ArrayMeta,
+    new: &ArrayMeta,
+    kept: Kept,
+    cast: impl Fn(&Fill) -> Option<Fill>,
+) -> Option<&'static str> {
+    let names = |meta: &ArrayMeta| match &meta.dimension_names {
+        None if meta.shape.is_empty() => Some(Vec::new()),
+        names => names.clone(),
+    };
+    if names(old) != names(new) {
+        return Some("the names of dimensions");
+    }
+    if !user_attributes(old).eq(user_attributes(new)) {
+        return Some("the attributes");
+    }
+    if kept == Kept::Fill {
+        return None;
+    }
+    let recast = |value: &FillValue| match value {
+        FillValue::Element(element) => cast(element).map(FillValue::Element),
+        other => Some(other.clone()),
+    };
+    let wanted = missing(old);
+    let mut wanted: Vec<FillValue> = wanted.iter().filter_map(recast).collect();
+    wanted.retain(|value| !is_nan_value(value, &new.data_type));
+    // The order, and how often one is named, say nothing.
+    let has = |all: &[FillValue], some: &[FillValue]| some.iter().all(|value| all.contains(value));
+    let found = missing(new);
+    (!has(&found, &wanted) || !has(&wanted, &found)).then_some("which elements are missing")
+}
+
+/// The attributes that are the user's, and none of what the versions say in different ways.
+fn user_attributes(meta: &ArrayMeta) -> impl Iterator<Item = (&str, Json)> {
+    let members = meta.attributes.members().unwrap_or_default().iter();
+    let own = members.filter(|(n, _)| ![FILL_VALUE, MISSING_VALUE, DIMENSIONS].contains(&n.as_str()));
+    own.map(|(n, v)| (n.as_str(), lawful(v)))
+}
+
+/// All values that are missing; without NaN, which is in any case, and without those of types that V3 cannot name.
+fn missing(meta: &ArrayMeta) -> Vec<FillValue> {
+    let t = &meta.data_type;
+    let nameable =
+        encode(&Fill::zero(t), t).is_some() || matches!(t, DataType::String | DataType::FixedUtf32(_));
+    let named = meta.attributes.get(MISSING_VALUE).map_or(&[][..], several).iter();
+    let mut all: Vec<FillValue> = match fill_value(meta) {
+        // Several values in one attribute.
+        FillValue::Other(Json::Array(values)) => values.iter().map(|v| decode(v, t)).collect(),
+        FillValue::Element(_) if !nameable => Vec::new(),
+        value => vec![value],
+    };
+    all.extend(named.map(|v| decode(v, t)));
+    all.retain(|value| *value != FillValue::None && !is_nan_value(value, t));
+    all
+}
+
+fn is_nan_value(value: &FillValue, t: &DataType) -> bool {
+    matches!(value, FillValue::Element(element) if is_nan(element, t))
+}
+
+fn is_nan(element: &Fill, t: &DataType) -> bool {
+    let DataType::Float(format) = t else { return false };
+    let bits = element.0.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
+    float::canonical_nan(*format) == Some(bits)
+}
+
+/// Takes bare NaN out of `missing_value`: it is missing in any case, and JSON has no word for it but text, which is
+/// something else to readers.
+fn without_nan(attributes: &mut Json) {
+    let Some(values) = attributes.get(MISSING_VALUE) else { return };
+    let left: Vec<Json> = several(values).iter().filter(|v| !is_bare_nan(v)).cloned().collect();
+    match left.as_slice() {
+        all if all.len() == several(values).len() => {}
+        [] => attributes.remove(MISSING_VALUE),
+        [one] => attributes.set(MISSING_VALUE, one.clone()),
+        _ => attributes.set(MISSING_VALUE, Json::Array(left)),
+    }
+}
+
+fn is_bare_nan(value: &Json) -> bool {
+    value.number_text() == Some("NaN")
+}
+
+/// The values of an attribute that holds one or a list.
+fn several(value: &Json) -> &[Json] {
+    value.items().unwrap_or(std::slice::from_ref(value))
+}
