@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use zaro::Result;
 use zaro::image::document::hex;
-use zaro::image::model::{Channel, ColorModel, Plate};
+use zaro::image::model::{AxisKind, Channel, ColorModel, Plate};
 use zaro::image::summary::{LevelSummary, Overview, PyramidSummary, Summary, extent};
 use zaro::image::{Axis, Found, Version};
 use zaro::meta::path::shown;
@@ -105,9 +105,10 @@ impl Page<'_> {
                 Err(e) => out.push_str(&format!("{}  {}\n", p.blue(&plain(&shown(path))), p.red(&plain(e)))),
             }
         }
-        if let Some((path, Ok(_))) = overview.images.first() {
+        if let Some((path, Ok(summary))) = overview.images.first() {
             let path = if path.is_empty() { String::new() } else { format!(" {path}") };
-            let hint = format!("try: zaro image render {}{path} -o picture.png", self.uri);
+            let size = if is_large(summary) { " --size 2048" } else { "" };
+            let hint = format!("try: zaro image render {}{path} -o picture.png{size}", self.uri);
             out.push_str(&format!("{}\n", p.dim(&plain(&hint))));
         }
         out
@@ -170,6 +171,13 @@ impl Page<'_> {
     }
 }
 
+/// Whether a picture of the whole would be more than people look at, or than there can be.
+fn is_large(summary: &Summary) -> bool {
+    let first = summary.pyramids.first().and_then(|p| Some((&p.multiscale.axes, p.levels.first()?)));
+    let sides = first.map(|(axes, level)| axes.iter().zip(&level.shape)).into_iter().flatten();
+    sides.filter(|(axis, _)| axis.kind == AxisKind::Space).any(|(_, n)| *n > 8192)
+}
+
 fn assumed(assumed: bool) -> &'static str {
     if assumed { " (no version is stated; this is what it looks like)" } else { "" }
 }
@@ -208,6 +216,9 @@ fn short(x: f64) -> String {
 
 fn level_text(level: &LevelSummary) -> String {
     let mut out = format!("{}  {}, chunks {}", level.level.path, times(&level.shape), times(&level.chunks));
+    if let Some(shards) = &level.shards {
+        out.push_str(&format!(", shards {}", times(shards)));
+    }
     let list = |list: &[f64]| list.iter().map(|x| short(*x)).collect::<Vec<_>>().join(", ");
     if let Some(scale) = &level.level.scale {
         out.push_str(&format!(", scale {}", list(scale)));

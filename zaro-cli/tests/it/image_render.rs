@@ -1,6 +1,5 @@
 //! `zaro image render`: the pictures themselves.
 
-
 use crate::common;
 use crate::common::{Store, f32s};
 use zaro::meta::Json;

@@ -1,6 +1,5 @@
 //! `zaro read --format png`: the pictures themselves.
 
-
 use crate::common::{Store, f32s};
 
 /// Width, height and RGBA pixels.
