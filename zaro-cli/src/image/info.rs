@@ -1,14 +1,15 @@
 //! `zaro image info`: what is in an image, a plate, a well or a collection of images.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::Result;
 use zaro::image::document::hex;
 use zaro::image::model::{AxisKind, Channel, ColorModel, Plate};
 use zaro::image::summary::{LevelSummary, Overview, PyramidSummary, Summary, extent};
 use zaro::image::{Axis, Found, Version};
 use zaro::meta::path::shown;
+use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
 use crate::output;
@@ -41,6 +42,12 @@ pub(crate) struct Info {
 impl Info {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        if let Some(kind) = picture_file(&self.target.uri) {
+            return Err(Error::usage(format!(
+                "this is a {kind} file, not a Zarr; `zaro image convert` makes an OME-Zarr of it"
+            ))
+            .with_store(&self.target.uri));
+        }
         let zarr = common.open(&self.target.uri).await?;
         let overview = Overview::of(&zarr, &self.target.path).await?;
         let text = if self.json {
@@ -58,6 +65,21 @@ impl Info {
         let broken = overview.images.iter().any(|(_, summary)| summary.is_err());
         Ok(if broken { ExitCode::from(4) } else { ExitCode::SUCCESS })
     }
+}
+
+/// What kind of file is at a path, if it is one that can be converted.
+fn picture_file(uri: &str) -> Option<&'static str> {
+    let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
+    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+    let kind = match ending.as_str() {
+        "tif" | "tiff" | "svs" | "btf" | "tf8" => "TIFF",
+        "png" => "PNG",
+        "jpg" | "jpeg" => "JPEG",
+        "npy" => "numpy",
+        "ome" => "OME-XML",
+        _ => return None,
+    };
+    path.is_file().then_some(kind)
 }
 
 struct Page<'a> {

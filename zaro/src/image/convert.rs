@@ -321,7 +321,7 @@ impl Job<'_> {
             })
         });
         let options = PyramidOptions { progress, ..self.levels(&plan.array) };
-        let built = pyramid::build(self.store, path, &options)?;
+        let built = pyramid::build_levels(self.store, path, &options)?;
         let bytes = num::product(&source.sizes)?.saturating_mul(num::u64_of(source.data_type.size()));
         self.done.fetch_add(bytes, Ordering::Relaxed);
         Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
@@ -354,7 +354,7 @@ impl Job<'_> {
         let blocks = Blocks::new(source, outer, memory)?;
         let size = num::u64_of(source.data_type.size());
         let channels = num::usize_of(source.sizes[C])?;
-        let extents = Mutex::new(vec![Extent::default(); channels]);
+        let extents = Mutex::new(Extent::of_channels(&source.data_type, channels));
         let options = WriteOptions {
             alone: true,
             blank: true,
@@ -570,8 +570,8 @@ fn dividing(chunk: u64, shard: u64) -> u64 {
         .unwrap_or(shard)
 }
 
-/// How it is drawn: as the file says; where it says nothing, between the least and the greatest value, in colours that can be
-/// told apart.
+/// How it is drawn: as the file says; where it says nothing, between values that nearly all pixels lie between, in colours that
+/// can be told apart.
 fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
     let n = extents.len();
     let top = match &source.data_type {
@@ -585,13 +585,13 @@ fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
             .get(i)
             .cloned()
             .unwrap_or_else(|| Channel { active: i < 6, ..Channel::default() });
-        let (least, most) = match top.filter(|_| source.is_rgb) {
-            Some(top) => (0.0, top),
-            None => extent.between(),
+        let ((least, most), (low, high)) = match top.filter(|_| source.is_rgb) {
+            Some(top) => ((0.0, top), (0.0, top)),
+            None => (extent.between(), extent.shown()),
         };
         let given = channel.window;
-        let start = given.start.unwrap_or(least);
-        let end = given.end.unwrap_or(most);
+        let start = given.start.unwrap_or(low);
+        let end = given.end.unwrap_or(high);
         channel.window = Window {
             start: Some(start),
             end: Some(if end > start { end } else { start + 1.0 }),

@@ -143,6 +143,13 @@ pub struct Frame {
 ///
 /// Readers see the new levels when all are whole. A call that was killed goes on when it is made again.
 pub fn build(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
+    let built = build_levels(store, path, options)?;
+    wait(store.finish())?;
+    Ok(built)
+}
+
+/// The same, in a store in which more is to be made.
+pub(crate) fn build_levels(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
     let zarr = opened(store)?;
     let image = wait(find::image_at(&zarr, path))?;
     let multiscale = image.multiscale(None)?.clone();
@@ -195,7 +202,9 @@ pub fn build_from_array(
         attributes: Attributes::New(attributes, Box::new(multiscale)),
         is_label: false,
     };
-    task.run(options).map_err(|e| e.with_node(shown(group)))
+    let built = task.run(options).map_err(|e| e.with_node(shown(group)))?;
+    wait(store.finish())?;
+    Ok(built)
 }
 
 /// The version and the pyramid of one level that a plain array becomes.
@@ -336,7 +345,6 @@ impl Task<'_> {
         let how = attributes::how(method, &options.factors, &levels);
         self.publish(&levels, Some((method, how)))?;
         journal.end()?;
-        wait(self.store.finish())?;
         let levels = levels.into_iter().map(|l| (l.path, l.plan.shape)).collect();
         Ok(Built { levels, method, resumed })
     }

@@ -1,6 +1,8 @@
 //! Which arrays of an image a pyramid may take away. The paths are a stranger's words: a level called `""`, `0/c` or
 //! `/0` beside `0` would take the pixels themselves away. They are looked at before anything is deleted.
 
+use futures::TryStreamExt as _;
+
 use super::attributes;
 use crate::blocking::wait;
 use crate::error::{Error, Result};
@@ -8,7 +10,7 @@ use crate::hierarchy;
 use crate::image::version;
 use crate::meta::path::{join, normal};
 use crate::meta::{Json, NodeMeta};
-use crate::store::{Listing, SharedStore};
+use crate::store::SharedStore;
 
 /// Folders of an image that hold other things than its levels.
 const OTHERS: [&str; 3] = ["labels", "masks", "OME"];
@@ -105,7 +107,7 @@ pub(super) fn is_array(store: &SharedStore, group: &str, path: &str) -> Result<b
     }
     let foreign = match wait(hierarchy::find(store, &at))? {
         Some(node) => matches!(node.meta, NodeMeta::Group(_)),
-        None => !only_chunks(&listed),
+        None => !only_chunks(store, &at)?,
     };
     if foreign {
         return Err(Error::usage(format!(
@@ -115,13 +117,22 @@ pub(super) fn is_array(store: &SharedStore, group: &str, path: &str) -> Result<b
     Ok(true)
 }
 
-/// Whether nothing is listed but what an array without its document has.
-fn only_chunks(listed: &Listing) -> bool {
+/// Whether nothing lies below `path` but what an array without its document has.
+fn only_chunks(store: &SharedStore, path: &str) -> Result<bool> {
     let numbers =
         |name: &str| name.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     let chunk = |name: &str| name == "c" || numbers(name.strip_prefix("c.").unwrap_or(name));
-    listed.objects.iter().all(|name| chunk(name) || name.starts_with(".zaro-"))
-        && listed.prefixes.iter().all(|name| chunk(name))
+    let of_chunk = |key: &str| {
+        let below = key.strip_prefix(path).unwrap_or(key).trim_start_matches('/');
+        below.starts_with(".zaro-") || below.split('/').all(chunk)
+    };
+    let mut keys = store.keys(path);
+    while let Some(entry) = wait(keys.try_next())? {
+        if !of_chunk(&entry.key) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -285,7 +285,7 @@ impl<W: Write + Seek + Send> TiffRows<W> {
 
 /// Bytes in the form that TIFF calls Deflate.
 fn deflated(bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut compressor = Compressor::new(CompressionLvl::fastest());
+    let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
     let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
     let length = compressor.zlib_compress(bytes, &mut out);
     out.truncate(length.map_err(|e| Error::io(format!("the TIFF could not be made: {e}")))?);

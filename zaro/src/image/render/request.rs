@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use futures::stream::{self, StreamExt as _};
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
@@ -208,13 +209,14 @@ impl Table {
         while row < height {
             let rows = row..row.saturating_add(most).min(height);
             let mut band = Picture::black(self.width.into(), num::u64_of(rows.len()))?;
-            let parts = cells.iter().map(|(column, drawing)| {
+            let mut parts: Vec<BoxFuture<'_, Result<(usize, Picture)>>> = Vec::new();
+            for (column, drawing) in cells {
                 let rows = rows.clone();
-                async move { (*column, drawing.rows(rows).await) }
-            });
+                parts.push(async move { Ok((*column, drawing.rows(rows).await?)) }.boxed());
+            }
             let mut parts = stream::iter(parts).buffered(AT_ONCE);
-            while let Some((column, part)) = parts.next().await {
-                band.put(&part?, column.saturating_mul(step), 0);
+            while let Some((column, part)) = parts.try_next().await? {
+                band.put(&part, column.saturating_mul(step), 0);
             }
             drop(parts);
             out.put(&band.rgba)?;
@@ -468,15 +470,12 @@ async fn table(
     for row in 0..rows {
         let (here, later) = images.split_at(images.iter().take_while(|(_, r, _)| *r == row).count());
         images = later;
-        let opened = here.iter().map(|(image, _, column)| async move {
-            (*column, Renderer::open_as(zarr, image, settings, Some(look)).await)
-        });
-        let mut opened = stream::iter(opened).buffered(AT_ONCE);
-        let mut renderers = Vec::new();
-        while let Some((column, renderer)) = opened.next().await {
-            renderers.push((column, renderer?));
+        let mut opened: Vec<BoxFuture<'_, Result<(usize, Renderer)>>> = Vec::new();
+        for (image, _, column) in here {
+            let renderer = Renderer::open_as(zarr, image, settings, Some(look));
+            opened.push(async move { Ok((*column, renderer.await?)) }.boxed());
         }
-        drop(opened);
+        let renderers: Vec<(usize, Renderer)> = stream::iter(opened).buffered(AT_ONCE).try_collect().await?;
         let mut drawings = Vec::new();
         for (column, renderer) in &renderers {
             let last = renderer.levels().len().saturating_sub(1);
