@@ -172,6 +172,42 @@ def ome():
         tiff.write(pixels((7, 8), "u1"), metadata={"axes": "YX", "Name": "two"}, **GREY)
 
 
+def several():
+    """Files of several images, slides, and OME-XML in a file of its own."""
+    # Two arrays of one plane size: what tells them apart is the description of their first pages.
+    with tifffile.TiffWriter(OUT / "two-series.tif") as tiff:
+        tiff.write(pixels((3, 9, 11), "u2"), metadata={"axes": "ZYX"}, **GREY)
+        tiff.write(pixels((2, 9, 11), "u2") + 7, metadata={"axes": "TYX"}, **GREY)
+    # A slide as Aperio's scanners write it: the slide, a thumbnail and a level of one size, a label.
+    slide = pixels((64, 48, 3), "u1")
+    with tifffile.TiffWriter(OUT / "slide.svs") as tiff:
+        head = "Aperio Image Library v12.0.15\r\n64x48|AppMag = 20|MPP = 0.4990|Filename = 7"
+        options = {"photometric": "rgb", "metadata": None}
+        tiff.write(slide, tile=(16, 16), description=head, **options)
+        tiff.write(slide[::2, ::2], description="Aperio Image Library v12.0.15\r\nthumbnail", **options)
+        tiff.write(slide[::2, ::2], tile=(16, 16), description="Aperio Image Library v12.0.15\r\nlevel", **options)
+        tiff.write(slide[:20, :20], description="Aperio Image Library v12.0.15\r\nlabel 20x20", subfiletype=1, **options)
+    expect("slide.svs", np.moveaxis(slide, -1, 0), "cyx", scale=[1, 0.499, 0.499], units=[None, "micrometer", "micrometer"])
+    # A set whose document is in a companion file.
+    a = pixels((2, 9, 11), "u2")
+    ids = [f"urn:uuid:{uuid.UUID(int=40 + c)}" for c in range(2)]
+    blocks = "".join(
+        f'<TiffData FirstC="{c}" IFD="0" PlaneCount="1"><UUID FileName="cells_{c}.ome.tif">{ids[c]}</UUID></TiffData>' for c in range(2)
+    )
+    top = '<?xml version="1.0" encoding="UTF-8"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"'
+    (OUT / "cells.companion.ome").write_text(
+        f'{top}><Image ID="Image:0" Name="cells"><Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="uint16" SizeX="11" SizeY="9" '
+        'SizeZ="1" SizeC="2" SizeT="1" PhysicalSizeX="0.25" PhysicalSizeY="0.25"><Channel ID="Channel:0:0" Name="DNA"/>'
+        f'<Channel ID="Channel:0:1" Name="actin"/>{blocks}</Pixels></Image></OME>'
+    )
+    for c in range(2):
+        xml = f'{top} UUID="{ids[c]}"><BinaryOnly MetadataFile="cells.companion.ome" UUID="urn:uuid:{uuid.UUID(int=50)}"/></OME>'
+        tifffile.imwrite(OUT / f"cells_{c}.ome.tif", a[c], description=xml.encode(), metadata=None, **GREY)
+    more = {"scale": [1, 0.25, 0.25], "units": [None, "micrometer", "micrometer"], "labels": ["DNA", "actin"]}
+    expect("cells.companion.ome", a, "cyx", **more)
+    expect("cells_1.ome.tif", a, "cyx", **more)
+
+
 def pictures():
     for name, shape, dtype in [("grey.png", (9, 11), "u1"), ("grey16.png", (9, 11), "u2"), ("rgba.png", (9, 11, 4), "u1")]:
         a = pixels(shape, dtype)
@@ -190,6 +226,7 @@ def main():
     samples()
     stacks()
     ome()
+    several()
     pictures()
     lines = [f"  {json.dumps(name)}: {json.dumps(what)}" for name, what in sorted(expected.items())]
     (OUT / "expected.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -8,7 +8,7 @@ use zaro::{Node, Result};
 use crate::args::{Common, Target};
 use crate::cf;
 use crate::format::shape_text;
-use crate::model::{self, Chunks};
+use crate::model;
 use crate::number::human_bytes;
 use crate::ome;
 use crate::output;
@@ -235,7 +235,7 @@ impl Page<'_> {
         facts.push(if a.shape.is_empty() { "scalar".into() } else { shape_text(&a.shape, &names) });
         let mut dim = Vec::new();
         let grid = a.grid.regular_shape();
-        match (Chunks::of(a).inner, grid) {
+        match (a.inner_chunks(), grid) {
             (Some(inner), Some(shard)) => {
                 dim.push(format!("chunks {}", times(&inner)));
                 dim.push(format!("shards {}", times(&shard)));
@@ -274,7 +274,7 @@ impl Page<'_> {
         let largest = a.grid.largest();
         let pieces = format!("{} = {total}", times(&counts));
         let pieces = if counts.len() < 2 { total.to_string() } else { pieces };
-        match (Chunks::of(a).inner, a.grid.regular_shape()) {
+        match (a.inner_chunks(), a.grid.regular_shape()) {
             (Some(inner), _) => {
                 row("shards", format!("{}  ({pieces}{})", times(&largest), unit(&largest)));
                 row("chunks", format!("{}  (inside a shard{})", times(&inner), unit(&inner)));

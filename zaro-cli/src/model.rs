@@ -16,15 +16,15 @@ pub(crate) fn node(node: &Node) -> Json {
         NodeMeta::Group(g) => out.set("attributes", (*g.attributes).clone()),
         NodeMeta::Array(a) => {
             out.set("shape", numbers(&a.shape));
-            let chunks = Chunks::of(a);
-            match &chunks.inner {
+            let inner = a.inner_chunks();
+            match &inner {
                 Some(shape) => out.set("chunk_shape", numbers(shape)),
                 None => match a.grid.regular_shape() {
                     Some(shape) => out.set("chunk_shape", numbers(&shape)),
                     None => out.set("chunk_shapes", varying(a)),
                 },
             }
-            if chunks.inner.is_some() {
+            if inner.is_some() {
                 match a.grid.regular_shape() {
                     Some(shape) => out.set("shard_shape", numbers(&shape)),
                     None => out.set("shard_shapes", varying(a)),
@@ -80,49 +80,6 @@ fn varying(a: &ArrayMeta) -> Json {
         }
     };
     Json::Array(a.grid.axes().iter().map(axis).collect())
-}
-
-/// How an array is cut.
-pub(crate) struct Chunks {
-    /// Of a sharded array: the shape of the chunks inside a shard, in the order of the array's dimensions.
-    pub(crate) inner: Option<Vec<u64>>,
-}
-
-impl Chunks {
-    /// Looks for a sharding codec, and through the transposing ones before it.
-    pub(crate) fn of(a: &ArrayMeta) -> Self {
-        // Which dimension of the array each dimension is at this point of the chain.
-        let mut order: Vec<usize> = (0..a.shape.len()).collect();
-        for codec in &a.codecs {
-            let member = |name: &str| codec.configuration.iter().find(|(n, _)| n == name).map(|(_, v)| v);
-            match codec.name.as_str() {
-                "transpose" => {
-                    let perm = member("order").and_then(Json::items).unwrap_or_default();
-                    let moved: Option<Vec<usize>> =
-                        perm.iter().map(|d| order.get(usize::try_from(d.as_u64()?).ok()?).copied()).collect();
-                    match moved {
-                        Some(moved) if moved.len() == order.len() => order = moved,
-                        _ => break,
-                    }
-                }
-                "sharding_indexed" => {
-                    let shape: Option<Vec<u64>> = member("chunk_shape")
-                        .and_then(Json::items)
-                        .and_then(|v| v.iter().map(Json::as_u64).collect());
-                    let Some(shape) = shape.filter(|s| s.len() == order.len()) else { break };
-                    let mut inner = vec![1; shape.len()];
-                    for (d, n) in order.iter().zip(&shape) {
-                        if let Some(slot) = inner.get_mut(*d) {
-                            *slot = *n;
-                        }
-                    }
-                    return Self { inner: Some(inner) };
-                }
-                _ => {}
-            }
-        }
-        Self { inner: None }
-    }
 }
 
 fn codec(c: &CodecMeta) -> Json {

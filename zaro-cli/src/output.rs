@@ -1,7 +1,7 @@
 //! Where data go: standard output, or a file that appears whole or not at all.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use zaro::store::local::{Temporary, keep_mode};
@@ -9,7 +9,7 @@ use zaro::{Error, Result};
 
 /// A buffered destination.
 pub(crate) struct Output {
-    writer: BufWriter<Box<dyn Write>>,
+    writer: BufWriter<Sink>,
     /// What the file is to be called in the end, and what it is until then.
     pending: Option<(PathBuf, Temporary)>,
 }
@@ -22,7 +22,7 @@ impl Output {
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path.filter(|p| *p != Path::new("-")) else {
             return Ok(Self {
-                writer: BufWriter::with_capacity(1 << 16, Box::new(std::io::stdout())),
+                writer: BufWriter::with_capacity(1 << 16, Sink::Stdout(std::io::stdout())),
                 pending: None,
             });
         };
@@ -37,7 +37,7 @@ impl Output {
             keep_mode(&target, &file).map_err(fault)?;
             (file, Some((target, temporary)))
         };
-        Ok(Self { writer: BufWriter::with_capacity(1 << 16, Box::new(file)), pending })
+        Ok(Self { writer: BufWriter::with_capacity(1 << 16, Sink::File(file)), pending })
     }
 
     /// Ends well: everything is written, the file gets its name.
@@ -70,6 +70,44 @@ impl Write for Output {
 
     fn flush(&mut self) -> std::io::Result<()> {
         self.writer.flush()
+    }
+}
+
+/// Back to where something has to be filled in; files can, pipes cannot.
+impl Seek for Output {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.writer.seek(to)
+    }
+}
+
+/// What is behind the buffer.
+enum Sink {
+    Stdout(std::io::Stdout),
+    File(File),
+}
+
+impl Write for Sink {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Stdout(out) => out.write(buf),
+            Self::File(file) => file.write(buf),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Stdout(out) => out.flush(),
+            Self::File(file) => file.flush(),
+        }
+    }
+}
+
+impl Seek for Sink {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        match self {
+            Self::Stdout(_) => Err(std::io::ErrorKind::NotSeekable.into()),
+            Self::File(file) => file.seek(to),
+        }
     }
 }
 

@@ -35,10 +35,10 @@ a collection (bioformats2raw.layout) with the images 0, 1, 2; --series takes one
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Convert {
-    /// The files: one, several, a pattern such as img_z{z}.tif
+    /// The files: one, several, a pattern such as img_z{z}.tif or t{t}/img_z{z}.tif
     #[arg(value_name = "INPUT", required = true, num_args = 1..)]
     inputs: Vec<String>,
-    /// Where to: a path, s3://, gs://, az://, or a new .zip
+    /// Where to: a path, s3://, gs://, az://, or a new .ozx or .zip
     #[arg(value_name = "OUTPUT")]
     output: String,
     /// The version to write: 0.4, 0.5 or 0.6
@@ -113,14 +113,19 @@ impl Convert {
             }
         }
         let at = Target { uri: self.output.clone(), path: String::new() };
+        let is_ozx = super::is_ozx(&self.output);
+        if is_ozx && self.to < Version::V05 {
+            return Err(Error::usage(format!("an .ozx holds OME-Zarr 0.5 or later, not {}", self.to)));
+        }
         let (store, path) = common.open_for_writing(&at, false).await?;
-        let (files, _) = source::expand(&self.inputs)?;
+        let files: Vec<_> = sources.iter().flat_map(|source| source.files.clone()).collect();
         zaro::hierarchy::check_files_apart(&files, &store, &path).await?;
         let watch = Watch::new(0, common.progress);
         let options = ConvertOptions {
             version: Some(self.to),
             chunks: self.chunks.clone(),
             shards: self.shards.clone(),
+            sharded: is_ozx,
             codecs: self.codec.as_deref().map(short::parse).transpose()?,
             levels: self.levels,
             method: self.method,

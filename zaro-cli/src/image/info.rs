@@ -1,14 +1,15 @@
 //! `zaro image info`: what is in an image, a plate, a well or a collection of images.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::Result;
 use zaro::image::document::hex;
-use zaro::image::model::{Channel, ColorModel, Plate};
+use zaro::image::model::{AxisKind, Channel, ColorModel, Plate};
 use zaro::image::summary::{LevelSummary, Overview, PyramidSummary, Summary, extent};
 use zaro::image::{Axis, Found, Version};
 use zaro::meta::path::shown;
+use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
 use crate::output;
@@ -41,6 +42,12 @@ pub(crate) struct Info {
 impl Info {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
+        if let Some(kind) = picture_file(&self.target.uri) {
+            return Err(Error::usage(format!(
+                "this is a {kind} file, not a Zarr; `zaro image convert` makes an OME-Zarr of it"
+            ))
+            .with_store(&self.target.uri));
+        }
         let zarr = common.open(&self.target.uri).await?;
         let overview = Overview::of(&zarr, &self.target.path).await?;
         let text = if self.json {
@@ -58,6 +65,21 @@ impl Info {
         let broken = overview.images.iter().any(|(_, summary)| summary.is_err());
         Ok(if broken { ExitCode::from(4) } else { ExitCode::SUCCESS })
     }
+}
+
+/// What kind of file is at a path, if it is one that can be converted.
+fn picture_file(uri: &str) -> Option<&'static str> {
+    let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
+    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+    let kind = match ending.as_str() {
+        "tif" | "tiff" | "svs" | "btf" | "tf8" => "TIFF",
+        "png" => "PNG",
+        "jpg" | "jpeg" => "JPEG",
+        "npy" => "numpy",
+        "ome" => "OME-XML",
+        _ => return None,
+    };
+    path.is_file().then_some(kind)
 }
 
 struct Page<'a> {
@@ -105,9 +127,10 @@ impl Page<'_> {
                 Err(e) => out.push_str(&format!("{}  {}\n", p.blue(&plain(&shown(path))), p.red(&plain(e)))),
             }
         }
-        if let Some((path, Ok(_))) = overview.images.first() {
+        if let Some((path, Ok(summary))) = overview.images.first() {
             let path = if path.is_empty() { String::new() } else { format!(" {path}") };
-            let hint = format!("try: zaro image render {}{path} -o picture.png", self.uri);
+            let size = if is_large(summary) { " --size 2048" } else { "" };
+            let hint = format!("try: zaro image render {}{path} -o picture.png{size}", self.uri);
             out.push_str(&format!("{}\n", p.dim(&plain(&hint))));
         }
         out
@@ -170,6 +193,13 @@ impl Page<'_> {
     }
 }
 
+/// Whether a picture of the whole would be more than people look at, or than there can be.
+fn is_large(summary: &Summary) -> bool {
+    let first = summary.pyramids.first().and_then(|p| Some((&p.multiscale.axes, p.levels.first()?)));
+    let sides = first.map(|(axes, level)| axes.iter().zip(&level.shape)).into_iter().flatten();
+    sides.filter(|(axis, _)| axis.kind == AxisKind::Space).any(|(_, n)| *n > 8192)
+}
+
 fn assumed(assumed: bool) -> &'static str {
     if assumed { " (no version is stated; this is what it looks like)" } else { "" }
 }
@@ -208,6 +238,9 @@ fn short(x: f64) -> String {
 
 fn level_text(level: &LevelSummary) -> String {
     let mut out = format!("{}  {}, chunks {}", level.level.path, times(&level.shape), times(&level.chunks));
+    if let Some(shards) = &level.shards {
+        out.push_str(&format!(", shards {}", times(shards)));
+    }
     let list = |list: &[f64]| list.iter().map(|x| short(*x)).collect::<Vec<_>>().join(", ");
     if let Some(scale) = &level.level.scale {
         out.push_str(&format!(", scale {}", list(scale)));

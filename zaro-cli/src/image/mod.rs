@@ -65,3 +65,9 @@ impl Image {
         }
     }
 }
+
+/// Whether an address is called an `.ozx`, whose file has rules of its own.
+pub(crate) fn is_ozx(uri: &str) -> bool {
+    let path = uri.split(['?', '#']).next().unwrap_or_default();
+    path.trim_end_matches('/').to_ascii_lowercase().ends_with(".ozx")
+}

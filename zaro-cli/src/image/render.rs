@@ -1,6 +1,5 @@
 //! `zaro image render`.
 
-use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,8 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use zaro::image::model::ColorModel;
 use zaro::image::render::{
-    ChannelSetting, Depth, LabelChoice, Picture, Projection, Region, Request, Settings, Sheet, Size, View,
-    render,
+    ChannelSetting, Depth, LabelChoice, PngRows, Projection, Region, Request, Rows, Settings, Sheet, Size,
+    TiffRows, View, render_to,
 };
 use zaro::{Error, Result};
 
@@ -142,12 +141,28 @@ impl FileType {
             ))),
         }
     }
+}
 
-    fn bytes(self, picture: &Picture) -> Result<Vec<u8>> {
-        match self {
-            Self::Png => picture.to_png(),
-            Self::Tiff => picture.to_tiff(),
-        }
+/// Rows on their way to a file, and how large the picture is.
+struct Measured<R> {
+    inner: R,
+    size: (u32, u32),
+}
+
+impl<R> Measured<R> {
+    fn new(inner: R) -> Self {
+        Self { inner, size: (0, 0) }
+    }
+}
+
+impl<R: Rows> Rows for Measured<R> {
+    fn begin(&mut self, width: u32, height: u32) -> Result<()> {
+        self.size = (width, height);
+        self.inner.begin(width, height)
+    }
+
+    fn put(&mut self, rgba: &[u8]) -> Result<()> {
+        self.inner.put(rgba)
     }
 }
 
@@ -157,13 +172,25 @@ impl Render {
         let file = FileType::of(&self.output)?;
         let request = self.request(common)?;
         // Before the work is done, so that it is not done in vain.
-        let mut out = Output::open(Some(&self.output))?;
+        let out = Output::open(Some(&self.output))?;
         let zarr = common.open(&self.target.uri).await?;
-        let rendered = render(&zarr, &self.target.path, &request).await?;
-        for note in &rendered.notes {
+        let (drawn, (width, height), out) = match file {
+            FileType::Png => {
+                let mut rows = Measured::new(PngRows::new(out));
+                let drawn = render_to(&zarr, &self.target.path, &request, &mut rows).await?;
+                (drawn, rows.size, rows.inner.finish()?)
+            }
+            FileType::Tiff => {
+                let mut rows = Measured::new(TiffRows::new(out));
+                let drawn = render_to(&zarr, &self.target.path, &request, &mut rows).await?;
+                (drawn, rows.size, rows.inner.finish()?)
+            }
+        };
+        out.finish()?;
+        for note in &drawn.notes {
             common.warn(note);
         }
-        for channel in &rendered.look.channels {
+        for channel in &drawn.look.channels {
             let [r, g, b] = channel.color;
             let curve = &channel.curve;
             common.note(&format!(
@@ -176,10 +203,7 @@ impl Render {
                 if curve.inverted { ", inverted" } else { "" },
             ));
         }
-        let bytes = file.bytes(&rendered.picture)?;
-        out.write_all(&bytes)?;
-        out.finish()?;
-        common.note(&format!("{} x {} pixels", rendered.picture.width, rendered.picture.height));
+        common.note(&format!("{width} x {height} pixels"));
         Ok(ExitCode::SUCCESS)
     }
 

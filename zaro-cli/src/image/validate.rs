@@ -10,6 +10,7 @@ use zaro::image::validate::{Finding, Level, Options, Report, archive, validate, 
 use zaro::meta::Json;
 use zaro::{Error, ErrorKind, Result};
 
+use super::is_ozx;
 use crate::args::Common;
 use crate::output;
 use crate::paint::{Paint, plain};
@@ -158,12 +159,6 @@ fn attributes_at(uri: &str, certain: bool) -> Result<Option<Json>> {
     Ok(Some(document))
 }
 
-/// Whether an address is called an `.ozx`, whose file has rules of its own.
-fn is_ozx(uri: &str) -> bool {
-    let path = uri.split(['?', '#']).next().unwrap_or_default();
-    path.trim_end_matches('/').to_ascii_lowercase().ends_with(".ozx")
-}
-
 fn count(n: usize, level: Level) -> String {
     format!("{n} {level}")
 }
@@ -225,7 +220,7 @@ fn text(report: &Report, valid: bool, paint: Paint) -> String {
     let counts = [Level::Must, Level::Should, Level::Lint].map(|level| count(report.count(level), level));
     out.push_str(&format!(
         "{verdict}: {}; {} node{}; {}\n",
-        judged(report),
+        plain(&judged(report)),
         report.nodes,
         if report.nodes == 1 { "" } else { "s" },
         counts.join(", ")

@@ -178,3 +178,28 @@ fn windows_come_from_the_pixels() {
         text.split(r#""start":"#).nth(1).unwrap().split([',', '}']).next().unwrap().parse().unwrap();
     assert!((100.0..130.0).contains(&start), "{text}");
 }
+
+#[test]
+fn a_window_that_is_said_counts_more_than_one_that_is_found() {
+    let s = copied("06-omezarrpy-0.5.zarr");
+    s.zaro(&["image", "edit", "@", "--channel", "0:window=5:2000", "--auto"]).text();
+    let text = bare(&s.zaro(&["image", "info", "@", "--json"]).text());
+    let windows: Vec<&str> =
+        text.split(r#""window":{"#).skip(1).map(|w| w.split('}').next().unwrap()).collect();
+    assert!(windows[0].contains(r#""start":5"#) && windows[0].contains(r#""end":2000"#), "{windows:?}");
+    assert!(!windows[1].contains(r#""start":5,"#), "{windows:?}");
+}
+
+#[test]
+fn chunks_and_shards_are_told_apart() {
+    let s = Store::new();
+    let file = sample("tiff/uint8-little.tif");
+    let words =
+        ["image", "convert", file.to_str().unwrap(), "@:/a.zarr", "--chunks", "2,2", "--shards", "4,4"];
+    s.zaro(&words).text();
+    let text = bare(&s.zaro(&["image", "info", "@:/a.zarr", "--json"]).text());
+    assert!(text.contains(r#""chunks":[2,2],"shards":[4,4]"#), "{text}");
+    let text = s.zaro(&["image", "info", "@:/a.zarr"]).text();
+    assert!(text.contains("chunks 2 × 2, shards 4 × 4"), "{text}");
+    s.zaro(&["image", "info", file.to_str().unwrap()]).fails(2, "zaro image convert");
+}

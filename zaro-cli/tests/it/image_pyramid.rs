@@ -301,3 +301,55 @@ fn what_is_read_is_never_overwritten() {
     s.zaro(&[&add[..], &["@:/data.zarr/other/labels/a/0"]].concat()).fails(2, "same or nested");
     assert_eq!(read(&s, "data.zarr/other/labels/a/0").len(), read(&s, "data.zarr/picture").len());
 }
+
+#[test]
+fn what_the_metadata_wrongly_call_a_smaller_level_is_not_deleted() {
+    for (first, second) in
+        [("0", ""), ("0", "/"), ("/0", "0"), ("a/0", "a"), ("0", "0/c"), ("0", "labels"), ("0", "../0")]
+    {
+        let s = Store::new();
+        let datasets: Vec<String> = [first, second]
+            .iter()
+            .map(|p| {
+                format!(r#"{{"path":{p:?},"coordinateTransformations":[{{"type":"scale","scale":[1,1]}}]}}"#)
+            })
+            .collect();
+        s.put(
+            "i.zarr/zarr.json",
+            format!(
+                r#"{{"zarr_format":3,"node_type":"group","attributes":{{"ome":{{"version":"0.5","multiscales":[
+                {{"axes":[{{"name":"y","type":"space"}},{{"name":"x","type":"space"}}],"datasets":[{}]}}]}}}}}}"#,
+                datasets.join(",")
+            ),
+        );
+        let at = format!("i.zarr/{}", first.trim_matches('/'));
+        s.array(&at, &[8, 8], "uint8", "0", "", &PICTURE);
+        s.array("i.zarr/labels/cells/0", &[8, 8], "uint8", "0", "", &PICTURE);
+        let before = document(&s, "i.zarr/zarr.json");
+        let run = s.zaro(&["image", "pyramid", "@:/i.zarr", "--overwrite", "--levels", "2"]);
+        assert_eq!(run.code, 4, "{first:?} {second:?}: {}", run.err);
+        assert_eq!(read(&s, &at), PICTURE.map(i64::from), "{first:?} {second:?}");
+        assert_eq!(read(&s, "i.zarr/labels/cells/0"), PICTURE.map(i64::from));
+        assert_eq!(document(&s, "i.zarr/zarr.json"), before);
+    }
+}
+
+#[test]
+fn what_is_no_level_is_not_replaced_by_one() {
+    let s = plain();
+    let words =
+        ["image", "pyramid", "@:/data.zarr", "picture", "--axes", "yx", "--levels", "2", "--overwrite"];
+    // A group, and a folder with something of somebody's.
+    s.group("data.zarr/1").array("data.zarr/1/x", &[8, 8], "uint8", "0", "", &PICTURE);
+    s.zaro(&words).fails(2, "is not an array");
+    assert_eq!(read(&s, "data.zarr/1/x"), PICTURE.map(i64::from));
+    std::fs::remove_dir_all(s.file("data.zarr/1")).unwrap();
+    s.put("data.zarr/1/thesis.txt", "mine");
+    s.zaro(&words).fails(2, "is not an array");
+    assert!(s.file("data.zarr/1/thesis.txt").is_file());
+    // Chunks without a document are what is left of a level.
+    std::fs::remove_dir_all(s.file("data.zarr/1")).unwrap();
+    s.put("data.zarr/1/c/0/0", [9; 16]);
+    s.zaro(&words).text();
+    assert_eq!(read(&s, "data.zarr/1")[0], 8);
+}

@@ -448,7 +448,7 @@ fn of_several_images_one_has_to_be_named() {
     }
     group(&s, "", r#"{"version":"0.5","bioformats2raw.layout":3}"#);
     group(&s, "OME", r#"{"version":"0.5","series":["first","second"]}"#);
-    fails(&s, &[], "0 (first), 1 (second)");
+    fails(&s, &[], "choose one with --image: 0 (first), 1 (second)");
     assert_eq!(grey(&draw(&s, &["--image", "1"])), [20]);
     assert_eq!(grey(&draw(&s, &["--image", "first"])), [10]);
     fails(&s, &["--image", "2"], "0 (first), 1 (second)");
@@ -467,4 +467,79 @@ fn what_cannot_be_drawn_says_so() {
     assert_eq!(run.code, 0);
     assert!(run.err.contains("no channel is active"), "{}", run.err);
     assert_eq!(decode(&run.out).2, [[0, 0, 0, 255]]);
+}
+
+/// The most memory that a run took, in MiB.
+fn most_memory(args: &[&str]) -> u64 {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_zaro")).args(args).spawn().unwrap();
+    let mut most = 0;
+    loop {
+        // Of a process that has ended nothing is said any more.
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        if let Some(kib) = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok()) {
+            most = most.max(kib / 1024);
+        }
+        if let Some(ended) = child.try_wait().unwrap() {
+            assert!(ended.success());
+            return most;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn large_pictures_are_drawn_within_the_memory() {
+    let s = Store::new();
+    group(
+        &s,
+        "",
+        r#"{"version":"0.5","multiscales":[{"axes":[{"name":"y","type":"space"},{"name":"x","type":"space"}],
+        "datasets":[{"path":"0","coordinateTransformations":[{"type":"scale","scale":[1,1]}]}]}]
+        ,"omero":{"channels":[{"color":"FFFFFF","window":{"start":0,"end":255,"min":0,"max":255}}]}}"#,
+    );
+    // 256 MiB of picture; nothing is stored but the fill value.
+    s.put("0/zarr.json", common::v3_document(&[8192, 8192], &[1024, 1024], "uint8", "7", ""));
+    let uri = s.path().to_str().unwrap();
+    for name in ["a.png", "a.tif"] {
+        let out = s.file(name);
+        let took = most_memory(&["image", "render", uri, "-o", out.to_str().unwrap(), "--memory", "16M"]);
+        assert!(took < 160, "{name}: {took} MiB");
+    }
+    let bytes = std::fs::read(s.file("a.png")).unwrap();
+    let drawn = decode(&bytes);
+    assert_eq!((drawn.0, drawn.1), (8192, 8192));
+    assert!(drawn.2.iter().all(|p| *p == [7, 7, 7, 255]));
+}
+
+#[test]
+fn bands_change_nothing() {
+    let s = Store::new();
+    let pixels: Vec<u8> = (0..300u32 * 200).map(|i| (i * i / 31) as u8).collect();
+    let small: Vec<u8> = (0..150u32 * 100).map(|i| (i / 7) as u8).collect();
+    image(&s, "", "yx", "uint8", PLAIN, &[(&[300, 200], &pixels)]);
+    let label = r#","image-label":{"colors":[{"label-value":3,"rgba":[255,0,0,128]}]}"#;
+    image(&s, "labels/cells", "yx", "uint8", label, &[(&[150, 100], &small)]);
+    group(&s, "labels", r#"{"version":"0.5","labels":["cells"]}"#);
+    for args in [
+        &["--labels", "all"][..],
+        &["--labels", "all", "--size", "77"],
+        &["--labels", "all", "--size", "333"],
+        &["--crop", "13,17,120,211", "--size", "100"],
+    ] {
+        let whole = draw(&s, args);
+        let little = draw(&s, &[args, &["--memory", "1K"]].concat());
+        assert!(whole == little, "{args:?}");
+    }
+}
+
+#[test]
+fn a_level_that_no_field_has_is_an_error() {
+    let plate = sample("09-hcs-plate-0.4.zarr");
+    for path in ["", "A/1"] {
+        let run = common::zaro(&["image", "render", &plate, path, "-o", "-", "--level", "9"]);
+        assert_eq!(run.code, 2, "{}", run.err);
+        assert!(run.err.contains("there is no level 9"), "{}", run.err);
+        assert!(run.out.is_empty());
+    }
 }

@@ -44,3 +44,41 @@ fn in_place_only_documents_change() {
     s.zaro(&["image", "upgrade", "@:/plate.zarr", "@:/one.zarr", "--path", "A/1/0", "--to", "0.6"]).text();
     assert!(s.zaro(&["image", "info", "@:/one.zarr", "--json"]).text().contains("0.6"));
 }
+
+/// Folders that old writers made no groups of.
+#[test]
+fn labels_and_images_below_plain_folders_come_along() {
+    for in_place in [false, true] {
+        let s = Store::new();
+        copy(&sample("05-omezarrpy-0.4.zarr"), &s.file("i.zarr/a/b"));
+        copy(&sample("05-omezarrpy-0.4.zarr"), &s.file("i.zarr"));
+        std::fs::remove_file(s.file("i.zarr/labels/.zgroup")).unwrap();
+        std::fs::remove_file(s.file("i.zarr/labels/.zattrs")).unwrap();
+        let mut words = vec!["image", "upgrade", "@:/i.zarr"];
+        words.extend(if in_place { ["--in-place", "--to", "0.5"] } else { ["@:/n.zarr", "--to", "0.5"] });
+        s.zaro(&words).text();
+        let top = s.file(if in_place { "i.zarr" } else { "n.zarr" });
+        let mut open = vec![top.clone()];
+        while let Some(folder) = open.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                assert!(!name.starts_with(".z"), "{}", path.display());
+                if path.is_dir() {
+                    open.push(path);
+                }
+            }
+        }
+        let labels = std::fs::read_to_string(top.join("labels/zarr.json")).unwrap();
+        let old = std::fs::read_dir(sample("05-omezarrpy-0.4.zarr").join("labels")).unwrap();
+        let names: Vec<String> = old
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .filter(|n| !n.starts_with('.'))
+            .collect();
+        assert!(names.iter().all(|n| labels.contains(n)), "{labels}");
+        for image in ["", "a/b"] {
+            let run = zaro(&["image", "validate", top.to_str().unwrap(), image]);
+            assert_eq!(run.code, 0, "{}", String::from_utf8_lossy(&run.out));
+        }
+    }
+}

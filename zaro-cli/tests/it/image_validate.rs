@@ -130,3 +130,34 @@ fn an_image_in_one_file() {
     let out = ended(&["image", "pack", &sample("05-omezarrpy-0.4.zarr"), &path_of(&s, "c.ozx")], 5);
     assert!(out.1.contains("zaro image upgrade"), "{}", out.1);
 }
+
+#[test]
+fn the_words_of_strangers_do_not_drive_the_terminal() {
+    let s = Store::new();
+    s.put(
+        "zarr.json",
+        r#"{"zarr_format":3,"node_type":"group","attributes":{"ome":{"version":"0.5\u001b]0;x\u0007","multiscales":[]}}}"#,
+    );
+    let (out, _) = ended(&["image", "validate", s.path().to_str().unwrap()], 1);
+    assert!(
+        out.contains("it says 0.5\\u{1b}") && !out.contains('\u{1b}') && !out.contains('\u{7}'),
+        "{out:?}"
+    );
+}
+
+#[test]
+fn a_level_that_leads_out_of_the_image_is_a_finding() {
+    for path in ["..", "../x", "a/../../b", "."] {
+        let s = Store::new();
+        s.put(
+            "i.zarr/zarr.json",
+            format!(
+                r#"{{"zarr_format":3,"node_type":"group","attributes":{{"ome":{{"version":"0.5","multiscales":[
+                {{"axes":[{{"name":"y","type":"space"}},{{"name":"x","type":"space"}}],"datasets":[{{"path":{path:?},
+                "coordinateTransformations":[{{"type":"scale","scale":[1,1]}}]}}]}}]}}}}}}"#
+            ),
+        );
+        let (out, _) = ended(&["image", "validate", &path_of(&s, "i.zarr")], 1);
+        assert!(out.contains("MUST V5"), "{path}: {out}");
+    }
+}

@@ -5,6 +5,7 @@
 //! fit into the memory. The group says that it is an image when its pixels are whole; the smaller levels come
 //! after that, and are added when they are whole, too.
 
+mod begun;
 mod extent;
 
 use std::fmt;
@@ -22,14 +23,18 @@ use crate::image::source::{C, Source, X, Y, Z, metadata_only};
 use crate::image::version::Version;
 use crate::meta::create::NewArray;
 use crate::meta::edit::Attributes;
-use crate::meta::path::join;
+use crate::meta::path::{join, normal};
 use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
 use crate::store::{Condition, SharedStore};
+use begun::Begun;
 use extent::Extent;
 
 /// The bytes of a chunk that nobody has chosen, about.
 const CHUNK_BYTES: u64 = 1 << 20;
+
+/// The bytes of a shard that nobody has chosen, at most.
+const SHARD_BYTES: u64 = 32 << 20;
 
 /// The longest side of such a chunk.
 const CHUNK_SIDE: u64 = 1024;
@@ -46,6 +51,8 @@ pub struct ConvertOptions {
     pub chunks: Option<Vec<u64>>,
     /// The shape of a shard, in the same form; none if it is not said. From 0.5 on.
     pub shards: Option<Vec<u64>>,
+    /// Shards of several chunks if no shape of them is said, as an archive should have them. From 0.5 on.
+    pub sharded: bool,
     /// The codecs, in encoding order; zstd if they are not said.
     pub codecs: Option<Vec<CodecMeta>>,
     /// How many levels there are to be; as many as it takes until y and x are small, if it is not said.
@@ -137,13 +144,14 @@ pub fn convert(
     };
     // What cannot work is found before anything is written.
     let plans = sources.iter().map(|s| job.plan(s)).collect::<Result<Vec<_>>>()?;
+    let path = normal(path)?;
+    let begun = Begun::at(store, &path, version.format(), options.existing)?;
     let done = match (sources, plans.as_slice()) {
-        ([], _) => return Err(Error::usage("there is nothing to convert")),
-        ([source], [plan]) => vec![job.image(source, plan, path)?],
-        _ => job.collection(sources, &plans, path)?,
+        ([], _) => Err(Error::usage("there is nothing to convert")),
+        ([source], [plan]) => job.image(source, plan, &path).map(|one| vec![one]),
+        _ => job.collection(sources, &plans, &path),
     };
-    wait(store.finish())?;
-    Ok(done)
+    begun.end(done)
 }
 
 /// Decodes the first pixel and the last.
@@ -157,7 +165,7 @@ fn probe(source: &Source) -> Result<()> {
 }
 
 fn too_large() -> Error {
-    Error::unsupported("images of more than 2^64 bytes")
+    Error::unsupported("images of more than 2^64 bytes are not supported")
 }
 
 /// A conversion under way.
@@ -220,6 +228,12 @@ impl Job<'_> {
                 }
             }
         };
+        let shards = match shards {
+            None if self.options.sharded && self.version >= Version::V05 => {
+                default_shards(&chunks, &shape, num::u64_of(source.data_type.size()))
+            }
+            shards => shards,
+        };
         let mut array = NewArray {
             shape,
             data_type: source.data_type.clone(),
@@ -229,15 +243,17 @@ impl Job<'_> {
             ..NewArray::default()
         };
         document::prepare(&mut array, self.version, &axes);
-        // Says what is wrong with it.
-        array.meta()?;
+        // Says what is wrong with it, and with the levels.
+        let meta = array.meta()?;
+        if self.options.levels != Some(1) {
+            pyramid::check(&meta, &axes, &self.levels(&array))?;
+        }
         Ok(Plan { used, axes, scale, array })
     }
 
     fn image(&self, source: &Source, plan: &Plan, path: &str) -> Result<Converted> {
         let format = self.version.format();
-        let begun = Json::object();
-        wait(hierarchy::create_group(self.store, path, format, &begun, self.options.existing))?;
+        wait(hierarchy::create_group(self.store, path, format, &Json::object(), Existing::Refuse))?;
         let array =
             wait(hierarchy::create_array(self.store, &join(path, "0"), &plan.array, Existing::Refuse))?;
         let extents = self.pixels(source, plan, &array)?;
@@ -271,6 +287,21 @@ impl Job<'_> {
         wait(hierarchy::edit_attributes(self.store, path, &Attributes::Replace(members)))
     }
 
+    /// How smaller levels are made.
+    fn levels(&self, array: &NewArray) -> PyramidOptions {
+        PyramidOptions {
+            levels: self.options.levels,
+            method: self.options.method,
+            chunks: array.chunks.clone(),
+            shards: Some(array.shards.clone()),
+            codecs: self.options.codecs.clone(),
+            existing: Existing::Replace,
+            memory: self.options.memory,
+            cancel: self.options.cancel.clone(),
+            ..PyramidOptions::default()
+        }
+    }
+
     fn smaller(&self, source: &Source, plan: &Plan, path: &str) -> Result<Vec<Vec<u64>>> {
         let before = self.done.load(Ordering::Relaxed);
         let total = self.total;
@@ -279,19 +310,8 @@ impl Job<'_> {
                 told(Progress { done: before.saturating_add(p.done).min(total), total })
             })
         });
-        let options = PyramidOptions {
-            levels: self.options.levels,
-            method: self.options.method,
-            chunks: plan.array.chunks.clone(),
-            shards: Some(plan.array.shards.clone()),
-            codecs: self.options.codecs.clone(),
-            existing: Existing::Replace,
-            memory: self.options.memory,
-            progress,
-            cancel: self.options.cancel.clone(),
-            ..PyramidOptions::default()
-        };
-        let built = pyramid::build(self.store, path, &options)?;
+        let options = PyramidOptions { progress, ..self.levels(&plan.array) };
+        let built = pyramid::build_levels(self.store, path, &options)?;
         let bytes = num::product(&source.sizes)?.saturating_mul(num::u64_of(source.data_type.size()));
         self.done.fetch_add(bytes, Ordering::Relaxed);
         Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
@@ -300,7 +320,7 @@ impl Job<'_> {
     fn collection(&self, sources: &[Source], plans: &[Plan], path: &str) -> Result<Vec<Converted>> {
         let format = self.version.format();
         let empty = Json::object();
-        wait(hierarchy::create_group(self.store, path, format, &empty, self.options.existing))?;
+        wait(hierarchy::create_group(self.store, path, format, &empty, Existing::Refuse))?;
         let mut made = Vec::new();
         for (i, (source, plan)) in sources.iter().zip(plans).enumerate() {
             made.push(self.image(source, plan, &join(path, &i.to_string()))?);
@@ -324,7 +344,7 @@ impl Job<'_> {
         let blocks = Blocks::new(source, outer, memory)?;
         let size = num::u64_of(source.data_type.size());
         let channels = num::usize_of(source.sizes[C])?;
-        let extents = Mutex::new(vec![Extent::default(); channels]);
+        let extents = Mutex::new(Extent::of_channels(&source.data_type, channels));
         let options = WriteOptions {
             alone: true,
             blank: true,
@@ -506,6 +526,30 @@ fn default_chunks(source: &Source, used: &[usize]) -> Vec<u64> {
     used.iter().filter_map(|i| all.get(*i)).copied().collect()
 }
 
+/// Shards of about 32 MiB: more chunks along x and y, then along the axes before them. None for an image of one chunk.
+fn default_shards(chunks: &[u64], shape: &[u64], size: u64) -> Option<Vec<u64>> {
+    let mut shards = chunks.to_vec();
+    let bytes = |shards: &[u64]| shards.iter().fold(size, |n, s| n.saturating_mul(*s));
+    // x and y in turns, so that shards are about square.
+    let last = shape.len().saturating_sub(1);
+    let plane = [last, last.saturating_sub(1)].into_iter().cycle().take(128);
+    let others = (0..last.saturating_sub(1)).rev().flat_map(|axis| std::iter::repeat_n(axis, 64));
+    for axis in plane.chain(others) {
+        let mut more = shards.clone();
+        let (Some(n), Some(whole)) = (more.get_mut(axis), shape.get(axis)) else { continue };
+        if *n >= *whole {
+            continue;
+        }
+        *n = n.saturating_mul(2);
+        if bytes(&more) > SHARD_BYTES {
+            continue;
+        }
+        shards = more;
+    }
+    let many = chunks.iter().zip(shape).any(|(c, n)| c < n);
+    many.then_some(shards)
+}
+
 /// The longest that is no longer than `chunk` and divides `shard`.
 fn dividing(chunk: u64, shard: u64) -> u64 {
     let least = shard.div_ceil(chunk.max(1)).max(1);
@@ -516,8 +560,8 @@ fn dividing(chunk: u64, shard: u64) -> u64 {
         .unwrap_or(shard)
 }
 
-/// How it is drawn: as the file says; where it says nothing, between the least and the greatest value, in colours that can be
-/// told apart.
+/// How it is drawn: as the file says; where it says nothing, between values that nearly all pixels lie between, in colours that
+/// can be told apart.
 fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
     let n = extents.len();
     let top = match &source.data_type {
@@ -531,13 +575,13 @@ fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
             .get(i)
             .cloned()
             .unwrap_or_else(|| Channel { active: i < 6, ..Channel::default() });
-        let (least, most) = match top.filter(|_| source.is_rgb) {
-            Some(top) => (0.0, top),
-            None => extent.between(),
+        let ((least, most), (low, high)) = match top.filter(|_| source.is_rgb) {
+            Some(top) => ((0.0, top), (0.0, top)),
+            None => (extent.between(), extent.shown()),
         };
         let given = channel.window;
-        let start = given.start.unwrap_or(least);
-        let end = given.end.unwrap_or(most);
+        let start = given.start.unwrap_or(low);
+        let end = given.end.unwrap_or(high);
         channel.window = Window {
             start: Some(start),
             end: Some(if end > start { end } else { start + 1.0 }),

@@ -317,6 +317,10 @@ fn omero(old: Option<Json>, version: Version, frame: &Frame, edit: &Edit) -> Res
     for i in channels.len()..count {
         channels.push(document::channel(&plain(i)));
     }
+    // First what is found from the pixels: what is said of one channel counts more.
+    for (one, window) in channels.iter_mut().zip(edit.windows.iter().flatten()) {
+        set_window(one, window)?;
+    }
     for (which, change) in &edit.channels {
         let at = number_of(which, &channels)?;
         let names = channels.len();
@@ -324,9 +328,6 @@ fn omero(old: Option<Json>, version: Version, frame: &Frame, edit: &Edit) -> Res
             .get_mut(at)
             .ok_or_else(|| Error::usage(format!("there is no channel {at}; there are {names}, from 0")))?;
         channel(one, change)?;
-    }
-    for (one, window) in channels.iter_mut().zip(edit.windows.iter().flatten()) {
-        set_window(one, window)?;
     }
     omero.set("channels", Json::Array(channels));
     let limits = [("defaultT", edit.default_t, "t"), ("defaultZ", edit.default_z, "z")];

@@ -20,7 +20,7 @@ use crate::meta::{ArrayMeta, Format, Json, NodeMeta};
 use crate::num::u64_of;
 use crate::store::local::check_space;
 use crate::store::zip::ZipStore;
-use crate::store::zip::create::{Form, ZipCreateStore};
+use crate::store::zip::create::{Arrangement, Form, ZipCreateStore};
 use crate::store::{ByteRange, Condition, KeyEntry, Put, Store, check_key};
 
 /// What is larger is read and written piece by piece, each of this size: 8 MiB.
@@ -71,6 +71,20 @@ pub fn comment(version: &str) -> String {
     whole.to_string()
 }
 
+/// How an `.ozx` is written into which entries are put in any order.
+#[must_use]
+pub fn form() -> Form {
+    let comment = |root: Option<&[u8]>| {
+        let root = root.and_then(|bytes| Json::parse(bytes).ok()).map(|document| document.value);
+        match root.as_ref().and_then(|r| r.get("attributes")).map(version::stated) {
+            Some(Stated::Known(_, text) | Stated::Unknown(text)) => self::comment(&text),
+            _ => String::new(),
+        }
+    };
+    let arranged = Arrangement { place: |key| place(key).0, comment };
+    Form { zip64: true, comment: String::new(), in_order: false, arranged: Some(arranged) }
+}
+
 /// Whether an array is one entry for many chunks, or small enough not to matter.
 pub(crate) fn is_sharded(meta: &ArrayMeta) -> bool {
     let counts = meta.grid.counts(&meta.shape);
@@ -110,7 +124,7 @@ pub async fn pack(zarr: &Zarr, path: &str, target: &Path, memory: usize) -> Resu
     }
     drop(keys);
     all.sort_by(|a, b| place(&a.key).cmp(&place(&b.key)));
-    let form = Form { zip64: true, comment: comment(&version), in_order: true };
+    let form = Form { zip64: true, comment: comment(&version), in_order: true, arranged: None };
     let archive = ZipCreateStore::create_as(target, form)?;
     check_space(archive.free_space(), all.iter().fold(0, |n: u64, e| n.saturating_add(e.size)))?;
     let at_once = memory.checked_div(usize::try_from(PIECE).unwrap_or(usize::MAX)).unwrap_or(1);
@@ -203,6 +217,17 @@ pub async fn unpack(archive: &ZipStore, target: &Path) -> Result<Unpacked> {
     if target.symlink_metadata().is_ok() {
         return Err(Error::not_permitted("there is something of this name already; delete it first")
             .with_store(target.display()));
+    }
+    let strange = archive.strange_names();
+    if !strange.is_empty() {
+        let names: Vec<String> = strange.iter().take(5).map(|name| format!("{name:?}")).collect();
+        let more = if strange.len() > names.len() { " and others" } else { "" };
+        return Err(Error::invalid(format!(
+            "the archive has entries that lead out of the folder or cannot be files of a Zarr: {}{more}; \
+             nothing was unpacked",
+            names.join(", ")
+        ))
+        .with_store(archive));
     }
     let folder = Folder::beside(target)?;
     let mut done = Unpacked { files: 0, bytes: 0 };

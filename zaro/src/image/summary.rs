@@ -23,8 +23,10 @@ pub struct LevelSummary {
     pub level: Level,
     /// Its shape.
     pub shape: Vec<u64>,
-    /// The shape of its chunks, as they are stored: of shards, where there are such.
+    /// The shape of its chunks; of those in a shard, where there are shards.
     pub chunks: Vec<u64>,
+    /// The shape of its shards.
+    pub shards: Option<Vec<u64>>,
     /// The type of its pixels.
     pub data_type: DataType,
 }
@@ -72,10 +74,12 @@ pub struct Overview {
 async fn level(array: Result<Array>, level: &Level) -> Result<LevelSummary> {
     let array = array?;
     let meta = array.meta();
+    let (outer, inner) = (meta.grid.largest(), meta.inner_chunks());
     Ok(LevelSummary {
         level: level.clone(),
         shape: meta.shape.clone(),
-        chunks: meta.grid.largest(),
+        shards: inner.is_some().then(|| outer.clone()),
+        chunks: inner.unwrap_or(outer),
         data_type: meta.data_type.clone(),
     })
 }
@@ -267,6 +271,7 @@ fn levels(levels: &[LevelSummary]) -> Json {
         out.set("path", Json::string(l.level.path.as_str()));
         out.set("shape", ints(&l.shape));
         out.set("chunks", ints(&l.chunks));
+        out.set("shards", l.shards.as_deref().map_or(Json::Null, ints));
         out.set("dataType", Json::string(l.data_type.to_string()));
         out.set("scale", floats(&l.level.scale));
         out.set("translation", floats(&l.level.translation));

@@ -16,6 +16,37 @@ impl NewArray {
     }
 }
 
+impl ArrayMeta {
+    /// Of a sharded array: the shape of the chunks inside a shard, in the order of the array's dimensions.
+    #[must_use]
+    pub fn inner_chunks(&self) -> Option<Vec<u64>> {
+        // Which dimension of the array each dimension is at this point of the chain.
+        let mut order: Vec<usize> = (0..self.shape.len()).collect();
+        for codec in &self.codecs {
+            let list = |name: &str| -> Option<Vec<u64>> {
+                codec.get(name)?.items()?.iter().map(Json::as_u64).collect()
+            };
+            match codec.name.as_str() {
+                "transpose" => {
+                    let axes = list("order")?;
+                    let moved = axes.iter().map(|d| order.get(num::usize_of(*d).ok()?).copied());
+                    order = moved.collect::<Option<Vec<usize>>>().filter(|m| m.len() == order.len())?;
+                }
+                "sharding_indexed" => {
+                    let shape = list("chunk_shape").filter(|s| s.len() == order.len())?;
+                    let mut inner = vec![1; shape.len()];
+                    for (d, n) in order.iter().zip(shape) {
+                        *inner.get_mut(*d)? = n;
+                    }
+                    return Some(inner);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
 fn new_array(meta: &ArrayMeta) -> Result<NewArray> {
     let outer = meta.grid.largest();
     let mut new = NewArray {

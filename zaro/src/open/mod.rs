@@ -32,7 +32,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::options::StoreOptions;
 use crate::store::wrap::prefix::PrefixStore;
 use crate::store::zip::ZipStore;
-use crate::store::zip::create::ZipCreateStore;
+use crate::store::zip::create::{Form, ZipCreateStore};
 use crate::store::{SharedStore, join};
 
 /// Opens the Zarr that `uri` names; see [`open_store`] for what that can be.
@@ -216,7 +216,10 @@ pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result
     let store: SharedStore = match &address.place {
         Place::Local(path) => match archive_in(path, address.zip) {
             Some((archive, inside)) => {
-                return rooted(Arc::new(ZipCreateStore::create(archive)?), &joined(&inside, &address.inner));
+                let is_ozx = archive.extension().is_some_and(|e| e.eq_ignore_ascii_case("ozx"));
+                let form = if is_ozx { ozx_form() } else { Form::default() };
+                let store = ZipCreateStore::create_as(archive, form)?;
+                return rooted(Arc::new(store), &joined(&inside, &address.inner));
             }
             None if path.is_file() => {
                 return Err(Error::unsupported(format!("{} is a file; a Zarr is a folder", path.display())));
@@ -227,6 +230,14 @@ pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result
         remote => writable_remote(remote, &address, &options)?,
     };
     rooted(store, &address.inner)
+}
+
+/// How an archive that is called `.ozx` is written: as the rules for these have it.
+fn ozx_form() -> Form {
+    #[cfg(feature = "image")]
+    return crate::image::ozx::form();
+    #[cfg(not(feature = "image"))]
+    Form::default()
 }
 
 /// What lies below `path` in `store`, as a store.

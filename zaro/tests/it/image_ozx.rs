@@ -218,3 +218,49 @@ async fn archives_of_others_are_judged() {
     ozx::unpack(&zip(&path).await, &dir.path().join("packed.zarr")).await.unwrap();
     assert_eq!(std::fs::read(dir.path().join("packed.zarr/zarr.json")).unwrap(), document.as_bytes());
 }
+
+#[tokio::test]
+async fn entries_that_lead_elsewhere_are_told_of_and_nothing_is_unpacked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ozx");
+    let store = ZipCreateStore::create(&path).unwrap();
+    for key in ["zarr.json", "aa/x", "0/c/0"] {
+        store.put(key, "{}".into(), Condition::Absent).await.unwrap();
+    }
+    store.finish().await.unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    for (name, told) in [("../x", "\"../x\""), ("/a/x", "\"/a/x\""), ("a//x", "\"a//x\"")] {
+        // In the local header and in the directory.
+        let mut changed = bytes.clone();
+        let places: Vec<usize> = (0..bytes.len() - 4).filter(|i| &bytes[*i..*i + 4] == b"aa/x").collect();
+        assert_eq!(places.len(), 2);
+        places.iter().for_each(|at| changed[*at..*at + 4].copy_from_slice(name.as_bytes()));
+        std::fs::write(&path, changed).unwrap();
+        let e = ozx::unpack(&zip(&path).await, &dir.path().join("out")).await.unwrap_err();
+        assert!(e.message().contains(told), "{e}");
+        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["a.ozx"]);
+    }
+}
+
+#[tokio::test]
+async fn archives_that_other_commands_make_follow_the_rules_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("a.ozx");
+    let store =
+        zaro::open::open_store_for_writing(target.to_str().unwrap(), &StoreOptions::default()).await.unwrap();
+    for (key, value) in files(&sample("06-omezarrpy-0.5.zarr")) {
+        store.put(&key, value.into(), Condition::Always).await.unwrap();
+    }
+    store.put("gone", "x".into(), Condition::Always).await.unwrap();
+    store.delete("gone").await.unwrap();
+    store.finish().await.unwrap();
+    let zip = zip(&target).await;
+    let found = archive::check(&zip).await.unwrap();
+    let rules: Vec<&str> = found.iter().filter(|f| f.level >= Level::Should).map(|f| f.rule).collect();
+    // Its arrays have no shards, which is another matter.
+    assert_eq!(rules, ["Z6"], "{found:?}");
+    let out = dir.path().join("out");
+    ozx::unpack(&zip, &out).await.unwrap();
+    assert_eq!(files(&out), files(&sample("06-omezarrpy-0.5.zarr")));
+}

@@ -149,3 +149,52 @@ fn chunks_nobody_chose() {
     assert_eq!(of([2, 3, 9, 1200, 2000]), [1, 1, 1, 1200, 1024]);
     assert_eq!((dividing(1024, 4096), dividing(1024, 3000), dividing(1024, 7)), (1024, 1000, 7));
 }
+
+/// Pixels of which those in the middle cannot be read.
+struct Broken;
+
+impl Pixels for Broken {
+    fn read(&self, w: &crate::image::source::Window, out: &mut [u8]) -> Result<()> {
+        out.fill(1);
+        if w.y.contains(&20) { Err(Error::invalid("a strip is damaged")) } else { Ok(()) }
+    }
+
+    fn grain(&self) -> [u64; 3] {
+        [1, 1, 1]
+    }
+}
+
+#[test]
+fn what_fails_half_way_leaves_nothing() {
+    let sizes = [1, 1, 1, 40, 30];
+    let broken = || Source::new("broken".into(), sizes, DataType::UINT8, Arc::new(Broken));
+    let good = counted(sizes, [1, 1, 1]);
+    let options = ConvertOptions { chunks: Some(vec![4, 30]), ..ConvertOptions::default() };
+    for sources in [vec![broken()], vec![good.clone(), broken()]] {
+        for path in ["", "a/b"] {
+            let store: SharedStore = Arc::new(MemoryStore::new());
+            let e = convert(&sources, &store, path, &options).unwrap_err();
+            assert!(e.message().contains("damaged"), "{e}");
+            let left = wait(store.list("")).unwrap();
+            assert!(left.objects.is_empty() && left.prefixes.is_empty(), "{left:?}");
+        }
+    }
+    // What was there already stays.
+    let store: SharedStore = Arc::new(MemoryStore::new());
+    convert(std::slice::from_ref(&good), &store, "a/c", &options).unwrap();
+    convert(&[broken()], &store, "a/b", &options).unwrap_err();
+    assert_eq!(pixels(&store, "a/c/0").len(), 40 * 30);
+    assert!(wait(store.list("a/b")).unwrap().objects.is_empty());
+    // Nothing is put beside what somebody keeps there.
+    let _ = wait(store.put("a/d/letter.txt", "x".into(), Condition::Always)).unwrap();
+    convert(std::slice::from_ref(&good), &store, "a/d", &options).unwrap_err();
+    assert!(wait(store.get("a/d/letter.txt", None)).unwrap().is_some());
+}
+
+#[test]
+fn shards_nobody_chose() {
+    assert_eq!(default_shards(&[1024, 1024], &[10_000, 10_000], 2), Some(vec![4096, 4096]));
+    assert_eq!(default_shards(&[1, 1, 1, 64, 64], &[3, 2, 9, 100, 100], 1), Some(vec![4, 2, 16, 128, 128]));
+    assert_eq!(default_shards(&[100, 100], &[100, 100], 1), None);
+    assert_eq!(default_shards(&[1024, 4096], &[1024, 9000], 8), Some(vec![1024, 4096]));
+}

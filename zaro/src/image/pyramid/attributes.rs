@@ -20,20 +20,9 @@ pub(super) fn which(attributes: &Json) -> Option<usize> {
     all.iter().position(|m| !datasets(m).is_empty())
 }
 
-fn datasets(multiscale: &Json) -> &[Json] {
+/// Its levels, as they are written.
+pub(super) fn datasets(multiscale: &Json) -> &[Json] {
     multiscale.get("datasets").and_then(Json::items).unwrap_or_default()
-}
-
-/// The paths of all levels of all multiscales but the smaller levels of the one that is meant.
-pub(super) fn kept_paths(attributes: &Json) -> Vec<String> {
-    let which = which(attributes);
-    let all = version::ome(attributes).get("multiscales").and_then(Json::items).unwrap_or_default();
-    let of = |(i, m): (usize, &Json)| {
-        let most = if Some(i) == which { 1 } else { usize::MAX };
-        let paths = datasets(m).iter().take(most).filter_map(|d| d.get("path")?.as_str().map(str::to_owned));
-        paths.collect::<Vec<_>>()
-    };
-    all.iter().enumerate().flat_map(of).collect()
 }
 
 /// How the levels were made, for `metadata`.

@@ -2,6 +2,7 @@
 //! their image's.
 
 use super::journal::{COPY, Journal, LEVELS};
+use super::places::Places;
 use super::{Built, Factors, Frame, Method, PyramidOptions, attributes, build, build_from_array, follow};
 use crate::blocking::wait;
 use crate::copy::{CopyOptions, Sizes, copy};
@@ -40,8 +41,7 @@ pub fn build_at(
         NodeMeta::Group(_) => {
             let image = wait(find::image_at(source, &from))?;
             let multiscale = image.multiscale(None)?;
-            let first = multiscale.levels.first().ok_or_else(|| Error::invalid("the image has no levels"))?;
-            let first = first.path.trim_matches('/').to_owned();
+            let first = Places::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?.first;
             parts.push((join(&image.path, &first), first));
             for below in ["labels", "masks"] {
                 let at = join(&image.path, below);

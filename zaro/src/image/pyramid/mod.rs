@@ -12,6 +12,7 @@ mod gaussian;
 mod journal;
 mod kernel;
 mod pass;
+mod places;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use attributes::Made;
 use cut::Stage;
 pub use elsewhere::{build_at, build_labels};
 use journal::Journal;
+use places::Places;
 pub use plan::{Factors, LevelPlan, follow, plan};
 
 /// How several pixels become one.
@@ -141,14 +143,21 @@ pub struct Frame {
 ///
 /// Readers see the new levels when all are whole. A call that was killed goes on when it is made again.
 pub fn build(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
+    let built = build_levels(store, path, options)?;
+    wait(store.finish())?;
+    Ok(built)
+}
+
+/// The same, in a store in which more is to be made.
+pub(crate) fn build_levels(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
     let zarr = opened(store)?;
     let image = wait(find::image_at(&zarr, path))?;
     let multiscale = image.multiscale(None)?.clone();
-    let first = multiscale.levels.first().ok_or_else(|| Error::invalid("the image has no levels"))?;
+    let places = Places::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?;
     let task = Task {
         store,
         group: image.path.clone(),
-        first: first.path.trim_matches('/').to_owned(),
+        first: places.first,
         axes: multiscale.axes.clone(),
         version: image.version,
         attributes: Attributes::There((*image.attributes).clone()),
@@ -193,7 +202,9 @@ pub fn build_from_array(
         attributes: Attributes::New(attributes, Box::new(multiscale)),
         is_label: false,
     };
-    task.run(options).map_err(|e| e.with_node(shown(group)))
+    let built = task.run(options).map_err(|e| e.with_node(shown(group)))?;
+    wait(store.finish())?;
+    Ok(built)
 }
 
 /// The version and the pyramid of one level that a plain array becomes.
@@ -237,6 +248,20 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
     let level = Level { path: name.to_owned(), scale: Some(scale), translation: None };
     let multiscale = Multiscale { name: frame.name.clone(), axes, levels: vec![level], method: None };
     Ok((version, multiscale))
+}
+
+/// Says what is wrong with a pyramid of an array that is not there yet.
+pub(crate) fn check(meta: &ArrayMeta, axes: &[Axis], options: &PyramidOptions) -> Result<()> {
+    plan(&meta.shape, axes, &options.factors, options.levels)?;
+    can_become_one(method(meta, false, options.method), &meta.data_type)
+}
+
+/// Whether pixels of this type become one by this method.
+fn can_become_one(method: Method, data_type: &DataType) -> Result<()> {
+    match method {
+        Method::Gaussian => gaussian::Gaussian::of(data_type, &[]).map(drop),
+        _ => kernel::Kernel::of(method, data_type).map(drop),
+    }
 }
 
 fn opened(store: &SharedStore) -> Result<Zarr> {
@@ -308,10 +333,7 @@ impl Task<'_> {
             levels.push(Made { path, plan });
         }
         // What cannot be made is refused before anything is changed.
-        match method {
-            Method::Gaussian => drop(gaussian::Gaussian::of(&base.meta().data_type, &[])?),
-            _ => drop(kernel::Kernel::of(method, &base.meta().data_type)?),
-        }
+        can_become_one(method, &base.meta().data_type)?;
         let (mut journal, resumed) = self.begin(&stages, &levels, method, options.existing)?;
         pass::run(&base, &stages, method, memory, options, &mut journal)?;
         for stage in &stages {
@@ -323,7 +345,6 @@ impl Task<'_> {
         let how = attributes::how(method, &options.factors, &levels);
         self.publish(&levels, Some((method, how)))?;
         journal.end()?;
-        wait(self.store.finish())?;
         let levels = levels.into_iter().map(|l| (l.path, l.plan.shape)).collect();
         Ok(Built { levels, method, resumed })
     }
@@ -392,6 +413,7 @@ impl Task<'_> {
     ) -> Result<(Journal, bool)> {
         let documents = stages.iter().map(|s| format!("{} {}", s.array.path(), s.array.meta().document));
         let settings = format!("{} {}", method.text(), documents.collect::<Vec<_>>().join(" "));
+        let places = Places::of(&self.attributes.image(self.version))?;
         let old = Journal::find(self.store, &self.group, journal::LEVELS)?;
         if let Some(old) = old {
             if old.is_of(&settings) {
@@ -402,48 +424,39 @@ impl Task<'_> {
                     "a pyramid with other settings was begun here and not finished; begin anew with --overwrite",
                 ));
             }
-            // Nobody names these but the journal.
+            // Nobody names these but the journal, which anybody may have written.
             for path in old.levels() {
-                wait(hierarchy::delete(self.store, &join(&self.group, &path)))?;
+                places.check(&places::level(&path)?)?;
+                if places::is_array(self.store, &self.group, &path)? {
+                    wait(hierarchy::delete(self.store, &join(&self.group, &path)))?;
+                }
             }
         }
-        let image = self.attributes.image(self.version);
-        let kept = attributes::kept_paths(&image);
-        let group = crate::image::parse::group(&image);
-        let smaller: Vec<String> = group
-            .multiscales
-            .iter()
-            .find(|m| !m.levels.is_empty())
-            .map(|m| m.levels.iter().skip(1).map(|l| l.path.trim_matches('/').to_owned()).collect())
-            .unwrap_or_default();
-        if existing == Existing::Refuse && !smaller.is_empty() {
+        if existing == Existing::Refuse && !places.smaller.is_empty() {
             return Err(Error::usage(format!(
                 "the image has {} levels already; they are made anew with --overwrite",
-                smaller.len().saturating_add(1)
+                places.smaller.len().saturating_add(1)
             )));
         }
-        for path in levels.iter().map(|l| &l.path) {
-            if kept.contains(path) {
-                return Err(Error::usage(format!("{path:?} is a level of another pyramid of this image")));
-            }
-            let listed = wait(self.store.list(&join(&self.group, path)))?;
-            let empty = listed.objects.is_empty() && listed.prefixes.is_empty();
-            if !empty && existing == Existing::Refuse {
+        let mut replaced = Vec::new();
+        for path in places.smaller.iter().chain(levels.iter().map(|l| &l.path)) {
+            places.check(path)?;
+            let at = join(&self.group, path);
+            if existing == Existing::Refuse && places::is_taken(self.store, &at)? {
                 return Err(Error::usage(format!(
                     "something is at {path:?} already, where a level is to be; it is replaced with --overwrite"
                 )));
             }
+            if places::is_array(self.store, &self.group, path)? && !replaced.contains(&at) {
+                replaced.push(at);
+            }
         }
-        if !smaller.is_empty() {
+        if !places.smaller.is_empty() {
             // Before they go, nobody is to look for them.
             self.publish(&[], None)?;
         }
-        for path in smaller.iter().chain(levels.iter().map(|l| &l.path)).filter(|p| !kept.contains(p)) {
-            let at = join(&self.group, path);
-            let listed = wait(self.store.list(&at))?;
-            if !(listed.objects.is_empty() && listed.prefixes.is_empty()) {
-                wait(hierarchy::delete(self.store, &at))?;
-            }
+        for at in &replaced {
+            wait(hierarchy::delete(self.store, at))?;
         }
         let paths: Vec<String> = levels.iter().map(|l| l.path.clone()).collect();
         Ok((Journal::begin(self.store, &self.group, journal::LEVELS, &settings, &paths)?, false))

@@ -1,5 +1,7 @@
 //! Which pixels of which level a picture is made of.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::image::render::samples::real;
 use crate::image::render::settings::{Region, Size};
@@ -38,6 +40,11 @@ impl Span {
     /// Whether no pixel of the picture is made of several.
     pub(super) fn is_single(&self) -> bool {
         self.is_exact() || self.step < self.unit
+    }
+
+    /// These pixels of the picture only.
+    pub(super) fn part(&self, pixels: Range<usize>) -> Self {
+        Self { start: self.edge(pixels.start), count: pixels.len(), ..*self }
     }
 
     /// Where pixel `i` of the picture begins.
@@ -226,6 +233,18 @@ mod tests {
         let part = Region { x: 0, y: 0, width: 512, height: 512 };
         assert_eq!(frame(Some(part), Some(Size::Longest(256)), None).level, 1);
         assert_eq!(frame(None, None, None).level, 0);
+    }
+
+    #[test]
+    fn parts_are_made_of_the_same_pixels() {
+        for (extent, out) in [(10, 4), (4, 8), (7, 7), (1000, 333)] {
+            let whole = Frame::new(&[(extent, 9)], None, Some(Size::Exactly(out, 3)), None).unwrap().x;
+            for from in 0..whole.count {
+                let part = whole.part(from..whole.count);
+                assert_eq!(part.count, whole.count - from);
+                assert!((0..part.count).all(|i| part.tap(i) == whole.tap(from + i)), "{extent} {out} {from}");
+            }
+        }
     }
 
     #[test]

@@ -274,7 +274,7 @@ async fn samples(array: &Array, axes: &Axes, channel: u64, t: u64) -> Result<Vec
     for z in 0..block.depth {
         for y in 0..block.rows {
             if let Some(out) = rows.next() {
-                block.kind.decode(block.row(0, z, y, &mut scratch), out);
+                block.kind.decode(block.row(0, z, y, &mut scratch), 0, out);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Pictures of images, as OMERO draws them, on the CPU.
 //!
-//! * [`render`] draws what is at a path of a Zarr: an image, a well, a plate, the planes of a stack side by side.
+//! * [`render`] draws what is at a path of a Zarr: an image, a well, a plate, the planes of a stack side by side;
+//!   [`render_to`] does so row by row, for files, so that the picture is never in memory as a whole.
 //! * [`Renderer`] is one image, opened once and drawn part by part: what a server of tiles needs.
 //!
 //! [`Settings`] say how to draw and [`View`] says what; what they leave open, the image's `omero` says, and where that is
@@ -22,9 +23,9 @@ mod windows;
 
 pub(crate) use look::default_color;
 pub use look::{ChannelLook, Look};
-pub use picture::{MOST_PIXELS, Picture};
+pub use picture::{MOST_PIXELS, Picture, PngRows, Rows, TiffRows};
 pub use quantum::Curve;
-pub use request::{Rendered, Request, Sheet, render};
+pub use request::{Drawn, Rendered, Request, Sheet, render, render_to};
 pub use settings::{ChannelSetting, Depth, LabelChoice, Projection, Region, Settings, Size, View};
 pub use windows::windows;
 
@@ -127,26 +128,34 @@ impl Renderer {
 
     /// Draws a part.
     pub async fn draw(&self, view: &View) -> Result<Picture> {
+        let drawing = self.begin(view)?;
+        drawing.rows(0..drawing.frame.y.count).await
+    }
+
+    /// Draws a part and hands its rows on, so many at a time as fit into half of the memory.
+    pub async fn draw_to(&self, view: &View, out: &mut dyn Rows) -> Result<()> {
+        let drawing = self.begin(view)?;
+        let (across, down) = (drawing.frame.x.count, drawing.frame.y.count);
+        let (width, height) = picture::sides(num::u64_of(across), num::u64_of(down))?;
+        out.begin(width, height)?;
+        let most = (self.memory / 2 / across.saturating_mul(4).max(1)).max(1);
+        let mut row = 0;
+        while row < down {
+            let rows = row..drawing.band(row, most);
+            row = rows.end;
+            out.put(&drawing.rows(rows).await?.rgba)?;
+        }
+        Ok(())
+    }
+
+    /// Finds out which pixels of which level a view is made of.
+    fn begin(&self, view: &View) -> Result<Drawing<'_>> {
         let frame = Frame::new(&self.pyramid.extents(), view.region, view.size, view.level)?;
         let (how, z) = self.planes(&view.depth)?;
-        let t = self.time(view.t)?;
-        let mut picture = Picture::black(num::u64_of(frame.x.count), num::u64_of(frame.y.count))?;
-        if !self.look.channels.is_empty() {
-            self.channels(&mut picture, &frame, how, &z, t).await?;
-        }
-        let under = Under {
-            image: &self.pyramid,
-            grid: self.grid,
-            frame: &frame,
-            z,
-            t,
-            channels: self.look.channels.iter().map(|c| c.index).collect(),
-            memory: self.memory,
-        };
-        for overlay in &self.overlays {
-            overlay.draw(&mut picture, &under).await?;
-        }
-        Ok(picture)
+        let array = self.pyramid.levels.get(frame.level).map_or_else(|| self.pyramid.first(), Ok)?;
+        let kind = Kind::of(&array.meta().data_type)?;
+        let tones = paint::tones(&self.look, kind, frame.x.count.saturating_mul(frame.y.count));
+        Ok(Drawing { renderer: self, array, kind, tones, how, z, t: self.time(view.t)?, frame })
     }
 
     /// The planes of the largest level that are drawn, and how they become one.
@@ -181,38 +190,86 @@ impl Renderer {
             }
         }
     }
+}
 
-    /// Draws the channels, band by band of rows.
-    async fn channels(
-        &self,
-        picture: &mut Picture,
-        frame: &Frame,
-        how: Option<Projection>,
-        z: &Range<u64>,
-        t: u64,
-    ) -> Result<()> {
-        let axes = &self.pyramid.axes;
-        let first = self.pyramid.first()?;
-        let array = self.pyramid.levels.get(frame.level).unwrap_or(first);
-        let kind = Kind::of(&array.meta().data_type)?;
-        let z = scaled_range(z, Axes::extent(first, axes.z), Axes::extent(array, axes.z));
-        let t = scaled(t, Axes::extent(first, axes.t), Axes::extent(array, axes.t));
-        let single = frame.x.is_single() && frame.y.is_single();
-        let tones = paint::tones(&self.look, kind, frame.x.count.saturating_mul(frame.y.count));
+/// A view of an image of which all is known but the pixels.
+struct Drawing<'a> {
+    renderer: &'a Renderer,
+    frame: Frame,
+    /// The level it is made of.
+    array: &'a Array,
+    kind: Kind,
+    tones: Vec<paint::Tone>,
+    how: Option<Projection>,
+    /// The planes of the largest level.
+    z: Range<u64>,
+    t: u64,
+}
+
+impl Drawing<'_> {
+    /// Where rows from `from` on end that are at most so many; if possible where a chunk ends.
+    fn band(&self, from: usize, most: usize) -> usize {
+        let (span, single) = (&self.frame.y, self.is_single());
+        let end = from.saturating_add(most).min(span.count);
+        if end == span.count || most == 1 {
+            return end;
+        }
+        let first = if single { span.nearest(from) } else { span.tap(from).first };
+        let last = if single { span.nearest(end) } else { span.tap(end).first };
+        let chunk = Chunk::of(self.array, &self.renderer.pyramid.axes).rows;
+        stretch(span, from, last.saturating_sub(first).max(1), single, chunk).min(end)
+    }
+
+    fn is_single(&self) -> bool {
+        self.frame.x.is_single() && self.frame.y.is_single()
+    }
+
+    /// Draws some rows.
+    async fn rows(&self, rows: Range<usize>) -> Result<Picture> {
+        let renderer = self.renderer;
+        let mut picture = Picture::black(num::u64_of(self.frame.x.count), num::u64_of(rows.len()))?;
+        if !renderer.look.channels.is_empty() {
+            self.channels(&mut picture, rows.clone()).await?;
+        }
+        let under = Under {
+            image: &renderer.pyramid,
+            grid: renderer.grid,
+            frame: &self.frame,
+            rows,
+            z: self.z.clone(),
+            t: self.t,
+            channels: renderer.look.channels.iter().map(|c| c.index).collect(),
+            memory: renderer.memory / 2,
+        };
+        for overlay in &renderer.overlays {
+            overlay.draw(&mut picture, &under).await?;
+        }
+        Ok(picture)
+    }
+
+    /// Draws the channels of some rows, as many at a time as fit into half of the memory.
+    async fn channels(&self, picture: &mut Picture, rows: Range<usize>) -> Result<()> {
+        let renderer = self.renderer;
+        let axes = &renderer.pyramid.axes;
+        let first = renderer.pyramid.first()?;
+        let (array, kind, memory) = (self.array, self.kind, renderer.memory / 2);
+        let single = self.is_single();
+        let frame = Frame { y: self.frame.y.part(rows), ..self.frame.clone() };
+        let channels = &renderer.look.channels;
         let layers = Layers {
             array,
             axes,
-            c: Pick::of(self.look.channels.iter().map(|c| c.index).collect()),
-            channels: self.look.channels.len(),
-            how,
-            z,
-            t,
+            c: Pick::of(channels.iter().map(|c| c.index).collect()),
+            origins: self.tones.iter().map(paint::Tone::origin).collect(),
+            how: self.how,
+            z: scaled_range(&self.z, Axes::extent(first, axes.z), Axes::extent(array, axes.z)),
+            t: scaled(self.t, Axes::extent(first, axes.t), Axes::extent(array, axes.t)),
         };
         let chunk = Chunk::of(array, axes);
         let row_bytes = picture.row_bytes();
         // Columns side by side if a row of chunks is too much for the memory, so that chunks are decoded once.
         let reach = if single { 1 } else { tap_end(&frame.y.tap(0)).saturating_sub(frame.y.tap(0).first) };
-        let widest = layers.most(kind, chunk.rows.max(reach), self.memory, chunk.depth);
+        let widest = layers.most(kind, chunk.rows.max(reach), memory, chunk.depth);
         let mut column = 0;
         while column < frame.x.count {
             let columns = column..stretch(&frame.x, column, widest, single, chunk.columns);
@@ -220,7 +277,7 @@ impl Renderer {
                 if single { Vec::new() } else { columns.clone().map(|i| frame.x.tap(i)).collect() };
             let x = positions(&frame.x, columns.clone(), single);
             let width = x.count();
-            let tallest = layers.most(kind, num::u64_of(width), self.memory, chunk.depth);
+            let tallest = layers.most(kind, num::u64_of(width), memory, chunk.depth);
             let mut row = 0;
             while row < frame.y.count {
                 let rows = row..stretch(&frame.y, row, tallest, single, chunk.rows);
@@ -240,7 +297,7 @@ impl Renderer {
                 };
                 let band = rows.start * row_bytes..rows.end * row_bytes;
                 let rgba = picture.rgba.get_mut(band).unwrap_or_default();
-                paint::rows(&raw, &tones, &fit, rgba, row_bytes, columns.clone());
+                paint::rows(&raw, &self.tones, &fit, rgba, row_bytes, columns.clone());
             }
             column = columns.end;
         }
@@ -310,7 +367,8 @@ struct Layers<'a> {
     array: &'a Array,
     axes: &'a Axes,
     c: Pick,
-    channels: usize,
+    /// What is subtracted from the intensities of each channel.
+    origins: Vec<i128>,
     how: Option<Projection>,
     z: Range<u64>,
     t: u64,
@@ -328,7 +386,7 @@ impl Layers<'_> {
             .saturating_mul(self.step(depth))
             // Projected planes are real numbers, with a count each.
             .saturating_add(if self.how.is_some() { 12 } else { 0 });
-        let line = across.saturating_mul(num::u64_of(self.channels)).saturating_mul(pixel);
+        let line = across.saturating_mul(num::u64_of(self.origins.len())).saturating_mul(pixel);
         (num::u64_of(memory) / line.max(1)).max(1)
     }
 
@@ -351,7 +409,7 @@ impl Layers<'_> {
             let end = (z / self.step(depth) + 1).saturating_mul(self.step(depth)).min(self.z.end);
             let block = Block::read(self.array, self.axes, &wanted(z..end)).await?;
             planes
-                .get_or_insert_with(|| Projected::new(how, self.channels, block.rows, block.width))
+                .get_or_insert_with(|| Projected::new(how, &self.origins, block.rows, block.width))
                 .add(&block);
             z = end;
         }

@@ -61,7 +61,10 @@ pub(super) struct Under<'a> {
     pub(super) image: &'a Pyramid,
     /// Where its largest level lies.
     pub(super) grid: Option<Grid>,
+    /// The whole picture.
     pub(super) frame: &'a Frame,
+    /// The rows of it that are drawn.
+    pub(super) rows: std::ops::Range<usize>,
     /// The planes of the largest level that are shown.
     pub(super) z: std::ops::Range<u64>,
     pub(super) t: u64,
@@ -111,7 +114,7 @@ impl Overlay {
         (alpha > 0.0).then_some((rgb, alpha))
     }
 
-    /// Draws it.
+    /// Draws it on the rows of the picture that are asked for.
     pub(super) async fn draw(&self, picture: &mut Picture, under: &Under<'_>) -> Result<()> {
         let (level, across, down) = self.place(under)?;
         let Some(array) = self.pyramid.levels.get(level) else { return Ok(()) };
@@ -127,8 +130,12 @@ impl Overlay {
             .saturating_mul(z.end - z.start)
             .saturating_mul(num::u64_of(channels.len()));
         let rows = num::usize_of(num::u64_of(under.memory) / per_row.max(1))?.max(1);
-        let mut row = down.first;
-        for part in down.positions.chunks(rows) {
+        // Those of the rows that are drawn.
+        let skipped = under.rows.start.saturating_sub(down.first).min(down.positions.len());
+        let end = under.rows.end.saturating_sub(down.first).min(down.positions.len());
+        let positions = down.positions.get(skipped..end).unwrap_or_default();
+        let mut row = down.first.saturating_sub(under.rows.start);
+        for part in positions.chunks(rows) {
             let wanted = Wanted {
                 t,
                 c: Pick::of(channels.clone()),

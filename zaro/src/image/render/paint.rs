@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::image::model::ColorModel;
 use crate::image::render::frame::{Span, Tap};
 use crate::image::render::look::{ChannelLook, Look};
-use crate::image::render::quantum::tinted;
+use crate::image::render::quantum::{Curve, tinted};
 use crate::image::render::samples::Kind;
 use crate::image::render::settings::Projection;
 use crate::image::render::source::Block;
@@ -25,7 +25,10 @@ fn lanes([r, g, b]: [u8; 3]) -> Sum {
 /// How one channel is painted.
 #[derive(Debug)]
 pub(super) struct Tone {
-    channel: ChannelLook,
+    /// Intensities, less the origin, to grey values.
+    curve: Curve,
+    /// What is subtracted from intensities: real numbers cannot tell large whole ones apart.
+    origin: i128,
     kind: Kind,
     table: Table,
     /// The colour of each grey value.
@@ -42,10 +45,12 @@ enum Table {
 
 impl Tone {
     fn new(channel: &ChannelLook, model: ColorModel, kind: Kind, pixels: usize) -> Self {
+        let origin = kind.origin(channel.curve.start);
+        let curve = channel.curve.less(origin);
         let grey = |bytes: &[u8]| {
             let mut x = [0.0];
-            kind.decode(bytes, &mut x);
-            channel.curve.quantum(x[0])
+            kind.decode(bytes, origin, &mut x);
+            curve.quantum(x[0])
         };
         let table = match kind.size() {
             1 => {
@@ -71,7 +76,12 @@ impl Tone {
                 ColorModel::Greyscale => [q; 3],
             });
         }
-        Self { channel: channel.clone(), kind, table, tints }
+        Self { curve, origin, kind, table, tints }
+    }
+
+    /// What is subtracted from intensities.
+    pub(super) fn origin(&self) -> i128 {
+        self.origin
     }
 
     fn tint(&self, q: u8) -> Sum {
@@ -95,7 +105,7 @@ impl Tone {
             Table::None => {
                 reals.clear();
                 reals.resize(sums.len(), f64::NAN);
-                self.kind.decode(row, reals);
+                self.kind.decode(row, self.origin, reals);
                 self.add_reals(reals, sums);
             }
         }
@@ -104,7 +114,7 @@ impl Tone {
     /// Adds real numbers.
     fn add_reals(&self, row: &[f64], sums: &mut [Sum]) {
         for (x, sum) in row.iter().zip(sums) {
-            *sum += self.tint(self.channel.curve.quantum(*x));
+            *sum += self.tint(self.curve.quantum(*x));
         }
     }
 }
@@ -122,10 +132,10 @@ pub(super) enum Raw {
 }
 
 impl Raw {
-    /// One row as real numbers.
-    fn reals(&self, c: usize, y: usize, bytes: &mut Vec<u8>, out: &mut [f64]) {
+    /// One row as real numbers, less an origin, which projected ones have lost already.
+    fn reals(&self, c: usize, y: usize, origin: i128, bytes: &mut Vec<u8>, out: &mut [f64]) {
         match self {
-            Self::Block(block) => block.kind.decode(block.row(c, 0, y, bytes), out),
+            Self::Block(block) => block.kind.decode(block.row(c, 0, y, bytes), origin, out),
             Self::Projected(planes) => {
                 for (x, from) in out.iter_mut().zip(planes.row(c, y)) {
                     *x = *from;
@@ -139,6 +149,8 @@ impl Raw {
 #[derive(Debug)]
 pub(super) struct Projected {
     how: Projection,
+    /// What is subtracted from the numbers of each channel.
+    origins: Vec<i128>,
     /// One plane a channel, row by row; NaN where there was no number yet.
     values: Vec<Vec<f64>>,
     /// How many numbers went into each.
@@ -147,13 +159,14 @@ pub(super) struct Projected {
 }
 
 impl Projected {
-    pub(super) fn new(how: Projection, channels: usize, rows: usize, width: usize) -> Self {
+    pub(super) fn new(how: Projection, origins: &[i128], rows: usize, width: usize) -> Self {
         let pixels = rows.saturating_mul(width);
         let counted = if how == Projection::Mean { pixels } else { 0 };
         Self {
             how,
-            values: vec![vec![f64::NAN; pixels]; channels],
-            counts: vec![vec![0; counted]; channels],
+            origins: origins.to_vec(),
+            values: vec![vec![f64::NAN; pixels]; origins.len()],
+            counts: vec![vec![0; counted]; origins.len()],
             width: width.max(1),
         }
     }
@@ -162,6 +175,7 @@ impl Projected {
     pub(super) fn add(&mut self, block: &Block) {
         let width = self.width;
         for (c, (values, counts)) in self.values.iter_mut().zip(&mut self.counts).enumerate() {
+            let origin = self.origins.get(c).copied().unwrap_or(0);
             // Without counts there is nothing to pair the rows with.
             let counts = match self.how {
                 Projection::Mean => counts.par_chunks_mut(width).map(Some).collect(),
@@ -172,7 +186,7 @@ impl Projected {
                 |(bytes, reals), (y, (values, counts))| {
                     let mut counts = counts;
                     for z in 0..block.depth {
-                        block.kind.decode(block.row(c, z, y, bytes), reals);
+                        block.kind.decode(block.row(c, z, y, bytes), origin, reals);
                         match &mut counts {
                             None => {
                                 for (value, x) in values.iter_mut().zip(reals.iter()) {
@@ -261,7 +275,7 @@ pub(super) fn rows(
                 Fit::Mean { y, first_row, row_offset, columns, column_offset, width } => {
                     let tap = y.tap(first_row + i);
                     let first = usize::try_from(tap.first.saturating_sub(*row_offset)).unwrap_or(0);
-                    down(raw, c, first, &tap.weights, *width, s);
+                    down(raw, (c, tone.origin), first, &tap.weights, *width, s);
                     across(columns, *column_offset, s);
                     tone.add_reals(&s.across, &mut s.sums);
                 }
@@ -275,14 +289,14 @@ pub(super) fn rows(
 }
 
 /// Adds up rows by their weights; what is no number does not count.
-fn down(raw: &Raw, c: usize, first: usize, weights: &[f64], width: usize, s: &mut Scratch) {
+fn down(raw: &Raw, (c, origin): (usize, i128), first: usize, weights: &[f64], width: usize, s: &mut Scratch) {
     s.down.clear();
     s.down.resize(width, 0.0);
     s.weights.clear();
     s.weights.resize(width, 0.0);
     s.reals.resize(width, 0.0);
     for (n, weight) in weights.iter().enumerate() {
-        raw.reals(c, first + n, &mut s.bytes, &mut s.reals);
+        raw.reals(c, first + n, origin, &mut s.bytes, &mut s.reals);
         for ((x, sum), counted) in s.reals.iter().zip(&mut s.down).zip(&mut s.weights) {
             let is_number = !x.is_nan();
             *sum += if is_number { weight * x } else { 0.0 };
@@ -310,7 +324,6 @@ fn across(columns: &[Tap], offset: u64, s: &mut Scratch) {
 mod tests {
     use super::*;
     use crate::image::model::Family;
-    use crate::image::render::quantum::Curve;
 
     /// The colour of one pixel of these intensities.
     fn blend(raw: [u8; 4], model: ColorModel) -> [u8; 3] {
@@ -348,6 +361,31 @@ mod tests {
         ] {
             assert_eq!(blend(raw, ColorModel::Color), color);
             assert_eq!(blend(raw, ColorModel::Greyscale), [grey; 3]);
+        }
+    }
+
+    #[test]
+    fn large_whole_numbers_are_told_apart() {
+        let start = 1i64 << 60;
+        let curve = Curve {
+            start: 1_152_921_504_606_846_976.0,
+            end: 1_152_921_504_606_847_232.0,
+            family: Family::Linear,
+            coefficient: 1.0,
+            inverted: false,
+        };
+        let channel = ChannelLook { index: 0, label: None, color: [255; 3], curve, guessed: false };
+        let look =
+            Look { channels: vec![channel], model: ColorModel::Greyscale, z: 0, t: 0, projection: None };
+        for (kind, sign) in [(Kind::I64, 1), (Kind::U64, 1)] {
+            let tone = tones(&look, kind, 1).remove(0);
+            for (above, grey) in
+                [(-1, 0), (0, 0), (1, 1), (64, 64), (128, 128), (200, 199), (255, 254), (300, 255)]
+            {
+                let mut sums = [0];
+                tone.add_raw(&(start + above * sign).to_le_bytes(), &mut sums, &mut Vec::new());
+                assert_eq!(sums[0] & 0xFF, grey, "{kind:?} {above}");
+            }
         }
     }
 }

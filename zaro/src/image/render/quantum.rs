@@ -1,6 +1,7 @@
 //! Intensities to grey values, as OMERO defines them.
 
 use crate::image::model::Family;
+use crate::image::render::samples::real_i128;
 
 /// How the intensities of one channel become 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +38,12 @@ impl Curve {
             byte((255.0 * part / full + 0.5).floor())
         };
         if self.inverted { 255 - q } else { q }
+    }
+
+    /// The same curve for intensities less `origin`.
+    pub(super) fn less(&self, origin: i128) -> Self {
+        let origin = real_i128(origin);
+        Self { start: self.start - origin, end: self.end - origin, ..*self }
     }
 
     /// f(v) - f(0) and f(255) - f(0)

@@ -2,15 +2,16 @@
 
 use std::ops::Range;
 
-use futures::stream::{self, StreamExt as _};
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
 use crate::image::find::{Found, Image, find, image_at};
 use crate::image::model::{Plate, Well};
-use crate::image::render::picture::Picture;
+use crate::image::render::picture::{Picture, Rows, sides};
 use crate::image::render::settings::{Depth, Settings, Size, View};
-use crate::image::render::{Look, Renderer};
+use crate::image::render::{Drawing, Look, Renderer};
 use crate::meta::path::{join, shown};
 use crate::num;
 
@@ -61,22 +62,41 @@ pub struct Rendered {
     pub notes: Vec<String>,
 }
 
+/// What there is to say of a picture whose rows were handed on.
+#[derive(Debug, Clone)]
+pub struct Drawn {
+    /// How its images were drawn.
+    pub look: Look,
+    /// What had to be left out or is otherwise worth a word.
+    pub notes: Vec<String>,
+}
+
 /// Draws what is at `path`.
 pub async fn render(zarr: &Zarr, path: &str, request: &Request) -> Result<Rendered> {
+    let mut picture = Picture { width: 0, height: 0, rgba: Vec::new() };
+    let Drawn { look, notes } = render_to(zarr, path, request, &mut picture).await?;
+    Ok(Rendered { picture, look, notes })
+}
+
+/// Draws what is at `path` and hands the rows of the picture on, as many at a time as the memory of the settings allows.
+pub async fn render_to(zarr: &Zarr, path: &str, request: &Request, out: &mut dyn Rows) -> Result<Drawn> {
     let path = zarr.key_of(path)?;
     let found = match &request.image {
         None => find(zarr, &path).await?,
         Some(name) => named_image(zarr, &path, name).await?,
     };
     match found {
-        Found::Image(image) => one(zarr, &image, request).await,
-        Found::Plate { path, plate, .. } => plate_picture(zarr, &path, &plate, request).await,
-        Found::Well { path, well, .. } => well_picture(zarr, &path, &well, request).await,
+        Found::Image(image) => one(zarr, &image, request, out).await,
+        Found::Plate { path, plate, .. } => plate_picture(zarr, &path, &plate, request, out).await,
+        Found::Well { path, well, .. } => well_picture(zarr, &path, &well, request, out).await,
         Found::Collection { images, path, .. } => match images.as_slice() {
             [] => Err(Error::not_found("there are no images").with_node(shown(&path))),
-            [only] => one(zarr, &image_at(zarr, only).await?, request).await,
-            several => Err(Error::usage(format!("which image? There are {}", choices(&path, several)))
-                .with_node(shown(&path))),
+            [only] => one(zarr, &image_at(zarr, only).await?, request, out).await,
+            several => Err(Error::usage(format!(
+                "there are several images here; choose one with --image: {}",
+                choices(&path, several)
+            ))
+            .with_node(shown(&path))),
         },
     }
 }
@@ -128,48 +148,86 @@ fn whole_only(request: &Request, what: &str) -> Result<()> {
     Ok(())
 }
 
-async fn one(zarr: &Zarr, image: &Image, request: &Request) -> Result<Rendered> {
+async fn one(zarr: &Zarr, image: &Image, request: &Request, out: &mut dyn Rows) -> Result<Drawn> {
     if request.acquisition.is_some() || request.field.is_some() {
         return Err(
             Error::usage("only plates and wells have acquisitions and fields").with_node(shown(&image.path))
         );
     }
     let renderer = Renderer::open(zarr, image, &request.settings).await?;
-    let picture = match &request.sheet {
-        None => renderer.draw(&request.view).await?,
-        Some(sheet) => sheet_picture(&renderer, sheet, request).await?,
-    };
+    match &request.sheet {
+        None => renderer.draw_to(&request.view, out).await?,
+        Some(sheet) => sheet_picture(&renderer, sheet, request, out).await?,
+    }
     let mut notes = Vec::new();
     if renderer.look().channels.is_empty() && image.label.is_none() {
         notes.push("no channel is active: the picture is black".to_owned());
     }
-    Ok(Rendered { picture, look: renderer.look().clone(), notes })
+    Ok(Drawn { look: renderer.look().clone(), notes })
 }
 
 /// Pictures of one size in rows and columns.
 struct Table {
-    picture: Picture,
+    width: u32,
+    rows: usize,
     cell: (u32, u32),
-    gap: u64,
+    gap: u32,
+    memory: usize,
 }
 
 impl Table {
-    fn new(rows: usize, columns: usize, cell: (u32, u32), gap: u32) -> Result<Self> {
+    /// Says how large the picture is that they make.
+    fn begin(
+        rows: usize,
+        columns: usize,
+        cell: (u32, u32),
+        request: &Request,
+        out: &mut dyn Rows,
+    ) -> Result<Self> {
         let side = |n: usize, cell: u32| {
             let n = num::u64_of(n);
             n.saturating_mul(u64::from(cell))
-                .saturating_add(n.saturating_sub(1).saturating_mul(u64::from(gap)))
+                .saturating_add(n.saturating_sub(1).saturating_mul(u64::from(request.gap)))
         };
-        let picture = Picture::black(side(columns, cell.0), side(rows, cell.1))?;
-        Ok(Self { picture, cell, gap: u64::from(gap) })
+        let (width, height) = sides(side(columns, cell.0), side(rows, cell.1))?;
+        out.begin(width, height)?;
+        Ok(Self { width, rows, cell, gap: request.gap, memory: request.settings.memory })
     }
 
-    fn put(&mut self, picture: &Picture, row: usize, column: usize) -> Result<()> {
-        let at = |n: usize, cell: u32| {
-            num::usize_of(num::u64_of(n).saturating_mul(u64::from(cell).saturating_add(self.gap)))
-        };
-        let (x, y) = (at(column, self.cell.0)?, at(row, self.cell.1)?);
-        self.picture.put(picture, x, y);
+    /// How each picture is drawn.
+    fn view(&self, view: View) -> View {
+        View { size: Some(Size::Exactly(self.cell.0, self.cell.1)), ..view }
+    }
+
+    /// Draws the pictures of a row, each in its column, as many of their rows at a time as the memory allows.
+    async fn put_row(&self, number: usize, cells: &[(usize, Drawing<'_>)], out: &mut dyn Rows) -> Result<()> {
+        let bytes = num::usize_of(u64::from(self.width) * 4)?;
+        let height = num::usize_of(u64::from(self.cell.1))?;
+        let step = num::usize_of(u64::from(self.cell.0).saturating_add(u64::from(self.gap)))?;
+        let most = (self.memory / 2 / bytes.max(1)).max(1);
+        let mut row = 0;
+        while row < height {
+            let rows = row..row.saturating_add(most).min(height);
+            let mut band = Picture::black(self.width.into(), num::u64_of(rows.len()))?;
+            let mut parts: Vec<BoxFuture<'_, Result<(usize, Picture)>>> = Vec::new();
+            for (column, drawing) in cells {
+                let rows = rows.clone();
+                parts.push(async move { Ok((*column, drawing.rows(rows).await?)) }.boxed());
+            }
+            let mut parts = stream::iter(parts).buffered(AT_ONCE);
+            while let Some((column, part)) = parts.try_next().await? {
+                band.put(&part, column.saturating_mul(step), 0);
+            }
+            drop(parts);
+            out.put(&band.rgba)?;
+            row = rows.end;
+        }
+        if self.gap > 0 && number.saturating_add(1) < self.rows {
+            let between = Picture::black(self.width.into(), 1)?;
+            for _ in 0..self.gap {
+                out.put(&between.rgba)?;
+            }
+        }
         Ok(())
     }
 }
@@ -226,7 +284,12 @@ fn side(n: u64) -> Result<u32> {
 }
 
 /// The planes of a stack, in rows of about as many as there are rows.
-async fn sheet_picture(renderer: &Renderer, sheet: &Sheet, request: &Request) -> Result<Picture> {
+async fn sheet_picture(
+    renderer: &Renderer,
+    sheet: &Sheet,
+    request: &Request,
+    out: &mut dyn Rows,
+) -> Result<()> {
     if request.view.depth != Depth::Default {
         return Err(Error::usage("a sheet shows planes, and not one of them or all as one"));
     }
@@ -245,13 +308,14 @@ async fn sheet_picture(renderer: &Renderer, sheet: &Sheet, request: &Request) ->
     let own = (side(num::u64_of(frame.x.count))?, side(num::u64_of(frame.y.count))?);
     let most = if request.view.level.is_some() { None } else { Some(SHEET) };
     let cell = cell(own, rows, columns, request, most)?;
-    let mut table = Table::new(rows, columns, cell, request.gap)?;
-    for (i, z) in planes.into_iter().enumerate() {
-        let view =
-            View { size: Some(Size::Exactly(cell.0, cell.1)), depth: Depth::Plane(z), ..probe.clone() };
-        table.put(&renderer.draw(&view).await?, i / columns, i % columns)?;
+    let table = Table::begin(rows, columns, cell, request, out)?;
+    for (row, planes) in planes.chunks(columns).enumerate() {
+        let drawing =
+            |z: &u64| renderer.begin(&table.view(View { depth: Depth::Plane(*z), ..probe.clone() }));
+        let cells = planes.iter().map(drawing).enumerate().map(|(column, d)| Ok((column, d?)));
+        table.put_row(row, &cells.collect::<Result<Vec<_>>>()?, out).await?;
     }
-    Ok(table.picture)
+    Ok(())
 }
 
 /// The fields of a well that are asked for, by path.
@@ -273,7 +337,13 @@ fn fields(path: &str, well: &Well, request: &Request) -> Result<Vec<String>> {
     }
 }
 
-async fn well_picture(zarr: &Zarr, path: &str, well: &Well, request: &Request) -> Result<Rendered> {
+async fn well_picture(
+    zarr: &Zarr,
+    path: &str,
+    well: &Well,
+    request: &Request,
+    out: &mut dyn Rows,
+) -> Result<Drawn> {
     whole_only(request, "a well")?;
     let fields = fields(path, well, request)?;
     if fields.is_empty() {
@@ -281,10 +351,16 @@ async fn well_picture(zarr: &Zarr, path: &str, well: &Well, request: &Request) -
     }
     let (rows, columns) = square(fields.len());
     let cells = fields.into_iter().enumerate().map(|(i, field)| (field, i / columns, i % columns)).collect();
-    table(zarr, cells, rows, columns, request, &Default { level: 0, most: None }).await
+    table(zarr, cells, (rows, columns), request, &Default { level: 0, most: None }, out).await
 }
 
-async fn plate_picture(zarr: &Zarr, path: &str, plate: &Plate, request: &Request) -> Result<Rendered> {
+async fn plate_picture(
+    zarr: &Zarr,
+    path: &str,
+    plate: &Plate,
+    request: &Request,
+    out: &mut dyn Rows,
+) -> Result<Drawn> {
     whole_only(request, "a plate")?;
     if let Some(run) = request.acquisition
         && !plate.acquisitions.iter().any(|a| a.id == run)
@@ -327,9 +403,9 @@ async fn plate_picture(zarr: &Zarr, path: &str, plate: &Plate, request: &Request
     let rows = lines(plate.rows.len(), cells.iter().map(|c| c.1).max());
     let columns = lines(plate.columns.len(), cells.iter().map(|c| c.2).max());
     let standard = Default { level: usize::MAX, most: Some(2 * SHEET) };
-    let mut rendered = table(zarr, cells, rows, columns, request, &standard).await?;
-    rendered.notes.extend(missing.iter().map(|well| format!("the well {well} is not there: left black")));
-    Ok(rendered)
+    let mut drawn = table(zarr, cells, (rows, columns), request, &standard, out).await?;
+    drawn.notes.extend(missing.iter().map(|well| format!("the well {well} is not there: left black")));
+    Ok(drawn)
 }
 
 /// What a table is like if nothing is asked for: the level of its images, and the longer side.
@@ -342,11 +418,11 @@ struct Default {
 async fn table(
     zarr: &Zarr,
     cells: Vec<(String, usize, usize)>,
-    rows: usize,
-    columns: usize,
+    (rows, columns): (usize, usize),
     request: &Request,
     standard: &Default,
-) -> Result<Rendered> {
+    out: &mut dyn Rows,
+) -> Result<Drawn> {
     let mut notes = Vec::new();
     let mut images = Vec::new();
     let opened = cells
@@ -375,26 +451,40 @@ async fn table(
         }
     }
     let levels = renderer.levels();
+    if let Some(level) = request.view.level.filter(|l| *l >= levels.len()) {
+        let message = format!("there is no level {level}; the images have {}, from 0", levels.len());
+        return Err(Error::usage(message).with_node(shown(&first.path)));
+    }
     let level = request.view.level.unwrap_or(standard.level).min(levels.len().saturating_sub(1));
     let (width, height) = levels.get(level).copied().unwrap_or((1, 1));
     let most = if request.view.level.is_some() { None } else { standard.most };
     let cell = cell((side(width)?, side(height)?), rows, columns, request, most)?;
-    let mut table = Table::new(rows, columns, cell, request.gap)?;
+    let table = Table::begin(rows, columns, cell, request, out)?;
     let look = &look;
-    let drawn = images.into_iter().map(|(image, row, column)| async move {
-        let renderer = Renderer::open_as(zarr, &image, &request.settings, Some(look)).await?;
-        let last = renderer.levels().len().saturating_sub(1);
-        let level = request.view.level.map(|l| l.min(last));
-        let view = View { size: Some(Size::Exactly(cell.0, cell.1)), level, ..request.view.clone() };
-        Ok::<_, Error>((renderer.draw(&view).await?, row, column))
-    });
-    let mut drawn = stream::iter(drawn).buffered(AT_ONCE);
-    while let Some(done) = drawn.next().await {
-        let (picture, row, column) = done?;
-        table.put(&picture, row, column)?;
+    // Several are drawn at a time and share the memory.
+    let memory = request.settings.memory / columns.clamp(1, AT_ONCE);
+    let settings = &Settings { memory, ..request.settings.clone() };
+    // In rows from the top; of two in one place the last is seen.
+    images.sort_by_key(|(_, row, _)| *row);
+    let mut images = images.as_slice();
+    for row in 0..rows {
+        let (here, later) = images.split_at(images.iter().take_while(|(_, r, _)| *r == row).count());
+        images = later;
+        let mut opened: Vec<BoxFuture<'_, Result<(usize, Renderer)>>> = Vec::new();
+        for (image, _, column) in here {
+            let renderer = Renderer::open_as(zarr, image, settings, Some(look));
+            opened.push(async move { Ok((*column, renderer.await?)) }.boxed());
+        }
+        let renderers: Vec<(usize, Renderer)> = stream::iter(opened).buffered(AT_ONCE).try_collect().await?;
+        let mut drawings = Vec::new();
+        for (column, renderer) in &renderers {
+            let last = renderer.levels().len().saturating_sub(1);
+            let level = request.view.level.map(|l| l.min(last));
+            drawings.push((*column, renderer.begin(&table.view(View { level, ..request.view.clone() }))?));
+        }
+        table.put_row(row, &drawings, out).await?;
     }
-    drop(drawn);
-    Ok(Rendered { picture: table.picture, look: look.clone(), notes })
+    Ok(Drawn { look: look.clone(), notes })
 }
 
 #[cfg(test)]

@@ -74,8 +74,15 @@ impl Kind {
         })
     }
 
-    /// The samples in `bytes` as real numbers, into `out`. What `bytes` has too few of is left as it is.
-    pub(super) fn decode(self, bytes: &[u8], out: &mut [f64]) {
+    /// What to subtract from samples before they become real numbers, for a window that starts there: nothing, but of
+    /// whole numbers that are too large to be real ones.
+    pub(super) fn origin(self, start: f64) -> i128 {
+        let large = matches!(self, Self::U64 | Self::I64) && start.abs() >= EXACT;
+        if large { whole_part(start) } else { 0 }
+    }
+
+    /// The samples in `bytes`, less `origin`, as real numbers, into `out`. What `bytes` has too few of is left as it is.
+    pub(super) fn decode(self, bytes: &[u8], origin: i128, out: &mut [f64]) {
         fn each<const N: usize>(bytes: &[u8], out: &mut [f64], f: impl Fn([u8; N]) -> f64) {
             for (sample, x) in bytes.as_chunks::<N>().0.iter().zip(out) {
                 *x = f(*sample);
@@ -89,8 +96,10 @@ impl Kind {
             Self::I16 => each(bytes, out, |b| i16::from_le_bytes(b).into()),
             Self::U32 => each(bytes, out, |b| u32::from_le_bytes(b).into()),
             Self::I32 => each(bytes, out, |b| i32::from_le_bytes(b).into()),
-            Self::U64 => each(bytes, out, |b| real_u64(u64::from_le_bytes(b))),
-            Self::I64 => each(bytes, out, |b| real_i64(i64::from_le_bytes(b))),
+            Self::U64 if origin == 0 => each(bytes, out, |b| real_u64(u64::from_le_bytes(b))),
+            Self::I64 if origin == 0 => each(bytes, out, |b| real_i64(i64::from_le_bytes(b))),
+            Self::U64 => each(bytes, out, |b| real_i128(i128::from(u64::from_le_bytes(b)) - origin)),
+            Self::I64 => each(bytes, out, |b| real_i128(i128::from(i64::from_le_bytes(b)) - origin)),
             Self::F16 => each(bytes, out, |b| half::f16::from_le_bytes(b).to_f64()),
             Self::BF16 => each(bytes, out, |b| half::bf16::from_le_bytes(b).to_f64()),
             Self::F32 => each(bytes, out, |b| f32::from_le_bytes(b).into()),
@@ -131,6 +140,23 @@ fn real_i64(x: i64) -> f64 {
     x as f64
 }
 
+#[allow(clippy::as_conversions, reason = "rounds to the nearest, which is meant")]
+pub(super) fn real_i128(x: i128) -> f64 {
+    x as f64
+}
+
+/// Up to here all whole numbers are real numbers, too: 2^53.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+#[allow(
+    clippy::as_conversions,
+    reason = "`as` stays within the range; what is behind the point is meant to go"
+)]
+fn whole_part(x: f64) -> i128 {
+    // Far beyond all samples there is nothing to tell apart.
+    x.clamp(-2e19, 2e19) as i128
+}
+
 /// A position or a length as a real number.
 pub(super) fn real(n: u64) -> f64 {
     real_u64(n)
@@ -166,7 +192,7 @@ mod tests {
         for (kind, bytes, wanted) in cases {
             assert_eq!(bytes.len(), kind.size());
             let mut out = [0.0];
-            kind.decode(&bytes, &mut out);
+            kind.decode(&bytes, 0, &mut out);
             assert_eq!(out[0], wanted, "{kind:?}");
         }
         let mut out = [0i128];

@@ -18,8 +18,20 @@ impl Input {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let at = |e: std::io::Error| Error::from(e).with_store(path.display());
         let meta = std::fs::metadata(path).map_err(at)?;
+        if meta.is_dir() {
+            let is_zarr = ["zarr.json", ".zgroup", ".zarray"].iter().any(|name| path.join(name).exists());
+            return Err(Error::usage(if is_zarr {
+                "this is a Zarr already; `zaro image pyramid` makes an image of an array, `zaro image upgrade` another \
+                 version of an image, `zaro copy` other chunks"
+            } else {
+                "this is a folder; name the files in it, such as 'FOLDER/*.tif' or 'FOLDER/img_z{z}.tif'"
+            })
+            .with_store(path.display()));
+        }
         if !meta.is_file() {
-            return Err(Error::usage("this is no file").with_store(path.display()));
+            return Err(
+                Error::usage("this is not a file that can be read at any place").with_store(path.display())
+            );
         }
         Ok(Self { path: path.to_owned(), len: meta.len() })
     }
@@ -38,7 +50,9 @@ impl Input {
     /// All of it, if it is not beyond `limit`.
     pub(super) fn whole(&self, limit: u64) -> Result<Vec<u8>> {
         if self.len > limit {
-            return Err(Error::unsupported(format!("files of this kind with more than {limit} bytes")));
+            return Err(Error::unsupported(format!(
+                "files of this kind with more than {limit} bytes are not supported"
+            )));
         }
         self.handle()?.bytes(0, num::usize_of(self.len)?)
     }

@@ -108,6 +108,8 @@ pub struct Source {
     pub xml: Option<Arc<str>>,
     /// What was odd about the file.
     pub warnings: Vec<String>,
+    /// The files it is in.
+    pub files: Vec<PathBuf>,
     pixels: Arc<dyn Pixels>,
 }
 
@@ -148,6 +150,7 @@ impl Source {
             is_rgb: false,
             xml: None,
             warnings: Vec::new(),
+            files: Vec::new(),
             pixels,
         }
     }
@@ -273,17 +276,24 @@ fn open_file(path: &Path, options: &SourceOptions) -> Result<Vec<Source>> {
         [0x89, b'P', b'N', b'G', ..] => picture::png(file, options).map(|s| vec![s]),
         [0xff, 0xd8, 0xff, ..] => picture::jpeg(file).map(|s| vec![s]),
         [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => npy::open(file, options).map(|s| vec![s]),
+        [b'<', ..] | [0xef, 0xbb, 0xbf, b'<', ..] => tiff::open_companion(file, options),
         [] => Err(Error::invalid("the file is empty")),
-        _ => Err(Error::unsupported("this is no TIFF, PNG, JPEG or numpy file")),
+        _ => Err(Error::unsupported("only TIFF, OME-XML, PNG, JPEG and numpy files can be converted")),
     };
-    found.map_err(at)
+    let mut found = found.map_err(at)?;
+    for source in &mut found {
+        if !source.files.iter().any(|f| f == path) {
+            source.files.push(path.to_owned());
+        }
+    }
+    Ok(found)
 }
 
 /// What a file is called without its folder and its ending.
 fn stem(path: &Path) -> String {
     let name = path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
     let lower = name.to_ascii_lowercase();
-    for ending in [".ome.tiff", ".ome.tif", ".ome.tf2", ".ome.tf8", ".ome.btf"] {
+    for ending in [".companion.ome", ".ome.tiff", ".ome.tif", ".ome.tf2", ".ome.tf8", ".ome.btf"] {
         if lower.ends_with(ending) {
             return name.get(..name.len() - ending.len()).unwrap_or(&name).to_owned();
         }

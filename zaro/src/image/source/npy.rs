@@ -60,7 +60,9 @@ impl Header {
                 from.read_exact(&mut n).map_err(|_| damaged("it is too short"))?;
                 (u32::from_le_bytes(n), 12)
             }
-            other => return Err(Error::unsupported(format!("numpy files of version {other}"))),
+            other => {
+                return Err(Error::unsupported(format!("numpy files of version {other} are not supported")));
+            }
         };
         if length > MAX_HEADER {
             return Err(damaged("its header is too long"));
@@ -116,7 +118,9 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Source> {
     let places = match &options.axes {
         Some(axes) => axis_letters(axes)?,
         None if (2..=5).contains(&rank) => (5 - rank..5).collect(),
-        None => return Err(Error::unsupported(format!("a numpy file of {rank} dimensions as an image"))),
+        None => {
+            return Err(Error::unsupported(format!("a numpy file of {rank} dimensions cannot be an image")));
+        }
     };
     if places.len() != rank {
         let axes = options.axes.as_deref().unwrap_or_default();
@@ -125,7 +129,7 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Source> {
     let data_type = match header.stored.fixed()? {
         DataType::Bool => DataType::UINT8,
         t @ (DataType::Int(_) | DataType::UInt(_) | DataType::Float(_)) => t.clone(),
-        other => return Err(Error::unsupported(format!("images of {other}"))),
+        other => return Err(Error::unsupported(format!("images of {other} are not supported"))),
     };
     let size = data_type.size();
     let mut sizes = [1u64; 5];

@@ -118,7 +118,7 @@ pub(super) fn parse(text: &str) -> Result<Document> {
         let event = reader.read_event().map_err(damaged)?;
         items += 1;
         if items > MAX_ITEMS * 4 {
-            return Err(Error::unsupported("OME-XML of so many elements"));
+            return Err(Error::unsupported("OME-XML of so many elements is not supported"));
         }
         let (start, is_empty) = match &event {
             Event::Start(start) => (start, false),

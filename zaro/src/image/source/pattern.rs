@@ -107,31 +107,27 @@ fn fits(tokens: &[Token], text: &str, digits: [bool; 3], found: &mut [Option<Str
 }
 
 /// The files that names with `*`, `?` or braces stand for, in the order of their numbers, and the pattern, if one of them is
-/// one.
+/// one. Folders may have braces, too: `t{t}/img_z{z}.tif`.
 pub fn expand(inputs: &[String]) -> Result<(Vec<PathBuf>, Option<String>)> {
     let mut files = Vec::new();
     let mut pattern = None;
     for input in inputs {
         let path = Path::new(input);
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-        let has_fields = name.contains('{') && name.contains('}');
-        if path.exists() || !(has_fields || name.contains(['*', '?'])) {
+        let Some((folder, varying)) = split_where_it_varies(path).filter(|_| !path.exists()) else {
             files.push(path.to_owned());
             continue;
-        }
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let tokens = if has_fields { parse(name)? } else { Vec::new() };
-        let mut found = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(|e| Error::from(e).with_store(folder.display()))? {
-            let entry = entry?;
-            let other = entry.file_name().to_string_lossy().into_owned();
-            let fits = if has_fields { matched(&tokens, &other).is_some() } else { is_like(name, &other) };
-            if fits && entry.path().is_file() {
-                found.push((
-                    other,
-                    if folder == Path::new(".") { entry.file_name().into() } else { entry.path() },
-                ));
+        };
+        let has_fields = varying.iter().any(|name| has_fields(name));
+        let mut found = vec![(String::new(), folder)];
+        for (i, name) in varying.iter().enumerate() {
+            let is_last = i.saturating_add(1) == varying.len();
+            let mut below = Vec::new();
+            for (above, folder) in found {
+                for (other, path) in fitting(&folder, name, is_last)? {
+                    below.push((if above.is_empty() { other } else { format!("{above}/{other}") }, path));
+                }
             }
+            found = below;
         }
         if found.is_empty() {
             return Err(Error::not_found("no file has a name like this").with_store(input));
@@ -139,13 +135,55 @@ pub fn expand(inputs: &[String]) -> Result<(Vec<PathBuf>, Option<String>)> {
         found.sort_by(|(a, _), (b, _)| natural::compare(a, b));
         files.extend(found.into_iter().map(|(_, path)| path));
         if has_fields {
-            if pattern.as_ref().is_some_and(|p| p != name) {
+            let text = varying.join("/");
+            if pattern.as_ref().is_some_and(|p| *p != text) {
                 return Err(Error::usage("there can be one pattern only"));
             }
-            pattern = Some(name.to_owned());
+            pattern = Some(text);
         }
     }
     Ok((files, pattern))
+}
+
+fn has_fields(name: &str) -> bool {
+    name.contains('{') && name.contains('}')
+}
+
+/// The folder that is there, and the names below it from the first on that is a pattern. What is there under its own name
+/// is none, whatever letters it has.
+fn split_where_it_varies(path: &Path) -> Option<(PathBuf, Vec<String>)> {
+    let varies = |name: &str| has_fields(name) || name.contains(['*', '?']);
+    let mut folder = PathBuf::new();
+    let mut names = Vec::new();
+    for part in path.components() {
+        let name = part.as_os_str().to_str()?;
+        if names.is_empty() && (!varies(name) || folder.join(name).exists()) {
+            folder.push(part);
+        } else {
+            names.push(name.to_owned());
+        }
+    }
+    (!names.is_empty()).then_some((folder, names))
+}
+
+/// What has a name like this in a folder: files, or folders on the way to them.
+fn fitting(folder: &Path, name: &str, files: bool) -> Result<Vec<(String, PathBuf)>> {
+    let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let tokens = if has_fields(name) { Some(parse(name)?) } else { None };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(place).map_err(|e| Error::from(e).with_store(place.display()))? {
+        let entry = entry?;
+        let other = entry.file_name().to_string_lossy().into_owned();
+        let fits = match &tokens {
+            Some(tokens) => matched(tokens, &other).is_some(),
+            None => is_like(name, &other),
+        };
+        let path = folder.join(entry.file_name());
+        if fits && (if files { path.is_file() } else { path.is_dir() }) {
+            found.push((other, path));
+        }
+    }
+    Ok(found)
 }
 
 /// Whether a name is like one with `*` and `?`.
@@ -210,7 +248,9 @@ impl Line {
             return Ok(Self { names, place, is_counted: false });
         }
         if count > MAX_FILES {
-            return Err(Error::unsupported(format!("numbers from {first} to {last} in names")));
+            return Err(Error::unsupported(format!(
+                "numbers from {first} to {last} in names are too far apart"
+            )));
         }
         let place = values.iter().zip(&numbers).map(|(v, n)| (v.clone(), (n - first) / step)).collect();
         let names = (0..count).map(|i| (first + i * step).to_string()).collect();
@@ -227,16 +267,24 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 /// One image of many files.
 pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source> {
-    let name_of =
-        |path: &PathBuf| path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
     let mut files = files.to_vec();
     files.sort_by(|a, b| natural::compare(&a.to_string_lossy(), &b.to_string_lossy()));
-    let tokens = match &options.pattern {
-        Some(pattern) => {
-            let name = Path::new(pattern).file_name().and_then(|n| n.to_str()).unwrap_or(pattern);
-            Some(parse(name)?)
-        }
-        None => guess(&files.iter().map(name_of).collect::<Vec<_>>())?,
+    let pattern = options.pattern.as_deref().map(|text| {
+        let mut parts: Vec<&str> = text.split('/').filter(|p| !p.is_empty()).collect();
+        // Folders before the first that varies say nothing.
+        let first = parts.iter().position(|p| has_fields(p)).unwrap_or(parts.len().saturating_sub(1));
+        parts.drain(..first);
+        parts
+    });
+    let depth = pattern.as_ref().map_or(1, Vec::len);
+    let name_of = |path: &PathBuf| {
+        let parts: Vec<String> =
+            path.components().map(|p| p.as_os_str().to_string_lossy().into_owned()).collect();
+        parts.get(parts.len().saturating_sub(depth)..).unwrap_or_default().join("/")
+    };
+    let tokens = match &pattern {
+        Some(parts) => Some(parse(&parts.join("/"))?),
+        None => guess(&files.iter().map(name_of).collect::<Vec<_>>(), options.axes.is_some())?,
     };
     let Some(tokens) = tokens else { return stacked(&files, options) };
     let mut places: Vec<[Option<String>; 3]> = Vec::new();
@@ -257,7 +305,7 @@ pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source>
     let counts: Vec<u64> =
         lines.iter().map(|l| l.as_ref().map_or(1, |l| num::u64_of(l.names.len()))).collect();
     if num::product(&counts)? > MAX_FILES {
-        return Err(Error::unsupported(format!("images of {counts:?} files")));
+        return Err(Error::unsupported(format!("images of {counts:?} files are not supported")));
     }
     let mut parts: BTreeMap<u64, PathBuf> = BTreeMap::new();
     for (file, found) in files.iter().zip(&places) {
@@ -346,18 +394,17 @@ fn assemble(
 ) -> Result<Source> {
     // The axes that were given are those of the whole.
     let inner = SourceOptions { axes: None, pattern: None, ..options.clone() };
-    let opened: Vec<(u64, Source)> =
-        parts
-            .into_par_iter()
-            .map(|(i, path)| {
-                let mut found = open_file(&path, &inner)?;
-                match (found.pop(), found.is_empty()) {
-                    (Some(source), true) => Ok((i, source)),
-                    _ => Err(Error::unsupported("files of several images as parts of one")
-                        .with_store(path.display())),
-                }
-            })
-            .collect::<Result<_>>()?;
+    let opened: Vec<(u64, Source)> = parts
+        .into_par_iter()
+        .map(|(i, path)| {
+            let mut found = open_file(&path, &inner)?;
+            match (found.pop(), found.is_empty()) {
+                (Some(source), true) => Ok((i, source)),
+                _ => Err(Error::unsupported("files that hold several images cannot be parts of one")
+                    .with_store(path.display())),
+            }
+        })
+        .collect::<Result<_>>()?;
     let Some((_, first)) = opened.first() else { return Err(Error::usage("there are no files")) };
     let mut whole = first.clone();
     for ((axis, n), has) in [T, C, Z].into_iter().zip(tcz).zip(has) {
@@ -379,6 +426,7 @@ fn assemble(
         whole.channels.clear();
     }
     whole.name = stem(Path::new(&first.name));
+    whole.files = opened.iter().flat_map(|(_, part)| part.files.clone()).collect();
     for (_, part) in &opened {
         if (part.sizes, &part.data_type) != (first.sizes, &first.data_type) {
             return Err(Error::invalid(format!(
@@ -449,9 +497,9 @@ impl Pixels for Mosaic {
     }
 }
 
-/// What names that differ in several numbers mean by them, if letters before these tell: `_t001_c1_z02`. `None` if they differ
-/// in one number, or in none.
-fn guess(names: &[String]) -> Result<Option<Vec<Token>>> {
+/// What names that differ in numbers mean by them, if letters before these tell: `_t001_c1_z02`. `None` if they differ in one
+/// number that has no such letter, or if it is said what the `order` of the names means.
+fn guess(names: &[String], order: bool) -> Result<Option<Vec<Token>>> {
     let split: Vec<Vec<&str>> = names.iter().map(|n| runs(n)).collect();
     let Some(first) = split.first() else { return Ok(None) };
     let is_digits = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
@@ -459,8 +507,15 @@ fn guess(names: &[String]) -> Result<Option<Vec<Token>>> {
         other.len() == first.len()
             && other.iter().zip(first).all(|(a, b)| a == b || (is_digits(a) && is_digits(b)))
     };
+    let unclear = |why: &str| {
+        Err(Error::usage(format!(
+            "{why}; say what the names mean, such as --pattern '{}', or stack the files in the order of their names with \
+             --axes zyx",
+            suggestion(names).unwrap_or_else(|| "img_t{t}_{c}_z{z}.tif".to_owned())
+        )))
+    };
     if !split.iter().all(alike) {
-        return Ok(None);
+        return if order { Ok(None) } else { unclear("the names of the files differ in more than numbers") };
     }
     let varies = |i: usize| split.iter().any(|s| s.get(i) != first.get(i));
     let varying: Vec<usize> = (0..first.len()).filter(|i| varies(*i)).collect();
@@ -487,12 +542,55 @@ fn guess(names: &[String]) -> Result<Option<Vec<Token>>> {
         }
     }
     match (varying.len(), unknown) {
+        (0, _) if names.len() > 1 && !order => unclear("the names of the files do not differ"),
         (0 | 1, true) | (0, _) => Ok(None),
         (_, false) => Ok(Some(tokens)),
-        (n, true) => Err(Error::usage(format!(
-            "the names differ in {n} numbers; say what they are, such as --pattern 'img_t{{t}}_z{{z}}.tif'"
-        ))),
+        (_, true) if order => Ok(None),
+        (n, true) => unclear(&format!("the names of the files differ in {n} numbers")),
     }
+}
+
+/// A pattern that these names may follow: parts between `_`, `-` and the like that differ, by the letters before their
+/// numbers; words are channels.
+fn suggestion(names: &[String]) -> Option<String> {
+    let is_between = |c: char| !c.is_ascii_alphanumeric();
+    let split =
+        |name: &'_ String| -> Vec<String> { name.split_inclusive(is_between).map(str::to_owned).collect() };
+    let parts: Vec<Vec<String>> = names.iter().map(split).collect();
+    let first = parts.first()?;
+    if parts.iter().any(|p| p.len() != first.len()) {
+        return None;
+    }
+    let mut pattern = String::new();
+    for (i, part) in first.iter().enumerate() {
+        let all: Vec<&str> = parts.iter().filter_map(|p| p.get(i)).map(String::as_str).collect();
+        if all.iter().all(|p| p == part) {
+            pattern.push_str(part);
+            continue;
+        }
+        let end = part.chars().last().filter(|c| is_between(*c)).map_or(String::new(), String::from);
+        let letters = part.chars().take_while(char::is_ascii_alphabetic).count();
+        let (letters, rest) = part.split_at_checked(letters)?;
+        let numbered = |p: &&str| {
+            let digits = p.strip_prefix(letters).and_then(|p| p.strip_suffix(end.as_str()));
+            digits.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let is_numbered = !rest.is_empty() && all.iter().all(numbered);
+        let field = match letters.to_ascii_lowercase().as_str() {
+            "t" | "time" | "tp" | "frame" if is_numbered => "{t}",
+            "z" | "slice" | "plane" if is_numbered => "{z}",
+            "c" | "ch" | "channel" | "w" if is_numbered => "{c}",
+            _ if is_numbered => ["{z}", "{t}", "{c}"].into_iter().find(|f| !pattern.contains(f))?,
+            _ => "{c}",
+        };
+        if pattern.contains(field) {
+            return None;
+        }
+        pattern.push_str(if is_numbered { letters } else { "" });
+        pattern.push_str(field);
+        pattern.push_str(&end);
+    }
+    parse(&pattern).ok().map(|_| pattern).filter(|p| !p.contains('\''))
 }
 
 /// Runs of digits and of other letters.
@@ -549,15 +647,60 @@ mod tests {
     #[test]
     fn letters_before_numbers_say_what_they_are() {
         let names = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        let found = guess(&names(&["s1_t00_z1.tif", "s1_t01_z1.tif", "s1_t00_z2.tif"])).unwrap().unwrap();
+        let found =
+            guess(&names(&["s1_t00_z1.tif", "s1_t01_z1.tif", "s1_t00_z2.tif"]), false).unwrap().unwrap();
         assert!(
             found.contains(&Token::Field(T))
                 && found.contains(&Token::Field(Z))
                 && !found.contains(&Token::Field(C))
         );
-        assert_eq!(guess(&names(&["a1.tif", "a2.tif"])).unwrap(), None);
-        assert!(guess(&names(&["a1_1.tif", "a2_2.tif"])).is_err());
-        assert!(guess(&names(&["x_t1.tif", "x_t2.tif"])).unwrap().is_some());
+        assert_eq!(guess(&names(&["a1.tif", "a2.tif"]), false).unwrap(), None);
+        assert!(guess(&names(&["a1_1.tif", "a2_2.tif"]), false).is_err());
+        assert!(guess(&names(&["x_t1.tif", "x_t2.tif"]), false).unwrap().is_some());
+    }
+
+    #[test]
+    fn names_whose_order_means_nothing_are_refused_with_a_pattern_that_may_be_meant() {
+        let names = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        for (list, wanted) in [
+            (&["exp_t0_DAPI_z1.tif", "exp_t0_GFP_z1.tif", "exp_t1_DAPI_z2.tif"][..], "exp_t{t}_{c}_z{z}.tif"),
+            (&["alice.tif", "bob.tif"], "{c}.tif"),
+            (&["a1_1.tif", "a2_2.tif"], "a{z}_{t}.tif"),
+            (&["one.tif", "two-more.tif"], "img_t{t}_{c}_z{z}.tif"),
+            (&["same.tif", "same.tif"], "img_t{t}_{c}_z{z}.tif"),
+        ] {
+            let e = guess(&names(list), false).unwrap_err();
+            assert!(e.message().contains(&format!("--pattern '{wanted}'")), "{list:?}: {e}");
+            // It can be said that the order is what counts.
+            assert_eq!(guess(&names(list), true).unwrap(), None, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn folders_vary_too_unless_they_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["t1/img_z1.tif", "t1/img_z2.tif", "t2/img_z1.tif", "{t}x/img_z1.tif", "t3"] {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, name).unwrap();
+        }
+        let expanded = |input: &str| {
+            let (files, pattern) = expand(&[dir.path().join(input).to_str().unwrap().to_owned()]).unwrap();
+            let below = |f: &PathBuf| f.strip_prefix(dir.path()).unwrap().to_str().unwrap().to_owned();
+            (files.iter().map(below).collect::<Vec<_>>(), pattern)
+        };
+        assert_eq!(
+            expanded("t{t}/img_z{z}.tif"),
+            (
+                vec!["t1/img_z1.tif".into(), "t1/img_z2.tif".into(), "t2/img_z1.tif".into()],
+                Some("t{t}/img_z{z}.tif".into())
+            )
+        );
+        assert_eq!(
+            expanded("{t}x/img_z{z}.tif"),
+            (vec!["{t}x/img_z1.tif".into()], Some("img_z{z}.tif".into()))
+        );
+        assert_eq!(expanded("t?/img_z1.tif"), (vec!["t1/img_z1.tif".into(), "t2/img_z1.tif".into()], None));
     }
 
     #[test]

@@ -288,3 +288,28 @@ fn damaged_files_are_errors() {
         }
     }
 }
+
+#[test]
+fn two_arrays_of_one_plane_size_are_two_images() {
+    let found = open(&[folder().join("two-series.tif")], &SourceOptions::default()).unwrap();
+    let sizes: Vec<[u64; 5]> = found.iter().map(|s| s.sizes).collect();
+    assert_eq!(sizes, [[1, 1, 3, 9, 11], [2, 1, 1, 9, 11]]);
+    let first = |i: usize| u16::from_le_bytes(*whole(&found[i]).first_chunk().unwrap());
+    assert_eq!(first(1), first(0) + 7);
+}
+
+#[test]
+fn files_of_an_image_are_known() {
+    let names = |file: &str| {
+        let source = one(&folder().join(file), &SourceOptions::default());
+        let mut names: Vec<String> =
+            source.files.iter().map(|f| f.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("grey.png"), ["grey.png"]);
+    assert_eq!(names("set1.ome.tif"), ["set0.ome.tif", "set1.ome.tif", "set2.ome.tif"]);
+    assert_eq!(names("cells.companion.ome"), ["cells.companion.ome", "cells_0.ome.tif", "cells_1.ome.tif"]);
+    let slide = one(&folder().join("slide.svs"), &SourceOptions::default());
+    assert!(slide.warnings[0].contains("3 further pages"), "{:?}", slide.warnings);
+}

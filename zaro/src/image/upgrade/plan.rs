@@ -200,7 +200,7 @@ impl Plan {
         if member.consolidated {
             self.consolidated.push(relative.clone());
         }
-        let old = Some(member.node.meta.clone()).filter(|_| !self.moves(path));
+        let old = Some(member.node.meta.clone()).filter(|_| !self.moves(path) && !member.implied);
         self.add(Planned { path: relative, what: What::Group(lifted.attributes), old });
         Ok(())
     }

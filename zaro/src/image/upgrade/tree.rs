@@ -9,7 +9,7 @@ use crate::image::model::Group;
 use crate::image::parse;
 use crate::image::version::{self, Stated, Version};
 use crate::meta::path::{join, normal, shown};
-use crate::meta::{ChunkKeys, Format, NodeMeta};
+use crate::meta::{ChunkKeys, Format, Json, NodeMeta, write};
 use crate::{hierarchy, image::find::Found};
 
 /// One node.
@@ -24,6 +24,8 @@ pub(super) struct Member {
     pub(super) ome: bool,
     /// Of a group: whether it carries the metadata of the nodes below it.
     pub(super) consolidated: bool,
+    /// Whether it is a plain folder of labels or masks, without a document that makes it a group.
+    pub(super) implied: bool,
 }
 
 /// A hierarchy.
@@ -65,16 +67,30 @@ impl Tree {
         let mut open = vec![root.to_owned()];
         let mut dangling = Vec::new();
         let mut listed = true;
+        let format = zarr.node(root).await?.meta.format();
+        let mut implied: BTreeSet<String> = BTreeSet::new();
         // Groups between need not be groups, so that a walk does not see what lies below them; metadata name it.
         let mut named: BTreeSet<String> = BTreeSet::new();
         while let Some(path) = open.pop() {
             let walked = match zarr.walk(&path).await {
                 Err(e) if e.kind() == ErrorKind::NotFound && path != root => {
-                    // These may be there or not.
-                    if !matches!(path.rsplit('/').next(), Some("labels" | "masks" | "OME")) {
-                        dangling.push(path);
+                    match path.rsplit('/').next() {
+                        // These may be there or not, and old writers made no groups of them.
+                        Some("labels" | "masks") if listed => {
+                            match plain_folder(zarr, &path, format).await? {
+                                Some(node) => {
+                                    implied.insert(path);
+                                    vec![node]
+                                }
+                                None => continue,
+                            }
+                        }
+                        Some("labels" | "masks" | "OME") => continue,
+                        _ => {
+                            dangling.push(path);
+                            continue;
+                        }
                     }
-                    continue;
                 }
                 // A store that cannot list: what metadata name is all that can be known.
                 Err(e) if e.kind() == ErrorKind::Unsupported => {
@@ -99,6 +115,9 @@ impl Tree {
                         let masks = find::unlisted(zarr, &node.path).await?;
                         below.extend(masks.iter().map(|mask| join(&node.path, mask)));
                     }
+                    if listed {
+                        below.extend(below_plain_folders(zarr, &node.path).await?);
+                    }
                     for below in below {
                         if named.insert(below.clone()) {
                             open.push(below);
@@ -112,10 +131,6 @@ impl Tree {
         if let Some(damaged) = zarr.take_damaged().into_iter().next() {
             return Err(damaged.within("a node cannot be read, so that it would be lost"));
         }
-        let format = match nodes.get(root) {
-            Some(node) => node.meta.format(),
-            None => return Err(Error::not_found("there is no such node").with_node(shown(root))),
-        };
         let mut tree = Self {
             root: root.to_owned(),
             format,
@@ -134,7 +149,8 @@ impl Tree {
                 );
                 return Err(Error::invalid(message).with_node(shown(&path)));
             }
-            let member = tree.member(zarr, node, separators).await?;
+            let mut member = tree.member(zarr, node, separators).await?;
+            member.implied = implied.contains(&path);
             tree.members.insert(path, member);
         }
         tree.settle_version();
@@ -186,7 +202,7 @@ impl Tree {
                 },
             };
         }
-        Ok(Member { node, group, version, ome, consolidated })
+        Ok(Member { node, group, version, ome, consolidated, implied: false })
     }
 
     /// The version of a tree whose root does not state it is that of what lies in it.
@@ -223,6 +239,51 @@ impl Tree {
             .filter(move |(p, _)| **p != own && p.starts_with(&start))
             .map(|(p, m)| (p.as_str(), m))
     }
+}
+
+/// A folder of labels or masks that is no group, as the group it is meant to be: with what its `.zattrs` says, or the names of
+/// what lies in it. `None` if nothing does.
+async fn plain_folder(zarr: &Zarr, path: &str, format: Format) -> Result<Option<Node>> {
+    let found = find::unlisted(zarr, path).await?;
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let mut attributes = match zarr.store().get(&join(path, ".zattrs"), None).await? {
+        Some(bytes) if format == Format::V2 => {
+            Json::parse(&bytes).map_err(|e| e.with_key(join(path, ".zattrs")))?.value
+        }
+        _ => Json::object(),
+    };
+    if path.rsplit('/').next() == Some("labels") && parse::group(&attributes).listed.is_none() {
+        let names = Json::Array(found.iter().map(|name| Json::string(name.as_str())).collect());
+        match format {
+            Format::V2 => attributes.set("labels", names),
+            Format::V3 => {
+                let mut ome = Json::object();
+                ome.set("labels", names);
+                attributes.set("ome", ome);
+            }
+        }
+    }
+    let meta = NodeMeta::Group(write::new_group(format, &attributes));
+    Ok(Some(Node { path: path.to_owned(), meta, findings: Vec::new() }))
+}
+
+/// The nodes that lie in folders below the group at `path` that are no nodes themselves.
+async fn below_plain_folders(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut open = vec![path.to_owned()];
+    // What is consolidated is known without a look at folders, which may not be there to be looked at.
+    while let Some(here) = open.pop().filter(|_| !zarr.is_consolidated()) {
+        let nodes = zarr.children(&here).await?;
+        let plain = |name: &String| !name.starts_with('.') && !nodes.iter().any(|n| n.name() == name);
+        let folders = zarr.store().list(&here).await?.prefixes;
+        open.extend(folders.iter().filter(|name| plain(name)).map(|name| join(&here, name)));
+        if here != path {
+            found.extend(nodes.into_iter().map(|node| node.path));
+        }
+    }
+    Ok(found)
 }
 
 /// The node that a path lies in.

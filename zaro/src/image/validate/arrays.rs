@@ -8,7 +8,7 @@ use super::report::{Finding, Level, Sink, at, nth, quoted, show_or};
 use super::walk::{Look, Walk};
 use crate::error::Result;
 use crate::image::version::Version;
-use crate::meta::path::join;
+use crate::meta::path::{join, normal};
 use crate::meta::{ArrayMeta, ChunkKeys, DataType, Format, Json};
 
 /// What is known of a pyramid's arrays.
@@ -269,6 +269,9 @@ fn range(data_type: &DataType) -> Option<(f64, f64)> {
 
 /// V39: an array that cannot be read may have a shape and chunks that do not fit each other.
 async fn lengths(walk: &Walk<'_>, path: &str) -> Result<Vec<Finding>> {
+    // A path that leads out of the Zarr has no document there.
+    let Ok(path) = normal(path) else { return Ok(Vec::new()) };
+    let path = path.as_str();
     let Some(bytes) = walk.zarr.store().get(&join(path, ".zarray"), None).await? else {
         return Ok(Vec::new());
     };

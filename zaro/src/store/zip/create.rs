@@ -19,8 +19,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
 
-pub use super::directory::Form;
 use super::directory::{self, Record};
+pub use super::directory::{Arrangement, Form};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 use crate::store::local::Temporary;
@@ -213,6 +213,10 @@ impl ZipCreateStore {
         if state.temporary.is_none() {
             return Ok(());
         }
+        if let Some(arrangement) = self.form.arranged {
+            let temporary = self.arrange(&state, arrangement)?;
+            return self.publish(&mut state, temporary);
+        }
         let mut tail = Vec::new();
         let mut records = Vec::with_capacity(state.entries.len());
         for (key, held) in &state.entries {
@@ -235,12 +239,50 @@ impl ZipCreateStore {
         tail.extend_from_slice(&directory::write(&records, start, &self.form)?);
         self.file.write_all_at(&tail, state.end)?;
         self.file.sync_all()?;
-        if let Some(temporary) = &mut state.temporary {
-            temporary.publish(&self.path)?;
+        match state.temporary.take() {
+            Some(temporary) => self.publish(&mut state, temporary),
+            None => Ok(()),
         }
+    }
+
+    /// Gives the archive its name.
+    fn publish(&self, state: &mut State, mut temporary: Temporary) -> Result<()> {
+        temporary.publish(&self.path)?;
         state.temporary = None;
         File::open(folder_of(&self.path))?.sync_all()?;
         Ok(())
+    }
+
+    /// Writes everything once more, in an order of its own.
+    fn arrange(&self, state: &State, arrangement: Arrangement) -> Result<Temporary> {
+        let (temporary, file) = Temporary::create(folder_of(&self.path))?;
+        let root = state.entries.get("zarr.json").map(|held| self.read(held, None)).transpose()?;
+        let form = Form { comment: (arrangement.comment)(root.as_deref()), ..self.form.clone() };
+        let mut entries: Vec<(&String, &Held)> = state.entries.iter().collect();
+        entries.sort_by_key(|(key, _)| (arrangement.place)(key));
+        let mut records = Vec::with_capacity(entries.len());
+        let mut end = 0u64;
+        for (key, held) in entries {
+            let crc = match &held.content {
+                Content::Written { record, .. } => record.crc,
+                Content::InMemory(bytes) => crc32fast::hash(bytes),
+            };
+            let record = Record { header: end, size: held.size(), crc };
+            let local = directory::local_header(key, &record, &form)?;
+            file.write_all_at(&local, end)?;
+            end = end.saturating_add(u64_of(local.len()));
+            let mut offset = 0;
+            while offset < record.size {
+                let length = MAX_JOINED.min(record.size.saturating_sub(offset));
+                let part = self.read(held, Some(ByteRange::span(offset, length)))?;
+                file.write_all_at(&part, end)?;
+                (offset, end) = (offset.saturating_add(length), end.saturating_add(length));
+            }
+            records.push((key.as_str(), record));
+        }
+        file.write_all_at(&directory::write(&records, end, &form)?, end)?;
+        file.sync_all()?;
+        Ok(temporary)
     }
 }
 

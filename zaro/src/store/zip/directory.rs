@@ -4,6 +4,10 @@ use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 use crate::num::u64_of;
+use crate::store::check_key;
+
+/// How many names that are no keys are kept, to be told of.
+const MOST_STRANGE: usize = 16;
 
 /// What is read from the end first: room for the longest comment, the ZIP64 records, and the directory of a thousand
 /// entries.
@@ -126,9 +130,11 @@ pub(super) fn locate(tail: &[u8], size: u64) -> Result<Location> {
 }
 
 /// Reads the central directory: names and entries, sorted by name. Of several entries of one name the last counts,
-/// as it does for the tools that append to archives. Folders and names that are no keys are left out.
-pub(super) fn read(bytes: &[u8], location: &Location) -> Result<Entries> {
+/// as it does for the tools that append to archives. Folders and names that are no keys are left out; the latter are
+/// told of, the first few.
+pub(super) fn read(bytes: &[u8], location: &Location) -> Result<(Entries, Vec<String>)> {
     let mut out = Entries::new();
+    let mut strange = Vec::new();
     let mut starts = Vec::new();
     let mut rest = bytes;
     let mut left = location.count;
@@ -137,8 +143,12 @@ pub(super) fn read(bytes: &[u8], location: &Location) -> Result<Entries> {
             return Err(damaged("its directory is cut off or points outside"));
         };
         starts.push(entry.header);
-        if let Some(name) = name {
-            out.push((name, entry));
+        match name {
+            Ok(name) => out.push((name, entry)),
+            // Folders have entries of their own in many archives.
+            Err(name) if name.ends_with('/') && check_key(name.trim_end_matches('/')).is_ok() => {}
+            Err(name) if strange.len() < MOST_STRANGE => strange.push(name),
+            Err(_) => {}
         }
         rest = rest.get(length..).unwrap_or_default();
         left = left.saturating_sub(1);
@@ -161,11 +171,11 @@ pub(super) fn read(bytes: &[u8], location: &Location) -> Result<Entries> {
         }
         same
     });
-    Ok(out)
+    Ok((out, strange))
 }
 
-/// One record: its name if it can be a key, the entry, and how long the record is.
-fn record(rest: &[u8], location: &Location) -> Option<(Option<Box<str>>, Entry, usize)> {
+/// One record: its name, an error if that cannot be a key, the entry, and how long the record is.
+fn record(rest: &[u8], location: &Location) -> Option<(std::result::Result<Box<str>, String>, Entry, usize)> {
     let flags = u16_at(rest, 8)?;
     let [name_length, extra_length, comment_length] =
         [u16_at(rest, 28)?, u16_at(rest, 30)?, u16_at(rest, 32)?].map(usize::from);
@@ -196,8 +206,12 @@ fn record(rest: &[u8], location: &Location) -> Option<(Option<Box<str>>, Entry, 
     if header.checked_add(30)?.checked_add(packed)? > location.start {
         return None;
     }
-    let name = rest.get(46..name_end).and_then(|n| std::str::from_utf8(n).ok());
-    let name = name.map(|n| n.strip_prefix("./").unwrap_or(n)).filter(|n| crate::store::check_key(n).is_ok());
+    let name = rest.get(46..name_end)?;
+    let plain = std::str::from_utf8(name).ok().map(|n| n.strip_prefix("./").unwrap_or(n));
+    let name = match plain.filter(|n| check_key(n).is_ok()) {
+        Some(name) => Ok(Box::from(name)),
+        None => Err(String::from_utf8_lossy(name).into_owned()),
+    };
     let entry = Entry {
         header,
         end: location.start,
@@ -209,7 +223,7 @@ fn record(rest: &[u8], location: &Location) -> Option<(Option<Box<str>>, Entry, 
         trailer: flags & 8 != 0,
         data: OnceLock::new(),
     };
-    Some((name.map(Box::from), entry, length))
+    Some((name, entry, length))
 }
 
 /// What the directory says of an entry that is stored as it is.
@@ -230,6 +244,18 @@ pub struct Form {
     /// Entries lie in the file, and are listed, in the order in which they were put. Otherwise documents, which are
     /// often put more than once, come last, and the list is sorted by name.
     pub in_order: bool,
+    /// How the entries lie in the file in the end, whatever the order in which they were put; all are written once more
+    /// for it.
+    pub arranged: Option<Arrangement>,
+}
+
+/// The order of the entries of an archive, and its comment, which are settled when all are there.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrangement {
+    /// Where an entry comes: the least first, and those of one number by name.
+    pub place: fn(&str) -> usize,
+    /// The comment, from the document `zarr.json` at the top of the archive.
+    pub comment: fn(Option<&[u8]>) -> String,
 }
 
 /// What stands in a field of 32 bits if the number is found in the ZIP64 extra field.

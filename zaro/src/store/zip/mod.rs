@@ -66,6 +66,8 @@ pub struct ZipStore {
     /// What stands behind everything else.
     comment: Vec<u8>,
     zip64: bool,
+    /// Names of entries that are no keys, the first few.
+    strange: Vec<String>,
     /// The archive itself, when its bytes are at hand.
     file: Option<Arc<dyn DirectObject>>,
     /// The last entry unpacked, by its place among the entries.
@@ -76,11 +78,14 @@ impl ZipStore {
     /// Opens the archive behind `key` of `inner`; `None` if there is no such key.
     pub async fn open(inner: SharedStore, key: &str) -> Result<Option<Self>> {
         let opened = Self::read(&inner, key).await;
-        let Some((entries, location, file)) = opened.map_err(|e| e.with_key(key).with_store(&inner))? else {
+        let Some(((entries, strange), location, file)) =
+            opened.map_err(|e| e.with_key(key).with_store(&inner))?
+        else {
             return Ok(None);
         };
         let Location { comment, zip64, .. } = location;
-        Ok(Some(Self { inner, key: key.to_owned(), entries, comment, zip64, file, kept: Mutex::default() }))
+        let (key, kept) = (key.to_owned(), Mutex::default());
+        Ok(Some(Self { inner, key, entries, comment, zip64, strange, file, kept }))
     }
 
     /// The comment of the archive.
@@ -93,6 +98,13 @@ impl ZipStore {
     #[must_use]
     pub fn is_zip64(&self) -> bool {
         self.zip64
+    }
+
+    /// Names of entries that cannot be keys, such as `../a`, and are left out; the first few of them. Folders are not
+    /// among them.
+    #[must_use]
+    pub fn strange_names(&self) -> &[String] {
+        &self.strange
     }
 
     /// What is known of the entries, in the order in which they lie in the archive.
@@ -113,7 +125,7 @@ impl ZipStore {
     async fn read(
         inner: &SharedStore,
         key: &str,
-    ) -> Result<Option<(Entries, Location, Option<Arc<dyn DirectObject>>)>> {
+    ) -> Result<Option<((Entries, Vec<String>), Location, Option<Arc<dyn DirectObject>>)>> {
         let file = match inner.direct() {
             Some(direct) => match direct.open(key)? {
                 Some(file) => Some(Arc::<dyn DirectObject>::from(file)),

@@ -52,7 +52,9 @@ impl Tiff {
         let is_big_tiff = magic == 43;
         let first = if is_big_tiff {
             if short(4) != Some(8) {
-                return Err(Error::unsupported("BigTIFF files whose offsets have not 8 bytes"));
+                return Err(Error::unsupported(
+                    "BigTIFF files whose offsets have not 8 bytes are not supported",
+                ));
             }
             head.get(8..16)
         } else {

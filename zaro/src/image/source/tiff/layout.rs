@@ -99,7 +99,9 @@ impl Layout {
             return Err(Error::invalid(format!("the page has {samples} samples a pixel")));
         }
         if number(tag::IMAGE_DEPTH)?.is_some_and(|n| n != 1) {
-            return Err(Error::unsupported("TIFF pages with a depth of their own (ImageDepth)"));
+            return Err(Error::unsupported(
+                "TIFF pages with a depth of their own (ImageDepth) are not supported",
+            ));
         }
         // One number each, or one for all; none means 1.
         let same = |tag: u16, name: &str| -> Result<u64> {
@@ -109,7 +111,9 @@ impl Layout {
             };
             let first = all.first().copied().unwrap_or(1);
             if all.iter().any(|n| *n != first) {
-                return Err(Error::unsupported(format!("samples that differ in their {name}: {all:?}")));
+                return Err(Error::unsupported(format!(
+                    "samples that differ in their {name} are not supported: {all:?}"
+                )));
             }
             Ok(first)
         };
@@ -125,7 +129,7 @@ impl Layout {
             (width, rows.min(height))
         };
         if photometric == YCBCR && compression != JPEG {
-            return Err(Error::unsupported("TIFF files of YCbCr that are not JPEG"));
+            return Err(Error::unsupported("TIFF files of YCbCr are supported only if they are JPEG"));
         }
         let data_type = data_type(format, bits)?;
         let jpeg_tables = match ifd.get(tag::JPEG_TABLES).filter(|_| compression == JPEG) {
@@ -216,7 +220,7 @@ fn data_type(format: u64, bits: u64) -> Result<DataType> {
                 5 | 6 => "complex numbers",
                 _ => "samples of an unknown format",
             };
-            return Err(Error::unsupported(format!("TIFF files of {kind} of {bits} bits")));
+            return Err(Error::unsupported(format!("TIFF files of {kind} of {bits} bits are not supported")));
         }
     })
 }

@@ -18,7 +18,7 @@ use crate::meta::Json;
 use crate::num;
 use ifd::{Ifd, Tiff};
 use layout::{Layout, PALETTE, RGB, WHITE_IS_ZERO, YCBCR, tag};
-pub(super) use multi::is_set;
+pub(super) use multi::{is_set, open_companion};
 use page::Page;
 pub(super) use page::{jpeg, jpeg_size};
 use planes::{Planes, Relabelled};
@@ -29,6 +29,8 @@ struct File {
     pages: Vec<Page>,
     /// Whether each page is a smaller copy of another.
     reduced: Vec<bool>,
+    /// Descriptions as tifffile writes them, of the pages that have one: the first of each array.
+    shaped: Vec<(usize, String)>,
     head: Head,
 }
 
@@ -45,8 +47,13 @@ struct Head {
 impl File {
     fn read(input: Input) -> Result<Self> {
         let tiff = Arc::new(Tiff::open(input)?);
-        let mut file =
-            Self { tiff: tiff.clone(), pages: Vec::new(), reduced: Vec::new(), head: Head::default() };
+        let mut file = Self {
+            tiff: tiff.clone(),
+            pages: Vec::new(),
+            reduced: Vec::new(),
+            shaped: Vec::new(),
+            head: Head::default(),
+        };
         tiff.each_ifd(|handle, ifd: &Ifd| {
             if file.pages.is_empty() {
                 file.head = Head {
@@ -58,6 +65,12 @@ impl File {
                     resolution_unit: tiff.number(handle, ifd, tag::RESOLUTION_UNIT)?.unwrap_or(2),
                     imagej: imagej::Extra::read(&tiff, handle, ifd),
                 };
+            }
+            if ifd.get(tag::DESCRIPTION).is_some()
+                && let Ok(Some(text)) = tiff.text(handle, ifd, tag::DESCRIPTION)
+                && described(text.trim_start()).is_some()
+            {
+                file.shaped.push((file.pages.len(), text.trim_start().to_owned()));
             }
             let layout = Layout::read(&tiff, handle, ifd)?;
             let layout = match file.pages.last() {
@@ -118,25 +131,45 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Vec<Source>>
     Ok(found)
 }
 
-/// A file that says nothing of axes: pages of the same size are a stack along z.
+/// A file that says nothing of axes: pages of the same size are a stack along z. Several arrays of tifffile are told apart
+/// by their descriptions.
 fn plain(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<Source>> {
-    let mut series: Vec<Vec<Page>> = Vec::new();
-    for page in file.full() {
-        let alike = |other: &Page| {
-            let (a, b) = (&page.layout, &other.layout);
-            (a.width, a.height, a.samples, &a.data_type, a.is_planar, a.photometric)
-                == (b.width, b.height, b.samples, &b.data_type, b.is_planar, b.photometric)
-        };
-        match series.iter_mut().find(|s| s.first().is_some_and(alike)) {
-            Some(pages) => pages.push(page),
-            None => series.push(vec![page]),
+    if description.starts_with("Aperio") {
+        return aperio(file, description, options);
+    }
+    let mut series: Vec<(Option<&str>, Vec<Page>)> = Vec::new();
+    if file.shaped.len() > 1 {
+        for (i, (begin, text)) in file.shaped.iter().enumerate() {
+            let end = file.shaped.get(i.saturating_add(1)).map_or(file.pages.len(), |(next, _)| *next);
+            let pages = file.pages.iter().zip(&file.reduced).take(end).skip(*begin);
+            let full: Vec<Page> = pages.filter(|(_, reduced)| !**reduced).map(|(p, _)| p.clone()).collect();
+            if !full.is_empty() {
+                series.push((Some(text), full));
+            }
+        }
+    }
+    let alike = |a: &Page, b: &Page| {
+        let (a, b) = (&a.layout, &b.layout);
+        (a.width, a.height, a.samples, &a.data_type, a.is_planar, a.photometric)
+            == (b.width, b.height, b.samples, &b.data_type, b.is_planar, b.photometric)
+    };
+    if series.is_empty() {
+        for page in file.full() {
+            match series.iter_mut().find(|(_, s)| s.first().is_some_and(|first| alike(first, &page))) {
+                Some((_, pages)) => pages.push(page),
+                None => series.push((None, vec![page])),
+            }
         }
     }
     let only = series.len() == 1;
     let name = stem(&file.tiff.input.path);
     let mut found = Vec::new();
-    for (i, pages) in series.into_iter().enumerate() {
-        let shaped = if only { Shaped::parse(description, &pages)? } else { None };
+    for (i, (text, pages)) in series.into_iter().enumerate() {
+        let shaped = match text {
+            Some(text) => Shaped::parse(text, &pages)?,
+            None if only => Shaped::parse(description, &pages)?,
+            None => None,
+        };
         let samples_are = shaped.as_ref().and_then(|shaped| shaped.samples_are);
         let (pages, tcz) = match shaped {
             Some(shaped) => shaped.lay_out(pages)?,
@@ -147,16 +180,47 @@ fn plain(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<
         };
         let name = if only { name.clone() } else { format!("{name} {i}") };
         let mut source = source(name, pages.into_iter().map(Some).collect(), tcz, options)?;
-        let [y, x] = file.pixel_size();
-        (source.scale[Y], source.scale[X]) = (y, x);
-        source.units[Y] = y.map(|_| "micrometer".to_owned());
-        source.units[X] = x.map(|_| "micrometer".to_owned());
+        set_pixel_size(&mut source, file.pixel_size());
         found.push(match samples_are {
             Some(axis) => with_samples_along(source, axis),
             None => source,
         });
     }
     Ok(found)
+}
+
+/// Sizes along y and x, in micrometers.
+fn set_pixel_size(source: &mut Source, [y, x]: [Option<f64>; 2]) {
+    (source.scale[Y], source.scale[X]) = (y, x);
+    source.units[Y] = y.map(|_| "micrometer".to_owned());
+    source.units[X] = x.map(|_| "micrometer".to_owned());
+}
+
+/// A slide as scanners of Aperio write it (`.svs`): the slide, a thumbnail, smaller levels, a label, a picture of the whole
+/// glass. The slide is taken, and its planes in depth, which are as large.
+fn aperio(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<Source>> {
+    let first = file.first()?;
+    let same = |page: &Page| {
+        let (a, b) = (&page.layout, &first.layout);
+        (a.width, a.height, a.is_tiled, a.samples) == (b.width, b.height, b.is_tiled, b.samples)
+    };
+    let pages: Vec<Page> = file.pages.iter().filter(|page| same(page)).cloned().collect();
+    let left_out = file.pages.len().saturating_sub(pages.len());
+    let n = num::u64_of(pages.len());
+    let name = stem(&file.tiff.input.path);
+    let mut source = source(name, pages.into_iter().map(Some).collect(), [1, 1, n], options)?;
+    // Lines of `key = value` with bars between.
+    let pairs = description.split(['|', '\n', '\r']).filter_map(|part| part.split_once('='));
+    let mut found = pairs.filter(|(key, _)| key.trim() == "MPP");
+    let size = found.next().and_then(|(_, value)| value.trim().parse().ok()).and_then(sensible);
+    set_pixel_size(&mut source, size.map_or_else(|| file.pixel_size(), |size| [Some(size); 2]));
+    if left_out > 0 {
+        source.warnings.push(format!(
+            "{left_out} further page{} of the slide (thumbnail, smaller levels, label, macro) left out",
+            if left_out == 1 { "" } else { "s" }
+        ));
+    }
+    Ok(vec![source])
 }
 
 /// The same image, with its channels along `axis`, which is t or z and of length one.
@@ -374,7 +438,11 @@ impl Shaped {
             (None, 2) if self.samples > 1 => vec![0, 2],
             (None, n @ 0..=3) if n == 0 || self.samples == 1 => (3 - n..3).collect(),
             (None, n) => {
-                return Err(Error::unsupported(format!("images of {} dimensions: {:?}", n + 2, self.lead)));
+                return Err(Error::unsupported(format!(
+                    "images of {} dimensions are not supported: {:?}",
+                    n + 2,
+                    self.lead
+                )));
             }
         };
         let mut tcz = [1u64; 3];

@@ -41,7 +41,9 @@ impl Files {
         // Only names: a document does not lead out of its folder.
         let plain = Path::new(&name).file_name().is_some_and(|n| n.to_str() == Some(name.as_str()));
         if !plain {
-            return Err(Error::unsupported(format!("OME-XML that names files elsewhere: {name:?}")));
+            return Err(Error::unsupported(format!(
+                "OME-XML that names files in other folders is not supported: {name:?}"
+            )));
         }
         let path = self.folder.join(&name);
         let found = match Input::open(&path) {
@@ -54,9 +56,33 @@ impl Files {
     }
 }
 
+/// The images of a companion file (`.companion.ome`), which is OME-XML and nothing else.
+pub(in super::super) fn open_companion(input: Input, options: &SourceOptions) -> Result<Vec<Source>> {
+    let path = input.path.clone();
+    let text = companion(input)?;
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    if !ome::is_ome(text) {
+        return Err(Error::unsupported("of XML files only those of OME (.companion.ome) can be converted"));
+    }
+    open_pages(&path, Vec::new(), Vec::new(), text, options)
+}
+
 /// The images of an OME-TIFF file and those that belong to it.
 pub(super) fn open(file: File, text: &str, options: &SourceOptions) -> Result<Vec<Source>> {
     let path = file.tiff.input.path.clone();
+    let full = file.full();
+    open_pages(&path, file.pages, full, text, options)
+}
+
+/// The images that OME-XML in the file at `path` speaks of. `pages` are those of this file, `full` those that are no smaller
+/// copies.
+fn open_pages(
+    path: &Path,
+    pages: Vec<Page>,
+    full: Vec<Page>,
+    text: &str,
+    options: &SourceOptions,
+) -> Result<Vec<Source>> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     let mut xml: Arc<str> = text.into();
     let mut document = ome::parse(&xml)?;
@@ -72,9 +98,8 @@ pub(super) fn open(file: File, text: &str, options: &SourceOptions) -> Result<Ve
         return Err(Error::invalid("the OME-XML has no images"));
     }
     let own_name = path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
-    let full = file.full();
-    let mut files = Files { own: Arc::new(file.pages), own_name, own_uuid, folder, opened: HashMap::new() };
-    let name = stem(&path);
+    let mut files = Files { own: Arc::new(pages), own_name, own_uuid, folder, opened: HashMap::new() };
+    let name = stem(path);
     let only = document.images.len() == 1;
     let mut found = Vec::new();
     for (i, image) in document.images.iter().enumerate() {
@@ -85,6 +110,11 @@ pub(super) fn open(file: File, text: &str, options: &SourceOptions) -> Result<Ve
         };
         let place = |e: Error| if only { e } else { e.within(format_args!("image {i} of the OME-XML")) };
         found.push(one(image, name, &mut files, &full, &xml, only, options).map_err(place)?);
+    }
+    let others: Vec<std::path::PathBuf> =
+        files.opened.iter().filter(|(_, f)| f.is_some()).map(|(name, _)| files.folder.join(name)).collect();
+    for source in &mut found {
+        source.files.clone_from(&others);
     }
     Ok(found)
 }
@@ -140,13 +170,15 @@ fn one(
         None => said,
     };
     if cs % samples.max(1) != 0 || image.channels.iter().any(|c| c.samples != said) {
-        return Err(Error::unsupported(format!("{cs} channels where pages have {samples} samples")));
+        return Err(Error::unsupported(format!(
+            "{cs} channels are not supported where pages have {samples} samples"
+        )));
     }
     let groups = cs / samples.max(1);
     let tcz = [ts, groups, zs];
     let count = num::product(&tcz)?;
     if count > MAX_PLANES {
-        return Err(Error::unsupported(format!("images of {count} planes")));
+        return Err(Error::unsupported(format!("images of {count} planes are not supported")));
     }
     let mut planes: Vec<Option<Page>> = vec![None; num::usize_of(count)?];
     let order = order(&image.order)?;

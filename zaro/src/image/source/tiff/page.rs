@@ -212,7 +212,8 @@ impl Page {
             bytes
         } else {
             let wanted = held.checked_mul(row_bytes).filter(|n| *n <= MAX_SEGMENT);
-            let wanted = wanted.ok_or_else(|| Error::unsupported("strips or tiles of more than 4 GiB"))?;
+            let wanted = wanted
+                .ok_or_else(|| Error::unsupported("strips or tiles of more than 4 GiB are not supported"))?;
             let length = match length {
                 Some(length) => length,
                 None if layout.segment_count()? == 1 => handle.len.saturating_sub(offset),
@@ -259,7 +260,10 @@ impl Page {
             34933 => named("imagecodecs_png")?,
             34926 | 50000 => named("imagecodecs_zstd")?,
             other => {
-                return Err(Error::unsupported(format!("TIFF compression {other} ({})", compression(other))));
+                return Err(Error::unsupported(match compression(other) {
+                    Some(name) => format!("TIFF compression {other} ({name}) is not supported"),
+                    None => format!("TIFF compression {other} is not supported"),
+                }));
             }
         };
         // Nearly all have what they should; a few fill up their last strip.
@@ -279,7 +283,7 @@ impl Page {
     fn jpeg(&self, stored: &[u8], rows: u64) -> Result<Vec<u8>> {
         let layout = &*self.layout;
         if layout.bits != 8 {
-            return Err(Error::unsupported(format!("JPEG of {} bits", layout.bits)));
+            return Err(Error::unsupported(format!("JPEG of {} bits is not supported", layout.bits)));
         }
         let mut whole = Vec::new();
         let stored = match &layout.jpeg_tables {
@@ -309,13 +313,13 @@ impl Page {
         let size = layout.data_type.size();
         let is_float = layout.predictor == 3;
         if !(layout.predictor == 2 || is_float) {
-            return Err(Error::unsupported(format!("TIFF predictor {}", layout.predictor)));
+            return Err(Error::unsupported(format!("TIFF predictor {} is not supported", layout.predictor)));
         }
         if !matches!(layout.bits, 8 | 16 | 32 | 64)
             || (is_float && !matches!(layout.data_type, DataType::Float(_)))
         {
             return Err(Error::unsupported(format!(
-                "TIFF predictor {} for {} bits of {}",
+                "TIFF predictor {} is not supported for {} bits of {}",
                 layout.predictor, layout.bits, layout.data_type
             )));
         }
@@ -439,21 +443,22 @@ fn named(name: &str) -> Result<Box<dyn BytesToBytes>> {
     let request = Request { name: &v2, config: &[], strict: false, data_type: &DataType::UINT8 };
     match registry::build(&request)? {
         Codec::Bytes(codec) => Ok(codec),
-        _ => Err(Error::unsupported(format!("{name} for TIFF"))),
+        _ => Err(Error::unsupported(format!("{name} is not supported in TIFF files"))),
     }
 }
 
-fn compression(number: u64) -> &'static str {
-    match number {
+fn compression(number: u64) -> Option<&'static str> {
+    Some(match number {
         2..=4 => "fax",
         6 => "JPEG of the old kind",
         33003 => "JPEG 2000 in YCbCr",
         34887 => "LERC",
         34892 => "lossy JPEG of DNG",
+        22610 | 34934 => "JPEG XR",
         50001 | 34927 => "WebP",
         50002 | 52546 => "JPEG XL",
-        _ => "unknown",
-    }
+        _ => return None,
+    })
 }
 
 /// Every `step`th element of `from` to `out`.
