@@ -5,7 +5,7 @@ use zaro::meta::dtype::DataType;
 use zaro::meta::float;
 use zaro::meta::grid::Axis;
 use zaro::meta::json::Json;
-use zaro::meta::{ArrayMeta, CodecMeta, Format, NodeMeta, path};
+use zaro::meta::{ArrayMeta, CodecMeta, NodeMeta, path};
 
 use crate::value::{self, Style};
 

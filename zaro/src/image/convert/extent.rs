@@ -55,17 +55,8 @@ impl Extent {
     pub(super) fn shown(&self) -> (f64, f64) {
         let total: u64 = self.counts.iter().sum();
         let beyond = of_u64(total) * BEYOND;
-        // The first value with which more pixels than these have come by.
-        let past = |counts: &mut dyn Iterator<Item = (usize, &u64)>| {
-            let mut sum = 0;
-            let found = counts.find(|(_, n)| {
-                sum += **n;
-                of_u64(sum) > beyond
-            });
-            found.map(|(i, _)| i)
-        };
-        let low = past(&mut self.counts.iter().enumerate());
-        let high = past(&mut self.counts.iter().enumerate().rev());
+        let low = past(self.counts.iter().enumerate(), beyond);
+        let high = past(self.counts.iter().enumerate().rev(), beyond);
         match (low, high) {
             (Some(low), Some(high)) if low < high => {
                 (self.first + of_u64(num::u64_of(low)), self.first + of_u64(num::u64_of(high)))
@@ -73,6 +64,16 @@ impl Extent {
             _ => self.between(),
         }
     }
+}
+
+/// The first place with which more than `beyond` have come by.
+fn past<'a>(mut counts: impl Iterator<Item = (usize, &'a u64)>, beyond: f64) -> Option<usize> {
+    let mut sum = 0;
+    let found = counts.find(|(_, n)| {
+        sum += **n;
+        of_u64(sum) > beyond
+    });
+    found.map(|(place, _)| place)
 }
 
 /// How often each value comes in `bytes`, added to `counts`, which has one for each, from the least.
