@@ -9,6 +9,8 @@ With --run it starts `zaro manifest create` on itself, says how much memory that
 """
 
 import argparse
+import bisect
+import functools
 import hashlib
 import os
 import resource
@@ -41,20 +43,29 @@ def entry(key, versions):
     )
 
 
+@functools.lru_cache(maxsize=500)
+def rows(versions, at, end):
+    return "".join(entry(key, versions) for key in Handler.keys[at:end])
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     keys = []
     requests = 0
+    delay = 0.0
 
     def do_GET(self):
-        import bisect
-
         query = dict(urllib.parse.parse_qsl(urllib.parse.urlparse(self.path).query, keep_blank_values=True))
         versions = "versions" in query
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         after = query.get("key-marker") or query.get("continuation-token") or query.get("start-after") or ""
         at = max(bisect.bisect_left(self.keys, prefix), bisect.bisect_right(self.keys, after) if after else 0)
         body, folders, last, count = [], [], "", 0
+        if not delimiter:
+            # Rows that follow each other, which is most of the work.
+            end = min(at + 1000, bisect.bisect_left(self.keys, prefix + "\U0010ffff"))
+            if end > at:
+                body, last, count, at = [rows(versions, at, end)], self.keys[end - 1], 1000, end
         while at < len(self.keys) and count < 1000 and self.keys[at].startswith(prefix):
             key = self.keys[at]
             cut = key.find(delimiter, len(prefix)) if delimiter else -1
@@ -85,6 +96,7 @@ class Handler(BaseHTTPRequestHandler):
             + f"</{root}>"
         ).encode()
         Handler.requests += 1
+        time.sleep(self.delay)
         self.send_response(200)
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(text)))
@@ -101,14 +113,22 @@ def main():
     p.add_argument("--port", type=int, default=0)
     p.add_argument("--run", metavar="ZARO", help="make a manifest with this binary and say what it took")
     p.add_argument("--limit", type=int, metavar="MB", help="with --run: fail if it took more memory")
+    p.add_argument("--delay", type=float, default=0, metavar="SECONDS", help="how long a page takes")
+    p.add_argument("--times", type=float, metavar="N", help="with --run: fail if it is not so many times as fast as one page after another")
     options = p.parse_args()
-    Handler.keys = make_keys(options.objects)
+    Handler.keys, Handler.delay = make_keys(options.objects), options.delay
     server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
     address = f"http://127.0.0.1:{server.server_port}"
     if not options.run:
         print(address, flush=True)
         server.serve_forever()
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    if options.delay:
+        # Made before, so that the time is that of the pages and not of this script.
+        for folder in {k.rsplit("/", 3)[0] for k in Handler.keys if k.count("/") > 4}:
+            at, stop = (bisect.bisect_left(Handler.keys, folder + e) for e in ("/", "/\U0010ffff"))
+            for page in range(at, stop, 1000):
+                rows(True, page, min(page + 1000, stop))
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "m.json")
         started = time.monotonic()
@@ -126,6 +146,9 @@ def main():
         )
         if options.limit and peak > options.limit:
             sys.exit(f"more than {options.limit} MB")
+        serial = (options.objects / 1000) * options.delay
+        if options.times and seconds * options.times > serial:
+            sys.exit(f"one page after another would take {serial:.1f} s, this took {seconds:.1f} s")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::{StreamExt, stream};
 
 use super::BucketZarr;
-use super::create::{CreateOptions, Stored, create};
+use super::create::{CreateOptions, Source, Stored, create};
 use crate::error::{Error, Result};
 use crate::manifest::digest::Digest;
 use crate::store::object::bucket::Bucket;
@@ -92,7 +92,11 @@ pub async fn backfill(
         _ if path.is_empty() => "zarr/".to_owned(),
         _ => format!("{path}/zarr/"),
     };
-    let ids = bucket.folders(&folder).await?;
+    // A Zarr whose objects are all deleted has a state as well.
+    let ids = match options.create.source {
+        Source::Objects => bucket.folders(&folder).await?,
+        _ => bucket.folders_ever(&folder).await?,
+    };
     if ids.is_empty() {
         return Err(Error::not_found(format!("there is nothing below {folder}")).with_store(bucket));
     }

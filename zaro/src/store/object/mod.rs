@@ -9,6 +9,7 @@
 mod azure;
 pub mod bucket;
 mod gcs;
+mod packed;
 mod page;
 mod profile;
 mod s3;

@@ -19,7 +19,7 @@ pub(super) struct Page {
 }
 
 /// Where the next page begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Next {
     /// After this version of this key.
     Version { key: String, version: Option<String> },
@@ -43,18 +43,21 @@ pub(super) fn parse(body: &[u8]) -> Result<Page> {
     let bad = |what: String| Error::io(format!("the server's listing makes no sense: {what}"));
     let text = std::str::from_utf8(body).map_err(|_| bad("it is not Unicode".into()))?;
     let mut reader = Reader::from_str(text);
-    let mut path: Vec<String> = Vec::new();
+    // How many elements are open, and the name of the second.
+    let (mut row, mut depth) = (String::new(), 0usize);
     let mut leaf = String::new();
     let mut fields = Fields::default();
     let mut page = Page::default();
-    let (mut encoded, mut truncated, mut whole) = (false, false, false);
+    let (mut encoded, mut truncated, mut whole) = (false, None, false);
     let (mut next_key, mut next_version, mut token) = (None, None, None);
     loop {
         match reader.read_event() {
             Ok(Event::Start(e)) => {
-                path.push(String::from_utf8_lossy(e.local_name().as_ref()).into_owned());
+                depth += 1;
                 leaf.clear();
-                if path.len() == 2 {
+                if depth == 2 {
+                    row.clear();
+                    row.push_str(&String::from_utf8_lossy(e.local_name().as_ref()));
                     fields = Fields::default();
                 }
             }
@@ -72,37 +75,39 @@ pub(super) fn parse(body: &[u8]) -> Result<Page> {
                     leaf.push_str(resolve_predefined_entity(&name).ok_or_else(|| bad(format!("&{name};")))?);
                 }
             }
-            Ok(Event::End(_)) => {
-                let names: Vec<&str> = path.iter().map(String::as_str).collect();
+            Ok(Event::End(e)) => {
+                let name = e.local_name();
                 let value = std::mem::take(&mut leaf);
-                match names.as_slice() {
-                    [_, "EncodingType"] => encoded = value == "url",
-                    [_, "IsTruncated"] => truncated = value == "true",
-                    [_, "NextKeyMarker"] => next_key = Some(value),
-                    [_, "NextVersionIdMarker"] => next_version = Some(value).filter(|v| !v.is_empty()),
-                    [_, "NextContinuationToken"] => token = Some(value),
-                    [_, "CommonPrefixes", "Prefix"] => page.prefixes.push(value),
-                    [_, "Version" | "DeleteMarker" | "Contents", name] => match *name {
-                        "Key" => fields.key = Some(value),
-                        "VersionId" => fields.version = Some(value),
-                        "ETag" => fields.etag = Some(value),
-                        "Size" => fields.size = Some(value),
-                        "LastModified" => fields.modified = Some(value),
-                        "IsLatest" => fields.latest = Some(value),
+                match (depth, row.as_str(), name.as_ref()) {
+                    (2, _, b"EncodingType") => encoded = value == "url",
+                    (2, _, b"IsTruncated") => truncated = Some(value.trim().eq_ignore_ascii_case("true")),
+                    (2, _, b"NextKeyMarker") => next_key = Some(value).filter(|v| !v.is_empty()),
+                    (2, _, b"NextVersionIdMarker") => next_version = Some(value).filter(|v| !v.is_empty()),
+                    (2, _, b"NextContinuationToken") => token = Some(value).filter(|v| !v.is_empty()),
+                    (3, "CommonPrefixes", b"Prefix") => page.prefixes.push(value),
+                    (3, "Version" | "DeleteMarker" | "Contents", name) => match name {
+                        b"Key" => fields.key = Some(value),
+                        b"VersionId" => fields.version = Some(value),
+                        b"ETag" => fields.etag = Some(value),
+                        b"Size" => fields.size = Some(value),
+                        b"LastModified" => fields.modified = Some(value),
+                        b"IsLatest" => fields.latest = Some(value),
                         _ => {}
                     },
-                    [_, kind @ ("Version" | "DeleteMarker" | "Contents")] => {
+                    (2, kind @ ("Version" | "DeleteMarker" | "Contents"), _) => {
                         let entry = entry(std::mem::take(&mut fields), kind).map_err(bad)?;
                         page.entries.push(entry);
                     }
-                    ["Error"] => return Err(transient("the server sent an error in place of a listing")),
-                    ["ListVersionsResult" | "ListBucketResult"] => whole = true,
+                    (1, _, b"Error") => {
+                        return Err(transient("the server sent an error in place of a listing"));
+                    }
+                    (1, _, b"ListVersionsResult" | b"ListBucketResult") => whole = true,
                     _ => {}
                 }
-                path.pop();
+                depth = depth.saturating_sub(1);
             }
             Ok(Event::Empty(_) | Event::Decl(_) | Event::Comment(_) | Event::PI(_) | Event::DocType(_)) => {}
-            Ok(Event::Eof) if whole && path.is_empty() => break,
+            Ok(Event::Eof) if whole && depth == 0 => break,
             Ok(Event::Eof) => return Err(transient("the server's listing ends too early")),
             Err(quick_xml::Error::Syntax(_)) => {
                 return Err(transient("the server's listing ends too early"));
@@ -112,23 +117,37 @@ pub(super) fn parse(body: &[u8]) -> Result<Page> {
     }
     if encoded {
         let decode = |text: &mut String| -> Result<()> {
-            *text = percent_decode(&text.replace('+', " "))
-                .ok_or_else(|| bad(format!("{text:?} is not Unicode")))?;
+            if text.contains(['%', '+']) {
+                *text = percent_decode(&text.replace('+', " "))
+                    .ok_or_else(|| bad(format!("{text:?} is not Unicode")))?;
+            }
             Ok(())
         };
         page.entries.iter_mut().try_for_each(|e| decode(&mut e.key))?;
         page.prefixes.iter_mut().try_for_each(decode)?;
         next_key.iter_mut().try_for_each(decode)?;
     }
-    if truncated {
-        page.next = match (token, next_key) {
-            (Some(token), _) => Some(Next::Token(token)),
-            (None, Some(key)) => Some(Next::Version { key, version: next_version }),
+    // One that says where it goes on, but not whether, goes on.
+    if truncated.unwrap_or(token.is_some() || next_key.is_some()) {
+        let last = page.entries.last();
+        page.next = match (token, next_key, last) {
+            (Some(token), ..) => Some(Next::Token(token)),
+            // Older versions of the key may follow: without the version's name they would be passed over.
+            (None, Some(key), Some(last)) if next_version.is_none() && last.key == key => {
+                Some(Next::Version { key, version: Some(last.version.clone()) })
+            }
+            (None, Some(key), _) => Some(Next::Version { key, version: next_version }),
             // A server that does not say goes on after the last it named.
-            (None, None) => page
-                .entries
-                .last()
-                .map(|e| Next::Version { key: e.key.clone(), version: Some(e.version.clone()) }),
+            (None, None, last) => {
+                let folder = page.prefixes.last().filter(|p| last.is_none_or(|last| last.key < **p));
+                match (folder, last) {
+                    (Some(folder), _) => Some(Next::Version { key: folder.clone(), version: None }),
+                    (None, Some(last)) => {
+                        Some(Next::Version { key: last.key.clone(), version: Some(last.version.clone()) })
+                    }
+                    (None, None) => None,
+                }
+            }
         };
         if page.next.is_none() {
             return Err(bad("it goes on, but does not say where".into()));
@@ -227,6 +246,31 @@ mod tests {
         assert_eq!((second.modified, second.latest, second.deleted), (1000, false, true));
         assert_eq!(page.prefixes, ["c/"]);
         assert_eq!(page.next, Some(Next::Version { key: "a/z z".into(), version: Some("v9".into()) }));
+    }
+
+    #[test]
+    fn the_marker_of_a_key_has_a_version() {
+        let row = "<Version><Key>k</Key><VersionId>v7</VersionId><Size>1</Size>\
+            <LastModified>2026-11-15T20:02:14Z</LastModified></Version>";
+        let next = |text: &str| {
+            let text = format!("<ListVersionsResult>{text}</ListVersionsResult>");
+            parse(text.as_bytes()).unwrap().next
+        };
+        let at = |key: &str, version: Option<&str>| {
+            Some(Next::Version { key: key.to_owned(), version: version.map(str::to_owned) })
+        };
+        let more = "<IsTruncated>true</IsTruncated>";
+        let marker = "<NextKeyMarker>k</NextKeyMarker>";
+        assert_eq!(next(&format!("{more}{marker}{row}")), at("k", Some("v7")));
+        let empty = "<NextVersionIdMarker></NextVersionIdMarker>";
+        assert_eq!(next(&format!("{more}{marker}{empty}{row}")), at("k", Some("v7")));
+        assert_eq!(next(&format!("{more}{row}")), at("k", Some("v7")));
+        // Said to go on by where, though not by whether.
+        assert_eq!(next(&format!("{marker}{row}")), at("k", Some("v7")));
+        assert_eq!(next(&format!("<IsTruncated>false</IsTruncated>{marker}{row}")), None);
+        // A page that ends with a folder.
+        let folder = "<CommonPrefixes><Prefix>l/</Prefix></CommonPrefixes>";
+        assert_eq!(next(&format!("{more}{row}{folder}")), at("l/", None));
     }
 
     #[test]

@@ -2,19 +2,28 @@
 //!
 //! [`Bucket::versions`] gives every version and every delete marker below a prefix, [`Bucket::objects`] what is there
 //! now, both as pages in the order of the server: by key, and the newest version of a key first. A prefix with more than a
-//! page is listed in several places at once: first its folders by `delimiter=/`, then each of them by itself, some way
+//! page is listed in several places at once: its folders by `delimiter=/`, and each of them by itself, some way
 //! ahead of the reader but never far, so that memory stays the same however much there is. The pages come together in
 //! order again.
+//!
+//! Where a listing goes on is said by the server alone. A [`Chain`] of pages asks for the same prefix in the same way from
+//! its beginning to its end, each page with the whole marker of the one before: key *and* version. A marker of our own
+//! making, or one taken from another kind of listing, would mean something else at some server, and lose what lies between.
+//! A chain that comes back to where it was, rows that come twice or were not asked for, and an end that nobody announced are
+//! errors.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use reqwest::Method;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use super::bucket::{Answer, Ask, Bucket};
+use super::packed::Packed;
 use super::page::{self, Next, Page};
 use crate::error::{Error, Result};
 
@@ -37,23 +46,52 @@ pub struct ObjectVersion {
     pub deleted: bool,
 }
 
-/// How many folders are listed ahead of the reader.
-const AHEAD: usize = 8;
+/// How many folders of a level are listed ahead of the one that is read.
+const AHEAD: usize = 10;
 
-/// How many pages of each are held for the reader.
-const PAGES_AHEAD: usize = 4;
-
-/// No more listings than this run at a time.
+/// No more listings than this run at a time, but for those of the folders of one level.
 const WALKERS: usize = 24;
+
+/// How many pages a listing may always hold for its reader. What it holds besides comes out of what all share.
+const OWN_PAGES: usize = 2;
+
+/// How much all listings of a prefix hold for their reader besides that, in KiB.
+const SHARED: usize = 16 << 10;
 
 /// A page that shows more folders than this shows small ones, which are not worth a request each.
 const FOLDERS_A_PAGE: usize = 4;
 
-/// How many pages of a folder are looked at to find its folders.
-const SPLIT_PAGES: usize = 4;
+/// So many pages with nothing on them in a row are no listing.
+const EMPTY_PAGES: u32 = 1000;
 
 /// Pages of a listing.
 pub type Pages = BoxStream<'static, Result<Vec<ObjectVersion>>>;
+
+/// The same on their way to the reader.
+type Stretch = BoxStream<'static, Result<Rows>>;
+
+/// The entries of a page.
+enum Rows {
+    Plain(Vec<ObjectVersion>),
+    /// Made ahead of the reader.
+    Packed(Packed),
+}
+
+impl Rows {
+    fn into_entries(self) -> Vec<ObjectVersion> {
+        match self {
+            Self::Plain(entries) => entries,
+            Self::Packed(packed) => packed.unpack(),
+        }
+    }
+
+    fn into_packed(self) -> Packed {
+        match self {
+            Self::Plain(entries) => Packed::new(&entries),
+            Self::Packed(packed) => packed,
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -67,17 +105,7 @@ struct Walk {
     bucket: Arc<Bucket>,
     kind: Kind,
     walkers: Arc<AtomicUsize>,
-}
-
-/// A part of a prefix, in order.
-enum Part {
-    Entries(Vec<ObjectVersion>),
-    Below(String),
-    /// All that comes after what was seen: the last entry's key, or a prefix that is done.
-    Rest {
-        after: String,
-        done: Option<String>,
-    },
+    shared: Arc<Semaphore>,
 }
 
 impl Bucket {
@@ -95,26 +123,31 @@ impl Bucket {
     }
 
     fn list(self: &Arc<Self>, prefix: &str, kind: Kind) -> Pages {
-        let walk = Walk { bucket: Arc::clone(self), kind, walkers: Arc::default() };
-        walk.below(prefix.to_owned())
+        let mut once = Once::default();
+        let bucket = Arc::clone(self);
+        let pages = Walk::new(self, kind).below(prefix.to_owned());
+        let check = move |rows: Rows| std::future::ready(once.check(&bucket, rows.into_entries()));
+        pages.and_then(check).boxed()
     }
 
     /// The names of what lies directly below `prefix`, which is empty or ends with a slash: folders only, without their
     /// slash.
     pub async fn folders(self: &Arc<Self>, prefix: &str) -> Result<Vec<String>> {
-        let walk = Walk { bucket: Arc::clone(self), kind: Kind::Objects, walkers: Arc::default() };
+        self.list_folders(prefix, Kind::Objects).await
+    }
+
+    /// The same with those in which there is nothing any more but old versions and delete markers.
+    pub async fn folders_ever(self: &Arc<Self>, prefix: &str) -> Result<Vec<String>> {
+        self.list_folders(prefix, Kind::Versions).await
+    }
+
+    async fn list_folders(self: &Arc<Self>, prefix: &str, kind: Kind) -> Result<Vec<String>> {
+        let mut chain = Walk::new(self, kind).chain(prefix.to_owned(), true);
         let mut out = Vec::new();
-        let mut next = None;
-        loop {
-            let page = walk.page(prefix, true, next.as_ref()).await?;
+        while let Some(page) = chain.next().await? {
             out.extend(page.prefixes.iter().filter_map(|p| {
                 p.strip_prefix(prefix)?.strip_suffix('/').filter(|name| !name.is_empty()).map(str::to_owned)
             }));
-            match page.next {
-                Some(n) if Some(&n) == next.as_ref() => return Err(stuck(&walk.bucket)),
-                Some(n) => next = Some(n),
-                None => break,
-            }
         }
         out.sort();
         out.dedup();
@@ -122,11 +155,100 @@ impl Bucket {
     }
 }
 
-fn stuck(bucket: &Bucket) -> Error {
-    Error::io("the server's listing does not get on").with_store(bucket)
+/// Refuses rows that come twice, as far as one row beside the next shows it.
+#[derive(Default)]
+struct Once {
+    key: String,
+    versions: HashSet<String>,
+}
+
+impl Once {
+    fn check(&mut self, bucket: &Bucket, page: Vec<ObjectVersion>) -> Result<Vec<ObjectVersion>> {
+        for entry in &page {
+            if entry.key != self.key {
+                self.key.clone_from(&entry.key);
+                self.versions.clear();
+            }
+            if !self.versions.insert(entry.version.clone()) {
+                let message = format!("the server listed the version {} twice", entry.version);
+                return Err(Error::io(message).with_key(&entry.key).with_store(bucket));
+            }
+        }
+        Ok(page)
+    }
+}
+
+/// Page after page of one listing, from its beginning to its end.
+struct Chain {
+    walk: Walk,
+    prefix: String,
+    /// Whether folders are named in place of what is in them.
+    folders: bool,
+    next: Option<Next>,
+    over: bool,
+    /// Markers, and first rows of pages.
+    met: HashSet<u64>,
+    empty: u32,
+}
+
+impl Chain {
+    /// The next page; `None` after the last one.
+    async fn next(&mut self) -> Result<Option<Page>> {
+        if self.over {
+            return Ok(None);
+        }
+        let page = self.walk.page(&self.prefix, self.folders, self.next.as_ref()).await?;
+        self.check(&page).map_err(|e| e.with_store(&self.walk.bucket))?;
+        self.next.clone_from(&page.next);
+        self.over = page.next.is_none();
+        Ok(Some(page))
+    }
+
+    fn check(&mut self, page: &Page) -> Result<()> {
+        let strange =
+            |key: &str| Error::io("the server listed what was not asked for").with_key(key.to_owned());
+        if let Some(entry) = page.entries.iter().find(|e| !e.key.starts_with(&self.prefix)) {
+            return Err(strange(&entry.key));
+        }
+        let folder = |p: &str| p.strip_prefix(&self.prefix).is_some_and(|name| name.ends_with('/'));
+        if let Some(other) = page.prefixes.iter().find(|p| !self.folders || !folder(p)) {
+            return Err(strange(other));
+        }
+        self.empty = if page.entries.is_empty() && page.prefixes.is_empty() { self.empty + 1 } else { 0 };
+        let row = page.entries.first().map(|e| print(&(&e.key, &e.version)));
+        let marker = page.next.as_ref().map(|next| print(&next));
+        if !row.into_iter().chain(marker).all(|met| self.met.insert(met)) || self.empty > EMPTY_PAGES {
+            return Err(Error::io("the server's listing does not get on: it comes back to where it was"));
+        }
+        Ok(())
+    }
+
+    /// All pages that are left.
+    fn rest(self) -> Stretch {
+        stream::try_unfold(self, |mut chain| async move {
+            let page = chain.next().await?;
+            Ok(page.map(|page| (Rows::Plain(page.entries), chain)))
+        })
+        .boxed()
+    }
+}
+
+fn print(what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Walk {
+    fn new(bucket: &Arc<Bucket>, kind: Kind) -> Self {
+        let shared = Arc::new(Semaphore::new(SHARED));
+        Self { bucket: Arc::clone(bucket), kind, walkers: Arc::default(), shared }
+    }
+
+    fn chain(self, prefix: String, folders: bool) -> Chain {
+        Chain { walk: self, prefix, folders, next: None, over: false, met: HashSet::new(), empty: 0 }
+    }
+
     async fn page(&self, prefix: &str, folders: bool, next: Option<&Next>) -> Result<Page> {
         let mut ask = Ask::new(Method::GET, "").query("encoding-type", "url");
         if folders {
@@ -139,6 +261,7 @@ impl Walk {
                     ask = ask.query("version-id-marker", version.as_str());
                 }
             }
+            // A server that names no token is asked for what comes after the last key it named.
             (Kind::Objects, Some(Next::Version { key, .. })) => ask = ask.query("start-after", key.as_str()),
             (_, Some(Next::Token(token))) => ask = ask.query("continuation-token", token.as_str()),
             (_, None) => {}
@@ -172,147 +295,127 @@ impl Walk {
     }
 
     /// All below a prefix.
-    fn below(self, prefix: String) -> Pages {
+    fn below(self, prefix: String) -> Stretch {
         let begun = async move {
-            let first = self.page(&prefix, false, None).await?;
-            let Some(next) = first.next else {
-                return Ok::<_, Error>(stream::iter([Ok(first.entries)]).boxed());
-            };
-            if folders_in(&first.entries, &prefix) <= FOLDERS_A_PAGE
-                && self.walkers.load(Ordering::Relaxed) < WALKERS
-                && let Some(parts) = self.split(&prefix).await?
-            {
-                return Ok(self.ordered(prefix, parts));
+            let mut flat = self.clone().chain(prefix.clone(), false);
+            let first = flat.next().await?.unwrap_or_default();
+            // Folders only where names mean them, and where they are large.
+            let worth = first.next.is_some()
+                && (prefix.is_empty() || prefix.ends_with('/'))
+                && folders_in(&first.entries, &prefix) <= FOLDERS_A_PAGE
+                && self.walkers.load(Ordering::Relaxed) < WALKERS;
+            if worth {
+                let mut level = self.chain(prefix, true);
+                let page = level.next().await?.unwrap_or_default();
+                if !page.prefixes.is_empty() {
+                    return Ok::<_, Error>(split(level, page));
+                }
             }
-            let rest = self.serial(prefix, next);
-            Ok(stream::iter([Ok(first.entries)]).chain(rest).boxed())
+            Ok(whole(first.entries).chain(flat.rest()).boxed())
         };
         stream::once(begun).try_flatten().boxed()
     }
 
-    /// Page after page from `next` on.
-    fn serial(self, prefix: String, next: Next) -> Pages {
-        stream::try_unfold(Some(next), move |next| {
-            let (walk, prefix) = (self.clone(), prefix.clone());
-            async move {
-                let Some(next) = next else { return Ok(None) };
-                let page = walk.page(&prefix, false, Some(&next)).await?;
-                if page.next.as_ref() == Some(&next) {
-                    return Err(stuck(&walk.bucket));
-                }
-                Ok(Some((page.entries, page.next)))
-            }
-        })
-        .boxed()
-    }
-
-    /// What lies directly below a prefix, in order; `None` if it has no folders as far as one can see.
-    async fn split(&self, prefix: &str) -> Result<Option<Vec<Part>>> {
-        // Folders only where names mean them.
-        if !(prefix.is_empty() || prefix.ends_with('/')) {
-            return Ok(None);
-        }
-        let (mut entries, mut folders): (Vec<ObjectVersion>, Vec<String>) = (Vec::new(), Vec::new());
-        let mut next: Option<Next> = None;
-        for _ in 0..SPLIT_PAGES {
-            let page = self.page(prefix, true, next.as_ref()).await?;
-            entries.extend(page.entries);
-            folders.extend(page.prefixes);
-            if page.next.is_some() && page.next == next {
-                return Err(stuck(&self.bucket));
-            }
-            next = page.next;
-            if next.is_none() {
-                break;
-            }
-        }
-        // A page may name the folder again at which the one before ended.
-        folders.dedup();
-        if folders.is_empty() {
-            return Ok(None);
-        }
-        let last_folder = folders.last().cloned();
-        let last_key = entries.last().map(|e| e.key.clone());
-        let mut parts = Vec::new();
-        let mut entries = entries.into_iter().peekable();
-        for folder in folders {
-            let mut before = Vec::new();
-            while let Some(entry) = entries.next_if(|e| e.key < folder) {
-                before.push(entry);
-            }
-            if !before.is_empty() {
-                parts.push(Part::Entries(before));
-            }
-            parts.push(Part::Below(folder));
-        }
-        let after: Vec<_> = entries.collect();
-        if !after.is_empty() {
-            parts.push(Part::Entries(after));
-        }
-        if next.is_some() {
-            let rest = match (last_key, last_folder) {
-                (Some(key), Some(folder)) if key > folder => Part::Rest { after: key, done: None },
-                (_, Some(folder)) => Part::Rest { after: format!("{folder}\u{10ffff}"), done: Some(folder) },
-                (Some(key), None) => Part::Rest { after: key, done: None },
-                (None, None) => return Ok(None),
-            };
-            parts.push(rest);
-        }
-        Ok(Some(parts))
-    }
-
-    /// The parts one after another, those ahead begun already.
-    fn ordered(self, prefix: String, parts: Vec<Part>) -> Pages {
-        let begin = move |part: Part| {
-            let (walk, prefix) = (self.clone(), prefix.clone());
-            async move {
-                match part {
-                    Part::Entries(entries) => stream::iter([Ok(entries)]).boxed(),
-                    Part::Below(folder) => walk.ahead(|walk| walk.below(folder)),
-                    Part::Rest { after, done } => walk.ahead(|walk| walk.rest(prefix, after, done)),
-                }
-            }
-        };
-        stream::iter(parts).map(begin).buffered(AHEAD).flatten().boxed()
-    }
-
-    /// What comes after a key, without what was seen already.
-    fn rest(self, prefix: String, after: String, done: Option<String>) -> Pages {
-        let from = after.clone();
-        let unseen = move |e: &ObjectVersion| match &done {
-            Some(folder) => !e.key.starts_with(folder.as_str()) && e.key > *folder,
-            None => e.key > after,
-        };
-        let next = Next::Version { key: from, version: None };
-        self.serial(prefix, next)
-            .map_ok(move |mut page| {
-                page.retain(&unseen);
-                page
-            })
-            .boxed()
-    }
-
-    /// Runs a listing by itself, a few pages ahead of whoever takes them.
-    fn ahead(self, begin: impl FnOnce(Self) -> Pages) -> Pages {
+    /// Runs a listing by itself, some pages ahead of whoever takes them.
+    fn ahead(self, prefix: String) -> Stretch {
         let count = Counted::new(&self.walkers);
-        let mut pages = begin(self);
-        let (sender, receiver) = mpsc::channel(PAGES_AHEAD);
+        let (own, shared) = (Arc::new(Semaphore::new(OWN_PAGES)), Arc::clone(&self.shared));
+        let mut pages = self.below(prefix);
+        let (sender, receiver) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             let _count = count;
-            while let Some(page) = pages.next().await {
-                let failed = page.is_err();
-                if sender.send(page).await.is_err() || failed {
+            loop {
+                let message = match pages.next().await {
+                    Some(Ok(rows)) => {
+                        let packed = rows.into_packed();
+                        let permit = room(&own, &shared, packed.size()).await;
+                        Ok(Some((packed, permit)))
+                    }
+                    Some(Err(e)) => Err(e),
+                    None => Ok(None),
+                };
+                let over = !matches!(message, Ok(Some(_)));
+                if sender.send(message).is_err() || over {
                     break;
                 }
             }
         });
-        let state = (receiver, Task(task));
-        stream::unfold(state, |(mut receiver, task)| async move {
-            let page = receiver.recv().await?;
-            Some((page, (receiver, task)))
+        stream::try_unfold((receiver, Task(task)), |(mut receiver, task)| async move {
+            let page = receiver.recv().await.unwrap_or_else(|| Err(broken()))?;
+            Ok(page.map(|(packed, _permit)| (Rows::Packed(packed), (receiver, task))))
         })
         .boxed()
     }
+}
+
+/// Waits until a page of `size` bytes may be held. A reader always gets at what it waits for: the pages that a listing may
+/// hold by itself do not depend on those of others.
+async fn room(own: &Arc<Semaphore>, shared: &Arc<Semaphore>, size: usize) -> Option<OwnedSemaphorePermit> {
+    let kib = u32::try_from(size.div_ceil(1024).clamp(1, SHARED)).unwrap_or(1);
+    tokio::select! {
+        biased;
+        permit = Arc::clone(own).acquire_owned() => permit.ok(),
+        permit = Arc::clone(shared).acquire_many_owned(kib) => permit.ok(),
+    }
+}
+
+/// The pages of a level of folders: what lies in it directly as it is listed, and its folders, which are begun ahead.
+fn split(mut level: Chain, first: Page) -> Stretch {
+    let (sender, receiver) = mpsc::channel::<Result<Option<Stretch>>>(AHEAD);
+    let task = tokio::spawn(async move {
+        let last = parts(&mut level, first, &sender).await.map(|()| None);
+        let _ = sender.send(last).await;
+    });
+    stream::try_unfold((receiver, Task(task)), |(mut receiver, task)| async move {
+        let part = receiver.recv().await.unwrap_or_else(|| Err(broken()))?;
+        Ok::<_, Error>(part.map(|pages| (pages, (receiver, task))))
+    })
+    .try_flatten()
+    .boxed()
+}
+
+/// Hands on the parts of a level in order.
+async fn parts(level: &mut Chain, first: Page, to: &mpsc::Sender<Result<Option<Stretch>>>) -> Result<()> {
+    let mut seen: HashSet<String> = HashSet::new();
+    let mut page = Some(first);
+    while let Some(Page { entries, prefixes, .. }) = page {
+        let inside = |e: &&ObjectVersion| e.key.get(level.prefix.len()..).is_some_and(|k| k.contains('/'));
+        if let Some(entry) = entries.iter().find(inside) {
+            return Err(Error::io("the server listed a folder, and what is in it beside it")
+                .with_key(&entry.key)
+                .with_store(&level.walk.bucket));
+        }
+        let mut entries = entries.into_iter().peekable();
+        for folder in prefixes {
+            let mut before = Vec::new();
+            while let Some(entry) = entries.next_if(|e| e.key < folder) {
+                before.push(entry);
+            }
+            if !before.is_empty() && to.send(Ok(Some(whole(before)))).await.is_err() {
+                return Ok(());
+            }
+            // A page may name the folder again at which the one before ended.
+            if seen.insert(folder.clone())
+                && to.send(Ok(Some(level.walk.clone().ahead(folder)))).await.is_err()
+            {
+                return Ok(());
+            }
+        }
+        let after: Vec<_> = entries.collect();
+        if !after.is_empty() && to.send(Ok(Some(whole(after)))).await.is_err() {
+            return Ok(());
+        }
+        page = level.next().await?;
+    }
+    Ok(())
+}
+
+fn whole(page: Vec<ObjectVersion>) -> Stretch {
+    stream::iter([Ok(Rows::Plain(page))]).boxed()
+}
+
+fn broken() -> Error {
+    Error::io("a listing broke off before its end")
 }
 
 /// How many folders directly below the prefix the entries lie in.
