@@ -290,12 +290,43 @@ def run_server(name, endpoint, options, zaro):
         # What the manifests name is still there, and only that.
         assert read(zarr, stored) == values[0]
         zarr.run("manifest", "verify", str(files[1]), "--objects", zarr.uri, codes=(1,))
+    check_overwrites(Zarr(s3, zaro, env), options.overwrites)
     return len(zarr.now), len(states), len(garbage)
+
+
+def check_overwrites(zarr, count):
+    """One document overwritten again and again beside a folder: no page may lose a version of it."""
+    import history_differential as replay
+
+    zarr.put_all({"a/0": b"x", "b/c/1": b"y"})
+    put = lambda i: zarr.s3.put(BUCKET, zarr.prefix + "zarr.json", str(i).encode())
+    for i in range(count):
+        put(i)
+    found = list(zarr.s3.versions(BUCKET, zarr.prefix))
+    bucket = object.__new__(replay.Bucket)
+    bucket.keys = {}
+    for i, v in enumerate(found):
+        moment = datetime.datetime.fromisoformat(v["LastModified"].replace("Z", "+00:00"))
+        row = {"version": v["VersionId"], "at": round(moment.timestamp() * 1000), "deleted": v["Deleted"], "seq": -i}
+        row.update(size=int(v.get("Size") or 0), etag=v.get("ETag", "").strip('"'))
+        bucket.keys.setdefault(v["Key"].replace(zarr.prefix, replay.PREFIX, 1), []).append(row)
+    assert len(found) == count + 2, f"the server lists {len(found)} versions itself"
+    lines = zarr.run("manifest", "history", zarr.uri, "--json").splitlines()
+    got = [[json.loads(line)[n] for n in ("since", "until", "checksum", "put", "deleted")] for line in lines]
+    assert got == replay.replay(bucket), f"history: {len(got)} states, not {len(replay.replay(bucket))}"
+    then = zarr.run("manifest", "history", zarr.uri, "--at", got[len(got) // 2][0], "-o", "-")
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(then)
+        file.flush()
+        zarr.run("manifest", "verify", file.name, "--objects", zarr.uri)
+        report = json.loads(zarr.run("manifest", "gc", zarr.uri, "--keep", file.name, "--json"))
+    assert report["versions"] == count + 2, report
 
 
 def main():
     p = common.parser(__doc__)
     p.add_argument("--objects", type=int, default=347, help="how many objects besides those of every run")
+    p.add_argument("--overwrites", type=int, default=1500, help="how often one document is overwritten")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--server", choices=["seaweed", "ceph"], help="only this one")
     options = p.parse_args()

@@ -12,8 +12,8 @@ use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
 use crate::args::Common;
-use crate::manifest::bucket;
 use crate::manifest::watch::Spinner;
+use crate::manifest::{bucket, local_path};
 use crate::output::Output;
 use crate::paint::plain;
 
@@ -55,7 +55,7 @@ pub(crate) struct HashingArgs {
     #[arg(long)]
     pub(crate) multipart: bool,
     /// Keep digests in this file, and hash only files that changed since
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = local_path())]
     pub(crate) cache: Option<PathBuf>,
 }
 
@@ -66,6 +66,7 @@ impl HashingArgs {
             all_files: self.all_files,
             digesting: if self.multipart { Digesting::Parts } else { Digesting::Whole },
             cache: self.cache.clone(),
+            named: None,
         }
     }
 

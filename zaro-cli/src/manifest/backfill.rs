@@ -8,7 +8,8 @@ use zaro::Result;
 use zaro::manifest::bucket::{Backfill as How, CreateOptions, Done, Journal, Source};
 use zaro::meta::json::Json;
 
-use super::bucket;
+use super::bucket::{self, CheckArg};
+use super::local_path;
 use crate::args::Common;
 use crate::output;
 
@@ -17,7 +18,7 @@ Examples:
   zaro manifest backfill s3://bucket
   zaro manifest backfill s3://bucket --journal done.txt --json
 
-Zarrs are looked for below zarr/. A manifest that is there already stays as it is, so it may
+Zarrs are looked for below zarr/, also those whose objects are all deleted. A manifest that is there already stays as it is, so it may
 be stopped at any moment and run again; with a journal, Zarrs that are done are not even listed.
 Exit code 1 if a Zarr has no manifest in the end.";
 
@@ -29,7 +30,7 @@ pub(crate) struct Backfill {
     #[arg(value_name = "URI")]
     uri: String,
     /// Note Zarrs that are done in this file, and pass over those noted
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = local_path())]
     journal: Option<PathBuf>,
     /// How many Zarrs at once
     #[arg(long, value_name = "N", default_value_t = 4)]
@@ -37,9 +38,12 @@ pub(crate) struct Backfill {
     /// List what is there now, not versions: for a bucket that keeps none
     #[arg(long)]
     plain: bool,
-    /// Put all manifests with the tag embargoed=true [default: those of Zarrs whose first object has it]
+    /// Put all manifests with the tag embargoed=true [default: those of Zarrs that have it]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     embargoed: Option<bool>,
+    /// Which objects of a Zarr are asked whether it is under embargo: some, or each by a request
+    #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
+    embargo_check: CheckArg,
     /// List each Zarr at most so often, until nothing changes between two listings
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     listings: u32,
@@ -52,10 +56,18 @@ impl Backfill {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let (store, path) = zaro::open::open_bucket(&self.uri, &common.store_options()?)?;
-        let journal = self.journal.as_deref().map(Journal::open).transpose()?;
+        let journal = self.journal.as_deref().map(|file| Journal::open(file, &store, &path)).transpose()?;
+        if !self.plain {
+            bucket::warn_of_versions(common, &store).await?;
+        }
         let source = if self.plain { Source::Objects } else { Source::Versions };
         let create = CreateOptions { source, listings: self.listings, ..CreateOptions::default() };
-        let how = How { create, at_once: self.jobs, embargoed: self.embargoed };
+        let how = How {
+            create,
+            at_once: self.jobs,
+            embargoed: self.embargoed,
+            embargo_check: self.embargo_check.into(),
+        };
         let bar = bucket::counter(Some(0), "Zarrs", common.progress);
         let mut counts = [("new", 0u64), ("kept", 0), ("replaced", 0), ("journal", 0), ("failed", 0)];
         let see = |done: Done| {

@@ -3,21 +3,26 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use zaro::manifest::bucket::{self, BucketZarr, CreateOptions, Created, Inventory, Source};
+use zaro::manifest::bucket::{
+    self, BucketZarr, CreateOptions, Created, EmbargoCheck, Inventory, Source, StoreOptions,
+};
 use zaro::manifest::digest::Hasher;
-use zaro::manifest::fetch::{Source as _, StoreSource};
+use zaro::manifest::fetch::Source as _;
 use zaro::manifest::place::{self, Stored};
 use zaro::manifest::store::objects_beside;
 use zaro::manifest::verify::Finding;
 use zaro::manifest::{ETag, Entry, Manifest, WriteOptions};
 use zaro::meta::json::Json;
 use zaro::store::ByteRange;
+use zaro::store::object::bucket::Bucket;
+use zaro::store::object::tagging::Versioning;
 use zaro::{Error, ErrorKind, Result};
 
 use super::load::load;
+use super::local_path;
 use crate::args::Common;
 use crate::output::{self, Output};
 
@@ -28,14 +33,17 @@ pub(crate) struct BucketCreate {
     #[arg(long, help_heading = "Buckets")]
     pub(crate) plain: bool,
     /// Take the listing from an S3 Inventory: its manifest.json, or a CSV file of it
-    #[arg(long, value_name = "FILE", help_heading = "Buckets", conflicts_with = "plain")]
+    #[arg(long, value_name = "FILE", help_heading = "Buckets", conflicts_with = "plain", value_parser = local_path())]
     pub(crate) inventory: Option<PathBuf>,
     /// The columns of the CSV file, such as 'Bucket, Key, VersionId, …' [default: as manifest.json says]
     #[arg(long, value_name = "COLUMNS", help_heading = "Buckets", requires = "inventory")]
     pub(crate) inventory_columns: Option<String>,
-    /// Put the manifest into the bucket with the tag embargoed=true [default: if the Zarr's first object has it]
+    /// Put the manifest into the bucket with the tag embargoed=true [default: if objects of the Zarr have it]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Buckets")]
     pub(crate) embargoed: Option<bool>,
+    /// Which objects are asked whether the Zarr is under embargo: some, or each by a request
+    #[arg(long, value_enum, default_value_t, value_name = "WHICH", help_heading = "Buckets")]
+    pub(crate) embargo_check: CheckArg,
     /// List at most so often, until nothing changes between two listings; 1 takes the first as it is
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Buckets")]
     pub(crate) listings: u32,
@@ -49,6 +57,38 @@ impl BucketCreate {
             None => Source::Versions,
         })
     }
+}
+
+/// Which objects are asked for the tag of an embargo.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum CheckArg {
+    /// Up to eight of the first thousand
+    #[default]
+    Sample,
+    /// Every object of the Zarr
+    All,
+}
+
+impl From<CheckArg> for EmbargoCheck {
+    fn from(arg: CheckArg) -> Self {
+        match arg {
+            CheckArg::Sample => Self::Sample,
+            CheckArg::All => Self::All,
+        }
+    }
+}
+
+/// Says so if a bucket keeps no versions, or not any more: what is overwritten there is lost, whatever names it.
+pub(crate) async fn warn_of_versions(common: &Common, bucket: &Bucket) -> Result<()> {
+    let what = match bucket.keeps_versions().await? {
+        Some(Versioning::Never) => "keeps no versions: what is overwritten or deleted there is lost",
+        Some(Versioning::Suspended) => {
+            "keeps no new versions now: what is put there may be lost when it is overwritten"
+        }
+        Some(Versioning::Enabled) | None => return Ok(()),
+    };
+    common.warn(&format!("{bucket} {what}, and manifests and histories name what is gone"));
+    Ok(())
 }
 
 /// Where a manifest that was made goes.
@@ -89,15 +129,18 @@ pub(crate) async fn create(
         zarr.manifests()?;
     }
     let wanted = CreateOptions { source: options.source()?, write, listings: options.listings };
+    if matches!(wanted.source, Source::Versions) {
+        warn_of_versions(common, zarr.bucket()).await?;
+    }
     let Created { document, listings } = bucket::create(&zarr, &wanted).await?;
     let (checksum, statistics) = (document.checksum, document.statistics.clone());
     let (place, outcome) = match to {
         Destination::Bucket => {
             let embargoed = match options.embargoed {
                 Some(said) => said,
-                None => zarr.is_embargoed().await?,
+                None => zarr.is_embargoed(options.embargo_check.into()).await?,
             };
-            let stored = zarr.store(document, embargoed).await?;
+            let stored = zarr.store(document, StoreOptions { embargoed, replace }).await?;
             (format!("{}/{}", zarr.bucket(), stored.key()), stored.as_str())
         }
         Destination::File(path) if path == Path::new("-") => {
@@ -166,7 +209,7 @@ pub(crate) async fn findings(common: &Common, uri: &str, manifest: &Manifest) ->
 
 /// Every byte of what a manifest names, read and compared with the digests.
 pub(crate) async fn bytes(common: &Common, uri: &str, manifest: &Manifest) -> Result<Vec<Finding>> {
-    let source = StoreSource::versioned(zaro::open::open_store(uri, &common.store_options()?).await?, "");
+    let source = zarr(common, uri)?;
     let bar = counter(u64::try_from(manifest.len()).ok(), "objects", common.progress);
     let mut entries: Vec<(String, Entry)> = Vec::new();
     let mut walk = manifest.walk();
@@ -195,7 +238,7 @@ pub(crate) async fn bytes(common: &Common, uri: &str, manifest: &Manifest) -> Re
 }
 
 /// Reads one object in pieces; what is wrong with it, if anything.
-async fn read(source: &StoreSource, key: &str, entry: &Entry) -> Result<Option<String>> {
+async fn read(source: &BucketZarr, key: &str, entry: &Entry) -> Result<Option<String>> {
     const PIECE: u64 = 32 << 20;
     let digest = entry.etag.as_deref().and_then(ETag::parse);
     let mut hasher = Hasher::wanting(digest, entry.size);

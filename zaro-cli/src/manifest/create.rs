@@ -9,6 +9,7 @@ use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
 use super::bucket::{self, BucketCreate, Destination};
+use super::local_path;
 use crate::args::Common;
 use crate::checksum::{HashingArgs, folder_of};
 use crate::output;
@@ -33,13 +34,13 @@ pub(crate) struct Create {
     #[arg(value_name = "URI")]
     uri: String,
     /// The folder to store it below, by the Zarr's id
-    #[arg(long, value_name = "FOLDER", conflicts_with = "output")]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "output", value_parser = local_path())]
     to: Option<PathBuf>,
     /// The id of the Zarr
     #[arg(long, value_name = "ID")]
     zarr: Option<String>,
     /// The file to write; - for standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = local_path())]
     output: Option<PathBuf>,
     /// Replace what is there, if it is not this manifest
     #[arg(long)]
@@ -93,6 +94,15 @@ impl Create {
                 (None, Some(file)) => Destination::File(file),
                 (None, None) => Destination::Bucket,
             };
+            if let Some(id) = self
+                .zarr
+                .as_ref()
+                .filter(|id| Some(id.as_str()) != self.uri.trim_end_matches('/').rsplit('/').next())
+            {
+                return Err(Error::usage(format!(
+                    "a Zarr in a bucket has the id that its address ends with; --zarr {id} is another"
+                )));
+            }
             let write = self.writing.options();
             return bucket::create(common, &self.uri, &self.bucket, to, write, self.replace, self.json).await;
         }

@@ -113,6 +113,7 @@ impl Diff {
     /// A folder, hashed as the other side was.
     fn folder(&self, uri: &str, other: Option<&Manifest>, common: &Common) -> Result<Manifest> {
         let mut options: LocalOptions<'_> = self.hashing.options();
+        options.named = other;
         if let Some(other) = other.filter(|_| !self.hashing.multipart) {
             options.digesting = Digesting::As(other);
         }

@@ -4,15 +4,16 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use zaro::manifest::fetch::{self, Fetched, StoreSource};
+use zaro::manifest::fetch::{self, Fetched, Folder, Source, StoreSource};
 use zaro::manifest::glob;
 use zaro::meta::json::Json;
 use zaro::{Error, ErrorKind, Result};
 
-use super::bucket::objects_of;
+use super::bucket::{self, objects_of};
 use super::load::{is_folder, load};
-use super::plural;
+use super::{local_path, plural};
 use crate::args::Common;
+use crate::checksum::folder_of;
 use crate::number::human_bytes;
 use crate::output;
 
@@ -33,7 +34,7 @@ pub(crate) struct Fetch {
     #[arg(value_name = "MANIFEST")]
     manifest: String,
     /// The folder to fetch into
-    #[arg(value_name = "FOLDER")]
+    #[arg(value_name = "FOLDER", value_parser = local_path())]
     folder: PathBuf,
     /// Where the objects are
     #[arg(long, value_name = "URI")]
@@ -60,13 +61,18 @@ impl Fetch {
         let Some(from) = &from else {
             return Err(Error::usage("say where the objects are: --from URI"));
         };
-        let store = zaro::open::open_store(from, &common.store_options()?).await?;
-        let source =
-            if is_folder(from) { StoreSource::present(store, "") } else { StoreSource::versioned(store, "") };
+        let source: Box<dyn Source> = if is_folder(from) {
+            Box::new(Folder(folder_of(from)?))
+        } else if bucket::is_bucket(from) {
+            Box::new(bucket::zarr(common, from)?)
+        } else {
+            let store = zaro::open::open_store(from, &common.store_options()?).await?;
+            Box::new(StoreSource::versioned(store, ""))
+        };
         let wanted = |key: &str| self.glob.is_empty() || self.glob.iter().any(|g| glob::matches(g, key));
         let done = Fetched::default();
         let jobs = if is_folder(from) { self.jobs.min(4) } else { self.jobs };
-        fetch::fetch(&manifest, &source, &self.folder, &wanted, jobs.into(), &done)?;
+        fetch::fetch(&manifest, &*source, &self.folder, &wanted, jobs.into(), &done)?;
         let [files, bytes, there, unchecked] =
             [&done.files, &done.bytes, &done.there, &done.unchecked].map(|n| n.load(Ordering::Relaxed));
         if files == 0 && there == 0 && !self.glob.is_empty() {

@@ -1,5 +1,6 @@
 //! `zaro manifest gc`: what no manifest names.
 
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,10 +11,11 @@ use zaro::manifest::bucket::{Garbage, collect, delete};
 use zaro::meta::json::{Document, Json};
 use zaro::{Error, Result};
 
-use super::bucket;
+use super::{bucket, local_path, plural};
 use crate::args::Common;
 use crate::number::human_bytes;
 use crate::output::{self, Output};
+use crate::paint::plain;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,13 +36,13 @@ pub(crate) struct Gc {
     #[arg(value_name = "URI")]
     uri: String,
     /// Manifests to keep besides those in the bucket; may be repeated
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = local_path())]
     keep: Vec<PathBuf>,
     /// Keep only the manifests named with --keep, not those in the bucket
     #[arg(long, requires = "keep")]
     only: bool,
     /// Write what could go to this file, one JSON object a line; with --yes, delete what it names
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = local_path())]
     list: Option<PathBuf>,
     /// Delete what the list names
     #[arg(long, requires = "list")]
@@ -56,6 +58,15 @@ impl Gc {
         let zarr = bucket::zarr(common, &self.uri)?;
         let list = match &self.list {
             Some(path) if self.yes => Some(read_list(path)?),
+            // Another file in its place stays.
+            Some(path) if path.metadata().is_ok_and(|m| m.is_file() && m.len() > 0) => {
+                read_list(path).map_err(|e| {
+                    let what =
+                        "the file is there and is no list of versions that could go, so it was left alone";
+                    Error::conflict(what).with_store(path.display()).with_source(e)
+                })?;
+                None
+            }
             _ => None,
         };
         let mut kept: Vec<Manifest> = Vec::new();
@@ -75,6 +86,21 @@ impl Gc {
             let bar = bucket::counter(None, "versions deleted", common.progress);
             deleted = Some(delete(&zarr, &garbage, &list, |n| bar.set_position(n)).await?);
             bar.finish_and_clear();
+            let found: HashSet<(&str, &str)> =
+                garbage.versions.iter().map(|g| (g.key.as_str(), g.version.as_str())).collect();
+            let stay: Vec<String> = list
+                .iter()
+                .filter(|(key, version)| !found.contains(&(key.as_str(), version.as_str())))
+                .map(|(key, version)| format!("{key} ({version})"))
+                .collect();
+            if !stay.is_empty() {
+                let number = plural(u64::try_from(stay.len()).unwrap_or(u64::MAX), "entry", "entries");
+                let some: Vec<String> = stay.iter().take(5).map(|s| plain(s).into_owned()).collect();
+                common.warn(&format!(
+                    "{number} of the list may not go and stayed, such as {}",
+                    some.join(", ")
+                ));
+            }
         } else if let Some(path) = &self.list {
             let mut out = Output::open(Some(path.as_path()))?;
             for g in &garbage.versions {
@@ -86,6 +112,14 @@ impl Gc {
                 writeln!(out, "{line}")?;
             }
             out.finish()?;
+        }
+        if !garbage.unreadable.is_empty() {
+            let number = plural(
+                u64::try_from(garbage.unreadable.len()).unwrap_or(u64::MAX),
+                "old version",
+                "old versions",
+            );
+            common.warn(&format!("{number} of manifests cannot be read, and keep nothing"));
         }
         self.report(&garbage, deleted)?;
         Ok(if garbage.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -8,7 +8,7 @@ use zaro::manifest::{Time, WriteOptions};
 use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
-use super::bucket;
+use super::{bucket, local_path};
 use crate::args::Common;
 use crate::number::human_bytes;
 use crate::output::{self, Output};
@@ -33,7 +33,7 @@ pub(crate) struct History {
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// With --at: write the manifest of that state here; - for standard output
-    #[arg(short, long, value_name = "FILE", requires = "at")]
+    #[arg(short, long, value_name = "FILE", requires = "at", value_parser = local_path())]
     output: Option<PathBuf>,
     /// Changes that follow each other within so many seconds make one state
     #[arg(long, value_name = "SECONDS", default_value_t = 0, conflicts_with = "at")]
@@ -47,6 +47,7 @@ impl History {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = bucket::zarr(common, &self.uri)?;
+        bucket::warn_of_versions(common, zarr.bucket()).await?;
         if let Some(at) = &self.at {
             // A day alone is its beginning.
             let at = if at.len() == 10 { format!("{at}T00:00:00Z") } else { at.clone() };

@@ -1,11 +1,12 @@
 //! `zaro manifest list`: the versions of a Zarr.
 
 use clap::Args;
-use zaro::Result;
+use zaro::manifest::Digest;
 use zaro::manifest::list::{self, Version};
 use zaro::meta::json::Json;
+use zaro::{Error, Result};
 
-use super::bucket::split_zarr;
+use super::bucket::{is_bucket, split_zarr, zarr};
 use crate::args::Common;
 use crate::number::human_bytes;
 use crate::output;
@@ -15,7 +16,9 @@ Examples:
   zaro manifest list archive --zarr 1284a14f-fe4f-4dc3-b10d-48e5db8bf18d
   zaro manifest list archive/zarr-manifest/128/4a1/1284a14f-fe4f-4dc3-b10d-48e5db8bf18d
 
-Newest first. Only the head of each manifest is read.";
+Newest first, by the last change that each one knows of. A state that came back keeps the date
+it had; which one is there now is said by --current, which lists the Zarr. Only the head of
+each manifest is read.";
 
 /// List the versions of a Zarr: its manifests, newest first
 #[derive(Debug, Args)]
@@ -27,6 +30,9 @@ pub(crate) struct List {
     /// The id of the Zarr
     #[arg(long, value_name = "ID")]
     zarr: Option<String>,
+    /// Say which version is there now, and put it first: lists the objects of a Zarr in a bucket
+    #[arg(long)]
+    current: bool,
     /// As JSON, for programs
     #[arg(long)]
     json: bool,
@@ -41,34 +47,65 @@ impl List {
             (_, id) => (self.uri.as_str(), id.as_deref()),
         };
         let store = zaro::open::open_store(uri, &common.store_options()?).await?;
-        let versions = list::versions(&store, id).await?;
+        let mut versions = list::versions(&store, id).await?;
+        let now = if self.current { Some(current(common, uri, id).await?) } else { None };
+        versions.sort_by_key(|v| Some(v.checksum) != now);
+        for version in &versions {
+            if let Err(e) = &version.statistics {
+                common.warn(&format!("{}: {e}", version.key));
+            }
+        }
+        if let Some(now) = now.filter(|now| versions.first().is_none_or(|v| v.checksum != *now)) {
+            common.warn(&format!("what is there now has no manifest; its checksum is {now}"));
+        }
         let text = if self.json {
-            format!("{}\n", Json::Array(versions.iter().map(json).collect()).pretty())
+            format!("{}\n", Json::Array(versions.iter().map(|v| json(v, now)).collect()).pretty())
         } else {
-            versions.iter().map(line).collect()
+            versions.iter().map(|v| line(v, now)).collect()
         };
         output::print(&text)
     }
 }
 
-fn line(v: &Version) -> String {
-    let time = v.statistics.last_modified.map_or_else(|| "-".to_owned(), |t| t.to_string());
+/// The checksum of the Zarr as it is now.
+async fn current(common: &Common, base: &str, id: Option<&str>) -> Result<Digest> {
+    let Some(id) = id.filter(|_| is_bucket(base)) else {
+        return Err(Error::usage("--current is for a Zarr in a bucket, such as s3://bucket/zarr/ID"));
+    };
+    let zarr = zarr(common, &format!("{}/zarr/{id}", base.trim_end_matches('/')))?;
+    zaro::manifest::bucket::checksum(&zarr).await
+}
+
+fn line(v: &Version, now: Option<Digest>) -> String {
+    let time = v.last_modified().map_or_else(|| "-".to_owned(), |t| t.to_string());
+    let mark = match &v.statistics {
+        Err(_) => "  (cannot be read)",
+        Ok(_) if now == Some(v.checksum) => "  (current)",
+        Ok(_) => "",
+    };
     format!(
-        "{time:<25}  {:>9} entries  {:>10}  {}\n",
+        "{time:<25}  {:>9} entries  {:>10}  {}{mark}\n",
         v.checksum.count,
         human_bytes(v.checksum.size.into()),
         v.checksum
     )
 }
 
-fn json(v: &Version) -> Json {
+fn json(v: &Version, now: Option<Digest>) -> Json {
     let mut out = Json::object();
     out.set("checksum", Json::string(v.checksum.to_string()));
     out.set("entries", Json::int(v.checksum.count));
     out.set("size", Json::int(v.checksum.size));
-    out.set("depth", v.statistics.depth.map_or(Json::Null, Json::int));
-    let time = v.statistics.last_modified;
+    let depth = v.statistics.as_ref().ok().and_then(|s| s.depth);
+    out.set("depth", depth.map_or(Json::Null, Json::int));
+    let time = v.last_modified();
     out.set("lastModified", time.map_or(Json::Null, |t| Json::String(t.to_string())));
+    if let Some(now) = now {
+        out.set("current", Json::Bool(v.checksum == now));
+    }
+    if let Err(e) = &v.statistics {
+        out.set("error", Json::string(e.to_string()));
+    }
     out.set("manifest", Json::string(v.key.as_str()));
     out
 }

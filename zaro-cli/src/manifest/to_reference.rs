@@ -9,6 +9,7 @@ use zaro::reference::parquet::RECORD_SIZE;
 use zaro::{Error, Result};
 
 use super::load::{is_folder, load};
+use super::local_path;
 use crate::args::Common;
 use crate::output::Output;
 
@@ -33,7 +34,7 @@ pub(crate) struct ToReference {
     #[arg(long, value_name = "URL")]
     base: String,
     /// The file to write [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = local_path())]
     output: Option<PathBuf>,
     /// A folder to write Parquet references into, instead of JSON
     #[arg(long, value_name = "FOLDER", conflicts_with = "output", requires = "from")]
@@ -50,7 +51,8 @@ impl ToReference {
         if let (Some(folder), Some(from)) = (&self.parquet, &self.from) {
             let options = common.store_options()?;
             let store = zaro::open::open_store(from, &options).await?;
-            let source = if is_folder(from) {
+            // A manifest names versions itself.
+            let source = if is_folder(from) || from.starts_with("manifest+") {
                 StoreSource::present(store, "")
             } else {
                 StoreSource::versioned(store, "")

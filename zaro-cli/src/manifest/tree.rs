@@ -7,7 +7,8 @@ use zaro::manifest::model::{Digests, Dir};
 use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
-use super::load::{is_folder, load};
+use super::bucket::load_side;
+use super::load::is_folder;
 use crate::args::Common;
 use crate::checksum::{HashingArgs, folder_of};
 use crate::number::human_bytes;
@@ -26,7 +27,7 @@ Two directories with the same digest hold the same files, wherever they are.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Tree {
-    /// The manifest, - for standard input; or a folder
+    /// The manifest, - for standard input; or a folder, or a Zarr in a bucket
     #[arg(value_name = "MANIFEST")]
     manifest: String,
     /// The directory to begin at
@@ -48,7 +49,7 @@ impl Tree {
         let manifest = if is_folder(&self.manifest) {
             self.hashing.manifest(&folder_of(&self.manifest)?, common)?
         } else {
-            load(&self.manifest, common).await?
+            load_side(&self.manifest, common).await?
         };
         let digests = manifest.digests()?;
         let path = self.path.trim_matches('/');

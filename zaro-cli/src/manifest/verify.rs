@@ -11,8 +11,8 @@ use zaro::meta::json::Json;
 
 use super::bucket;
 use super::load::load;
-use super::plural;
 use super::watch::Spinner;
+use super::{local_path, plural};
 use crate::args::Common;
 use crate::checksum::HashingArgs;
 use crate::output;
@@ -38,7 +38,7 @@ pub(crate) struct Verify {
     #[arg(value_name = "MANIFEST")]
     manifest: String,
     /// A folder that should hold what the manifest says
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = local_path())]
     folder: Option<PathBuf>,
     /// Read every byte, and compare digests
     #[arg(long)]

@@ -249,3 +249,187 @@ fn what_is_not_a_manifest_or_not_a_zarr_is_left_alone() {
         assert!(late.contains(checksum.trim()), "{name}: {late}");
     }
 }
+
+/// The value of a member in one line of JSON.
+fn member<'a>(text: &'a str, name: &str) -> &'a str {
+    text.split(&format!("\"{name}\":\"")).nth(1).unwrap().split('"').next().unwrap()
+}
+
+#[test]
+fn a_document_overwritten_often_keeps_all_its_versions() {
+    for (name, endpoint) in servers() {
+        let server = Server { endpoint };
+        let id = fresh();
+        let zarr = format!("s3://versioned/zarr/{id}");
+        server.put(&format!("zarr/{id}/a/0"), "x");
+        // One curl, many puts: a page of Ceph with folders has a third of the rows of one without.
+        let url = format!("{}/versioned/zarr/{id}/zarr.json?n=[1-1500]", server.endpoint);
+        let done = Command::new("curl")
+            .args(["--silent", "--fail", "--output", "/dev/null", "--aws-sigv4", "aws:amz:us-east-1:s3"])
+            .args(["--user", "zaro:zaro-secret", "--header", "x-amz-content-sha256: UNSIGNED-PAYLOAD"])
+            .args(["--request", "PUT", "--data-binary", "same", &url])
+            .status()
+            .unwrap();
+        assert!(done.success(), "{name}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        server.ok(&["manifest", "history", &zarr, "--at", "2101-01-01", "-o", file.path().to_str().unwrap()]);
+        let report = server.ok(&["manifest", "gc", &zarr, "--keep", file.path().to_str().unwrap(), "--json"]);
+        assert!(report.contains(r#""versions":1501"#), "{name}: {report}");
+        assert!(report.contains(r#""unnamed":1499"#), "{name}: {report}");
+        let done = server.ok(&["manifest", "unembargo", &zarr, "--json"]);
+        assert!(done.contains(r#""seen":1501"#), "{name}: {done}");
+    }
+}
+
+#[test]
+fn backfill_makes_manifests_of_what_is_deleted_and_its_journal_is_of_one_bucket() {
+    for (name, endpoint) in servers() {
+        let server = Server { endpoint };
+        let place = fresh();
+        let id = "abcdef-gone";
+        server.put(&format!("{place}/zarr/{id}/zarr.json"), "{}");
+        let at = format!("s3://versioned/{place}");
+        server.ok(&["manifest", "backfill", &at]);
+        server.curl("DELETE", &format!("versioned/{place}/zarr/{id}/zarr.json"), &[]);
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path().join("journal");
+        let journal = journal.to_str().unwrap();
+        let again = server.ok(&["manifest", "backfill", &at, "--json", "--journal", journal]);
+        assert!(again.contains("-0--0"), "{name}: {again}");
+        let list = server.ok(&["manifest", "list", &format!("{at}/zarr/{id}"), "--current", "--json"]);
+        let first = list.split("\"current\"").next().unwrap();
+        assert!(first.contains("-0--0"), "{name}: {list}");
+        // The same journal for another place, and a file that is none.
+        let other = server.zaro(&["manifest", "backfill", "s3://versioned-public", "--journal", journal]);
+        assert_eq!(other.status.code(), Some(2), "{name}");
+        assert!(String::from_utf8_lossy(&other.stderr).contains("the journal is of"), "{name}");
+        let mine = folder.path().join("mine.txt");
+        std::fs::write(&mine, "my notes\n").unwrap();
+        let none = server.zaro(&["manifest", "backfill", &at, "--journal", mine.to_str().unwrap()]);
+        assert_eq!(none.status.code(), Some(2), "{name}");
+        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "my notes\n");
+    }
+}
+
+#[test]
+fn what_is_in_a_manifests_place_is_mended_on_request_and_counts_no_more() {
+    for (name, endpoint) in servers() {
+        let server = Server { endpoint };
+        let id = fresh();
+        let zarr = format!("s3://versioned/zarr/{id}");
+        server.put(&format!("zarr/{id}/zarr.json"), "{}");
+        // One without versions is given them.
+        let plain = server.ok(&["manifest", "create", &zarr, "--plain", "--json"]);
+        assert!(plain.contains(r#""outcome":"new""#), "{name}: {plain}");
+        let key =
+            format!("zarr-manifest/{}/{}/{id}/{}.json", &id[..3], &id[3..6], member(&plain, "checksum"));
+        let full = server.ok(&["manifest", "create", &zarr, "--json"]);
+        assert!(full.contains(r#""outcome":"replaced""#), "{name}: {full}");
+        assert!(server.curl("GET", &format!("versioned/{key}"), &[]).contains("versionId"), "{name}");
+        let full = server.ok(&["manifest", "create", &zarr, "--json"]);
+        assert!(full.contains(r#""outcome":"kept""#), "{name}: {full}");
+        // A damaged one: a word in the list, refused by create, replaced if told so.
+        server.put(&key, "{\"fields\": [\"versionId\"");
+        let list = server.zaro(&["manifest", "list", &zarr]);
+        assert!(list.status.success(), "{name}");
+        assert!(String::from_utf8_lossy(&list.stdout).contains("cannot be read"), "{name}");
+        assert_eq!(server.zaro(&["manifest", "create", &zarr]).status.code(), Some(6), "{name}");
+        assert_eq!(server.zaro(&["manifest", "gc", &zarr]).status.code(), Some(4), "{name}");
+        let mended = server.ok(&["manifest", "create", &zarr, "--replace", "--json"]);
+        assert!(mended.contains(r#""outcome":"replaced""#), "{name}: {mended}");
+        let report = server.ok(&["manifest", "gc", &zarr, "--json"]);
+        assert!(report.contains(r#""broken":[]"#), "{name}: {report}");
+        // Names that objects may have and files need not.
+        server.put(&format!("zarr/{id}/.git/config"), "x");
+        server.put(&format!("zarr/{id}/back%5Cslash"), "y");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m.json");
+        let file = file.to_str().unwrap();
+        server.ok(&["manifest", "create", &zarr, "-o", file]);
+        let copy = folder.path().join("copy");
+        let copy = copy.to_str().unwrap();
+        std::fs::create_dir(copy).unwrap();
+        std::fs::write(format!("{copy}/.zaro-4194300-1.tmp"), "left by a dead one").unwrap();
+        server.ok(&["manifest", "fetch", file, copy, "--from", &zarr]);
+        assert_eq!(std::fs::read_to_string(format!("{copy}/back\\slash")).unwrap(), "y", "{name}");
+        assert!(!std::fs::exists(format!("{copy}/.zaro-4194300-1.tmp")).unwrap(), "{name}");
+        server.ok(&["manifest", "verify", file, "--folder", copy, "--bytes"]);
+    }
+}
+
+#[test]
+fn an_embargo_of_some_is_one_of_all() {
+    for (name, endpoint) in servers() {
+        let server = Server { endpoint };
+        let id = fresh();
+        let zarr = format!("s3://versioned/zarr/{id}");
+        server.put(&format!("zarr/{id}/.zattrs"), "{}");
+        for n in 0..3 {
+            let path = format!("versioned/zarr/{id}/c{n}");
+            server.curl("PUT", &path, &["--data-binary", "x", "--header", "x-amz-tagging: embargoed=true"]);
+        }
+        for check in ["sample", "all"] {
+            let made = server.ok(&["manifest", "create", &zarr, "--json", "--embargo-check", check]);
+            let manifest = member(&made, "manifest").strip_prefix("s3://").unwrap();
+            let tags = server.curl("GET", &format!("{manifest}?tagging="), &[]);
+            assert!(tags.contains("embargoed"), "{name}: {tags}");
+        }
+    }
+}
+
+#[test]
+fn addresses_are_no_places_for_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let done =
+            Command::new(env!("CARGO_BIN_EXE_zaro")).current_dir(folder.path()).args(args).output().unwrap();
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{args:?}");
+    };
+    let zarr = "s3://b/zarr/abcdef";
+    run(&["manifest", "create", zarr, "--to", "s3://mirror"]);
+    run(&["manifest", "create", zarr, "-o", "s3://mirror/m.json"]);
+    run(&["manifest", "create", ".", "-o", "https://mirror/m.json"]);
+    run(&["manifest", "create", zarr, "--inventory", "s3://b/inventory/manifest.json"]);
+    run(&["manifest", "create", zarr, "--zarr", "other1", "-o", "m.json"]);
+    run(&["manifest", "history", zarr, "--at", "2026-01-01", "-o", "s3://mirror/m.json"]);
+    run(&["manifest", "fetch", "m.json", "s3://mirror/zarr/abcdef"]);
+    run(&["manifest", "gc", zarr, "--list", "s3://mirror/list"]);
+    run(&["manifest", "gc", zarr, "--keep", "s3://mirror/m.json"]);
+    run(&["manifest", "backfill", "s3://b", "--journal", "s3://mirror/journal"]);
+    run(&["manifest", "to-reference", "m.json", "--base", "x", "-o", "gs://mirror/r.json"]);
+    run(&["manifest", "verify", "m.json", "--folder", "s3://mirror"]);
+    run(&["checksum", ".", "--cache", "s3://mirror/cache"]);
+}
+
+#[test]
+fn a_list_of_garbage_does_not_replace_another_file() {
+    for (name, endpoint) in servers() {
+        let server = Server { endpoint };
+        let id = fresh();
+        let zarr = format!("s3://versioned/zarr/{id}");
+        server.put(&format!("zarr/{id}/zarr.json"), "1");
+        server.put(&format!("zarr/{id}/zarr.json"), "2");
+        server.ok(&["manifest", "create", &zarr]);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ids.json");
+        std::fs::write(&file, "[1, 2]").unwrap();
+        let list = file.to_str().unwrap();
+        assert_eq!(server.zaro(&["manifest", "gc", &zarr, "--list", list]).status.code(), Some(6), "{name}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "[1, 2]");
+        std::fs::remove_file(&file).unwrap();
+        server.ok(&["manifest", "gc", &zarr, "--list", list]);
+        server.ok(&["manifest", "gc", &zarr, "--list", list]);
+        // What is in the list and may not go is named.
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("{text}{{\"key\":\"zarr/{id}/other\",\"versionId\":\"v\"}}\n"))
+            .unwrap();
+        let done = server.zaro(&["manifest", "gc", &zarr, "--list", list, "--yes", "--json"]);
+        assert!(String::from_utf8_lossy(&done.stdout).contains(r#""deleted":1"#), "{name}");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(
+            said.contains("1 entry of the list may not go") && said.contains("other (v)"),
+            "{name}: {said}"
+        );
+    }
+}

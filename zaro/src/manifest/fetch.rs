@@ -2,7 +2,9 @@
 //!
 //! Running it again does what is left: a file that has the right bytes already is not fetched.
 
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -14,8 +16,9 @@ use super::local;
 use super::model::{Entry, Manifest};
 use super::place;
 use crate::blocking;
-use crate::error::{Error, Result};
-use crate::store::local::{check_space, free_space};
+use crate::error::{Error, ErrorKind, Result};
+use crate::num::usize_of;
+use crate::store::local::{LocalStore, check_space, free_space};
 use crate::store::{ByteRange, Pin, SharedStore, join};
 
 /// Where the bytes of entries come from.
@@ -23,6 +26,30 @@ use crate::store::{ByteRange, Pin, SharedStore, join};
 pub trait Source: Send + Sync {
     /// Bytes of the state of `key` that `entry` describes; `None` if it does not exist.
     async fn read(&self, key: &str, entry: &Entry, range: Option<ByteRange>) -> Result<Option<Bytes>>;
+}
+
+/// The files of a folder as they are now, whatever they are called.
+#[derive(Debug, Clone)]
+pub struct Folder(pub PathBuf);
+
+#[async_trait]
+impl Source for Folder {
+    async fn read(&self, key: &str, _: &Entry, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let file = match File::open(self.0.join(key)) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::from(e).with_key(key).with_store(self.0.display())),
+        };
+        let read = || -> Result<Vec<u8>> {
+            let size = file.metadata()?.len();
+            let (offset, length) = range.map_or(Ok((0, size)), |range| range.resolve(size))?;
+            let mut bytes = vec![0; usize_of(length)?];
+            file.read_exact_at(&mut bytes, offset)?;
+            Ok(bytes)
+        };
+        let bytes = read().map_err(|e| e.with_key(key).with_store(self.0.display()))?;
+        Ok(Some(bytes.into()))
+    }
 }
 
 /// The objects of a store below a prefix.
@@ -75,9 +102,14 @@ pub struct Fetched {
     pub there: AtomicU64,
     /// Files whose `ETag` told nothing of their bytes: only their size was checked.
     pub unchecked: AtomicU64,
+    /// Objects that could not be fetched.
+    pub failed: AtomicU64,
     /// Set to stop early.
     pub stop: AtomicBool,
 }
+
+/// After so many objects that could not be fetched the others are not tried.
+const MAX_FAILED: u64 = 1000;
 
 /// Objects larger than this are fetched in pieces.
 const PIECE: u64 = 32 << 20;
@@ -95,6 +127,8 @@ pub fn fetch(
         return Err(Error::invalid("a manifest without sizes cannot be fetched by").with_field("fields"));
     }
     std::fs::create_dir_all(folder).map_err(|e| Error::from(e).within(folder.display()))?;
+    // What earlier ones that were killed have left.
+    LocalStore::new(folder).sweep()?;
     let missing = missing_bytes(m, folder, wanted);
     check_space(free_space(folder), missing).map_err(|e| e.within(folder.display()))?;
     let walk = Mutex::new(m.walk());
@@ -112,17 +146,27 @@ pub fn fetch(
                         }
                     });
                     let Some((key, entry)) = next else { return };
-                    if let Err(e) = one(source, folder, &key, &entry, done) {
+                    let Err(e) = one(source, folder, &key, &entry, done) else { continue };
+                    // One that is refused or gone does not keep the others; a network or a disk that fails does.
+                    let hopeless = !matches!(
+                        e.kind(),
+                        ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Usage
+                    );
+                    if hopeless || done.failed.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILED {
                         done.stop.store(true, Ordering::Relaxed);
-                        if let Ok(mut fault) = fault.lock() {
-                            fault.get_or_insert(e.with_key(key));
-                        }
+                    }
+                    if let Ok(mut fault) = fault.lock() {
+                        fault.get_or_insert(e.with_key(key));
                     }
                 }
             });
         }
     });
+    let failed = done.failed.load(Ordering::Relaxed);
     match fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        Some(e) if failed > 1 => {
+            Err(e.within(format!("{failed} objects were not fetched, the first of them")))
+        }
         Some(e) => Err(e),
         None if done.stop.load(Ordering::Relaxed) => Err(Error::cancelled()),
         None => Ok(()),

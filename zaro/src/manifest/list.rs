@@ -4,18 +4,27 @@ use super::digest::Digest;
 use super::model::Statistics;
 use super::parse::parse_head;
 use super::place;
-use crate::error::{Error, Result};
+use super::time::Time;
+use crate::error::{Error, ErrorKind, Result};
 use crate::store::{ByteRange, SharedStore, join};
 
 /// A version of a Zarr: one manifest file.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Version {
     /// Its checksum, which is its name.
     pub checksum: Digest,
     /// The key of the manifest in its store.
     pub key: String,
-    /// What the manifest states.
-    pub statistics: Statistics,
+    /// What the manifest states, or why it cannot be read.
+    pub statistics: Result<Statistics>,
+}
+
+impl Version {
+    /// When the last change that it knows of was made, as far as it says.
+    #[must_use]
+    pub fn last_modified(&self) -> Option<Time> {
+        self.statistics.as_ref().ok().and_then(|s| s.last_modified)
+    }
 }
 
 /// Statistics come first, and are short: this much of a manifest is enough.
@@ -39,20 +48,30 @@ pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<Versi
         for name in found.objects {
             let Some(checksum) = place::checksum_in(&name) else { continue };
             let key = join(&folder, &name);
-            let statistics = head(store, &key).await?;
+            // One that is damaged does not hide the others.
+            let statistics = match head(store, &key).await {
+                Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) => Err(e),
+                Err(e) => return Err(e),
+                found => found,
+            };
             out.push(Version { checksum, key, statistics });
         }
         if !out.is_empty() {
             // What changed at the same moment is told apart by name.
             out.sort_by(|a, b| {
-                let time = |v: &Version| v.statistics.last_modified;
-                time(b).cmp(&time(a)).then_with(|| a.checksum.cmp(&b.checksum))
+                b.last_modified().cmp(&a.last_modified()).then_with(|| a.checksum.cmp(&b.checksum))
             });
             return Ok(out);
         }
     }
-    let what = id.map_or_else(|| "here".to_owned(), |id| format!("of {id}"));
-    Err(Error::not_found(format!("there is no manifest {what}")).with_store(store))
+    let what = match id {
+        Some(id) => format!("there is no manifest of {id}"),
+        None if store.list("").await?.prefixes.iter().any(|p| p == place::FOLDER) => {
+            "there are manifests of several Zarrs here; --zarr says of which one".to_owned()
+        }
+        None => "there is no manifest here".to_owned(),
+    };
+    Err(Error::not_found(what).with_store(store))
 }
 
 async fn head(store: &SharedStore, key: &str) -> Result<Statistics> {

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
+
 use super::build::Builder;
 use super::cache::{Cache, Stamp};
 use super::digest::{ETag, Hasher, Hashing, hash_reader};
@@ -58,6 +60,8 @@ pub struct LocalOptions<'m> {
     pub digesting: Digesting<'m>,
     /// A file with digests of files that did not change since; it is made, and kept up to date.
     pub cache: Option<PathBuf>,
+    /// Files that this names count whatever they are called.
+    pub named: Option<&'m Manifest>,
 }
 
 /// One file.
@@ -83,6 +87,9 @@ pub struct Seen {
 }
 
 /// All files below `root`, sorted by key. Links to folders are passed over; links to files count as the files.
+///
+/// # Errors
+/// `Io` if a file is written to while it is read, or files come or go in a folder before all is done.
 pub fn files(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<Vec<LocalFile>> {
     let place = |e: std::io::Error| Error::from(e).with_store(root.display());
     if !std::fs::metadata(root).map_err(place)?.is_dir() {
@@ -98,11 +105,13 @@ pub fn files(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<Vec
         cache: cache.as_ref(),
         found: Mutex::default(),
         stamps: Mutex::default(),
+        folders: Mutex::default(),
         failed: AtomicBool::new(false),
         fault: Mutex::default(),
         seen,
     };
     rayon::scope(|scope| job.folder(scope, String::new()));
+    job.compare_folders();
     if let Some(e) = job.fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
         return Err(e);
     }
@@ -137,6 +146,11 @@ pub fn manifest(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<
     builder.finish()
 }
 
+/// Whether a file or folder of this name is no part of a Zarr, unless somebody says so.
+fn is_left_out(name: &str) -> bool {
+    EXCLUDED.contains(&name) || is_temporary(name)
+}
+
 /// What became of a file.
 enum Read {
     /// It is done: size, digest, time.
@@ -160,7 +174,7 @@ impl Scratch {
     }
 
     /// Reads a file of `length` bytes; `None` if it has not so many after all.
-    fn read(&mut self, mut file: File, length: usize) -> Result<Option<Range<usize>>> {
+    fn read(&mut self, mut file: &File, length: usize) -> Result<Option<Range<usize>>> {
         // One byte more shows whether the file is longer.
         let (start, end) = (self.used, self.used + length);
         if self.small.len() <= end {
@@ -187,6 +201,8 @@ struct Job<'a> {
     cache: Option<&'a Cache>,
     found: Mutex<Vec<LocalFile>>,
     stamps: Mutex<Vec<(String, Stamp, ETag)>>,
+    /// What each folder looked like before it was read.
+    folders: Mutex<Vec<(String, Stamp)>>,
     failed: AtomicBool,
     fault: Mutex<Option<Error>>,
     seen: &'a Seen,
@@ -209,7 +225,13 @@ impl<'a> Job<'a> {
 
     fn read_folder<'s>(&'s self, scope: &rayon::Scope<'s>, key: &str) -> Result<()> {
         let mut batch = Vec::new();
-        for entry in std::fs::read_dir(self.root.join(key))? {
+        let path = self.root.join(key);
+        let before = Stamp::of(&std::fs::metadata(&path)?, Hashing::Whole);
+        if let Ok(mut folders) = self.folders.lock() {
+            folders.push((key.to_owned(), before));
+        }
+        let inside = key.split('/').any(is_left_out);
+        for entry in std::fs::read_dir(path)? {
             if self.failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -217,12 +239,11 @@ impl<'a> Job<'a> {
             let name = entry.file_name().into_string().map_err(|name| {
                 Error::invalid(format!("a file name that is not UTF-8 cannot be a key: {}", name.display()))
             })?;
-            let excluded = EXCLUDED.contains(&name.as_str()) || is_temporary(&name);
-            if excluded && !self.options.all_files {
-                continue;
-            }
             let below = crate::store::join(key, &name);
             let kind = entry.file_type()?;
+            if (inside || is_left_out(&name)) && !self.options.all_files && !self.is_named(&below) {
+                continue;
+            }
             if kind.is_dir() {
                 scope.spawn(move |scope| self.folder(scope, below));
             } else if self.is_file(kind, &below)? {
@@ -235,6 +256,29 @@ impl<'a> Job<'a> {
         }
         self.batch(batch);
         Ok(())
+    }
+
+    /// Whether the manifest at hand names the file, or files in the folder.
+    fn is_named(&self, key: &str) -> bool {
+        self.options.named.is_some_and(|m| m.get(key).is_some() || m.dir(key).is_some())
+    }
+
+    /// Looks at every folder once more: one in which files came or went meanwhile was read in two states.
+    fn compare_folders(&self) {
+        let folders =
+            std::mem::take(&mut *self.folders.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let changed = |(key, before): &(String, Stamp)| {
+            let now = std::fs::metadata(self.root.join(key));
+            now.map_or(true, |meta| Stamp::of(&meta, Hashing::Whole) != *before)
+        };
+        if self.failed.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some((key, _)) = folders.par_iter().find_any(|folder| changed(folder)) {
+            let what = "files came or went in the folder while it was read, so that this would be the checksum of no \
+                        state; try again when nobody writes to it";
+            self.fail(Error::io(what).with_key(key).with_store(self.root.display()));
+        }
     }
 
     /// Whether it is a file, or a link to one. A link to a folder is passed over; anything else is refused.
@@ -318,12 +362,19 @@ impl<'a> Job<'a> {
             self.remember(key, stamp, digest);
             return Ok(Read::Done(size, Some(digest), modified));
         }
-        let changed = || Error::io("the file changed while it was read");
+        let changed =
+            || Error::io("the file was changed while it was read; try again when nobody writes to it");
+        let same = |file: &File| match file.metadata() {
+            Ok(now) if Stamp::of(&now, hashing) == stamp => Ok(()),
+            Ok(_) => Err(changed()),
+            Err(e) => Err(e.into()),
+        };
         if hashing == Hashing::Whole
             && let Ok(length) = usize::try_from(size)
             && length <= SMALL
         {
-            let range = scratch.read(file, length)?.ok_or_else(changed)?;
+            let range = scratch.read(&file, length)?.ok_or_else(changed)?;
+            same(&file)?;
             return Ok(Read::Held(range, modified, stamp));
         }
         scratch.large.resize(BUFFER, 0);
@@ -335,6 +386,7 @@ impl<'a> Job<'a> {
         if found != size {
             return Err(changed());
         }
+        same(&file)?;
         self.remember(key, stamp, digest);
         Ok(Read::Done(size, Some(digest), modified))
     }

@@ -175,3 +175,34 @@ fn a_manifest_is_held_against_its_folder() {
     wanted.insert("arr_0/0".into(), "bytes");
     assert_eq!(check(true), wanted);
 }
+
+#[test]
+fn files_that_are_written_to_or_come_while_they_are_read_are_an_error() {
+    use std::os::unix::fs::FileExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("large"), vec![7; 200 << 20]).unwrap();
+    let calm = files(dir.path(), &LocalOptions::default(), &Seen::default()).unwrap();
+    let during = |change: &(dyn Fn() + Sync)| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                change();
+            });
+            files(dir.path(), &LocalOptions::default(), &Seen::default())
+        })
+    };
+    // In place, with the size it had: at its beginning, which is read already, and at its end.
+    let rewritten = during(&|| {
+        let file = File::options().write(true).open(dir.path().join("large")).unwrap();
+        file.write_all_at(b"x", 1).unwrap();
+        file.write_all_at(b"x", (200 << 20) - 1).unwrap();
+    });
+    let error = rewritten.unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Io);
+    assert!(error.to_string().contains("was changed while it was read"), "{error}");
+    let error = during(&|| std::fs::write(dir.path().join("more"), "x").unwrap()).unwrap_err();
+    assert!(error.to_string().contains("came or went"), "{error}");
+    std::fs::remove_file(dir.path().join("more")).unwrap();
+    let after = files(dir.path(), &LocalOptions::default(), &Seen::default()).unwrap();
+    assert_ne!(calm, after);
+}

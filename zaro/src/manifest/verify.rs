@@ -91,6 +91,7 @@ pub fn folder(
         digesting,
         all_files: options.all_files,
         cache: options.cache.clone().filter(|_| bytes),
+        named: Some(m),
     };
     let files = local::files(root, &options, seen)?;
     let mut out = Vec::new();

@@ -302,7 +302,7 @@ pub struct Finished {
     pub statistics: Statistics,
     /// Its checksum, which is its name.
     pub checksum: Digest,
-    fields: Fields,
+    pub(crate) fields: Fields,
     options: WriteOptions,
     spool: Spool,
 }

@@ -144,7 +144,7 @@ impl StoreOptions {
             "header" => self.add_header(value)?,
             "connect_timeout" => self.connect_timeout = seconds(name, value)?,
             "read_timeout" => self.read_timeout = seconds(name, value)?,
-            "retries" => self.retry.attempts = number::<u32>(name, value)?.saturating_add(1),
+            "retries" => self.retry.attempts = Some(number::<u32>(name, value)?.saturating_add(1)),
             "retry_time" => self.retry.total = seconds(name, value)?,
             "concurrency" => self.concurrency = number::<usize>(name, value)?.max(1),
             "cache" => self.cache = number(name, value)?,

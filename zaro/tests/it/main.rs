@@ -51,5 +51,7 @@ mod support_table;
 mod v2;
 mod v3;
 #[cfg(all(feature = "testing", feature = "cloud"))]
+mod version_listing;
+#[cfg(all(feature = "testing", feature = "cloud"))]
 mod versions;
 mod write;

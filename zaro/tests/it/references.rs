@@ -18,7 +18,7 @@ fn sample(name: &str) -> String {
 
 fn options(set: impl FnOnce(&mut StoreOptions)) -> OpenOptions {
     let mut options = OpenOptions::default();
-    options.store.retry.attempts = 1;
+    options.store.retry.attempts = Some(1);
     set(&mut options.store);
     options
 }

@@ -100,7 +100,7 @@ async fn what_does_not_pass_is_an_error_and_never_a_missing_key() {
     ] {
         let server = after(u64::MAX, fault.clone());
         let mut options = hasty();
-        options.retry.attempts = 3;
+        options.retry.attempts = Some(3);
         let store = open_store(&format!("{}/data?secret=xyzzy", server.url()), &options).await.unwrap();
         let error = store.get("k", None).await.unwrap_err();
         assert_eq!((error.kind(), server.requests()), (kind, requests), "{fault:?}: {error}");
@@ -179,7 +179,7 @@ async fn a_server_that_lies_about_its_ranges_is_found_out() {
         (range("bytes 0-18446744073709551615/18446744073709551615", b"0123"), ErrorKind::Io),
     ] {
         let mut options = hasty();
-        options.retry.attempts = 2;
+        options.retry.attempts = Some(2);
         let store = open_store(&server.url(), &options).await.unwrap();
         let answer = store.get("k", Some(ByteRange::span(0, 4))).await;
         // A range without a name is taken if it has the right length.

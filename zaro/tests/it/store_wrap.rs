@@ -30,7 +30,7 @@ fn faulty(make: impl Fn(FaultStore) -> FaultStore) -> Arc<FaultStore> {
 }
 
 fn policy(attempts: u32) -> RetryPolicy {
-    RetryPolicy { attempts, ..RetryPolicy::default() }
+    RetryPolicy { attempts: Some(attempts), ..RetryPolicy::default() }
 }
 
 #[tokio::test]
@@ -110,7 +110,8 @@ async fn tries_are_limited_in_number_and_in_time() {
 
     let inner = faulty(|s| s.with_all(Fault::Broken));
     let start = tokio::time::Instant::now();
-    let forever = RetryPolicy { attempts: 1000, total: Duration::from_secs(20), ..RetryPolicy::default() };
+    let forever =
+        RetryPolicy { attempts: Some(1000), total: Duration::from_secs(20), ..RetryPolicy::default() };
     assert!(RetryStore::new(inner, forever).list("").await.is_err());
     assert!(start.elapsed() <= Duration::from_secs(20));
 
@@ -288,8 +289,11 @@ async fn no_remote_fault_becomes_a_missing_key() {
     for fault in [Fault::Passing(None), Fault::Broken, Fault::Final, Fault::Refused] {
         let options = {
             let mut o = zaro::store::options::StoreOptions::default();
-            o.retry =
-                RetryPolicy { attempts: 2, first_pause: Duration::from_millis(1), ..Default::default() };
+            o.retry = RetryPolicy {
+                attempts: Some(2),
+                first_pause: Duration::from_millis(1),
+                ..Default::default()
+            };
             o
         };
         let store = zaro::open::wrapped(faulty(|s| s.with_all(fault)), &format!("{fault:?}"), &options);

@@ -6,14 +6,15 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{StreamExt, stream};
 
 use super::BucketZarr;
-use super::create::{CreateOptions, Source, Stored, create};
-use crate::error::{Error, Result};
+use super::create::{CreateOptions, Source, StoreOptions, create};
+use super::embargo::EmbargoCheck;
+use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::digest::Digest;
 use crate::store::object::bucket::Bucket;
 
@@ -35,23 +36,58 @@ pub struct Backfill {
     pub at_once: usize,
     /// Whether manifests are put with the tag of embargoed ones; without it, those of Zarrs that have it.
     pub embargoed: Option<bool>,
+    /// How that is found out.
+    pub embargo_check: EmbargoCheck,
 }
 
-/// Which Zarrs are done: a file with a line for each, written when its manifest is there.
+/// So many Zarrs that fail in a row mean that the rest would.
+const HOPELESS: u32 = 50;
+
+/// Which Zarrs are done: a file with a line for each, written when its manifest is there, after one that says of which
+/// bucket.
 #[derive(Debug)]
 pub struct Journal {
+    path: PathBuf,
     file: Mutex<File>,
     done: HashMap<String, Digest>,
 }
 
+/// What the first line of a journal begins with.
+const HEAD: &str = "zaro-backfill 1 ";
+
 impl Journal {
-    /// Opens or begins a journal. A line that was cut off by a crash is passed over.
-    pub fn open(path: &Path) -> Result<Self> {
+    /// Opens or begins the journal of a backfill of `path` in the bucket. A line that was cut off by a crash is passed
+    /// over.
+    ///
+    /// # Errors
+    /// `Usage` for a journal of another bucket, or of another place in it, and for a file that is none.
+    pub fn open(path: &Path, bucket: &Bucket, place: &str) -> Result<Self> {
         let named = |e: std::io::Error| Error::from(e).with_store(path.display());
+        let refused = |what: String| Err(Error::usage(what).with_store(path.display()));
         let mut file = File::options().read(true).append(true).create(true).open(path).map_err(named)?;
+        let head = format!("{HEAD}{} s3://{}/{}", bucket.service(), bucket.name(), folder_of(place));
         let mut done = HashMap::new();
         let mut whole = true;
-        for line in BufReader::new(&file).split(b'\n') {
+        let mut lines = BufReader::new(&file).split(b'\n');
+        match lines.next().transpose().map_err(named)? {
+            None => (&file).write_all(format!("{head}\n").as_bytes()).map_err(named)?,
+            Some(first) => {
+                let first = String::from_utf8_lossy(&first).into_owned();
+                match first.strip_prefix(HEAD) {
+                    _ if first == head => {}
+                    Some(other) => {
+                        return refused(format!("the journal is of {other}; each bucket has one of its own"));
+                    }
+                    None => {
+                        return refused(
+                            "the file is no journal that says of which bucket it is, and was left alone"
+                                .into(),
+                        );
+                    }
+                }
+            }
+        }
+        for line in lines {
             let line = line.map_err(named)?;
             let text = String::from_utf8_lossy(&line);
             if let Some((id, checksum)) = text.split_once(' ')
@@ -66,13 +102,24 @@ impl Journal {
         if !whole {
             file.write_all(b"\n").map_err(named)?;
         }
-        Ok(Self { file: Mutex::new(file), done })
+        Ok(Self { path: path.to_owned(), file: Mutex::new(file), done })
     }
 
     fn note(&self, id: &str, checksum: &Digest) -> Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // One write a line, so that no other process gets in between.
-        Ok(file.write_all(format!("{id} {checksum}\n").as_bytes())?)
+        let written = file.write_all(format!("{id} {checksum}\n").as_bytes());
+        written.map_err(|e| Error::from(e).with_store(self.path.display()))
+    }
+}
+
+/// Where the Zarrs are.
+fn folder_of(path: &str) -> String {
+    let path = path.trim_matches('/');
+    match path.rsplit('/').next() {
+        Some("zarr") => format!("{path}/"),
+        _ if path.is_empty() => "zarr/".to_owned(),
+        _ => format!("{path}/zarr/"),
     }
 }
 
@@ -86,12 +133,7 @@ pub async fn backfill(
     begin: impl FnOnce(usize),
     mut see: impl FnMut(Done) -> Result<()>,
 ) -> Result<()> {
-    let path = path.trim_matches('/');
-    let folder = match path.rsplit('/').next() {
-        Some("zarr") => format!("{path}/"),
-        _ if path.is_empty() => "zarr/".to_owned(),
-        _ => format!("{path}/zarr/"),
-    };
+    let folder = folder_of(path);
     // A Zarr whose objects are all deleted has a state as well.
     let ids = match options.create.source {
         Source::Objects => bucket.folders(&folder).await?,
@@ -116,8 +158,18 @@ pub async fn backfill(
         }
     };
     let mut jobs = stream::iter(ids).map(one).buffer_unordered(options.at_once.max(1));
+    let mut failed = 0;
     while let Some(done) = jobs.next().await {
+        let fault = done.result.as_ref().err().map(crate::error::Error::kind);
+        failed = match fault {
+            Some(ErrorKind::Io | ErrorKind::NotPermitted) => failed + 1,
+            _ => 0,
+        };
         see(done)?;
+        if failed >= HOPELESS {
+            return Err(Error::io(format!("{failed} Zarrs in a row failed; the others were not tried"))
+                .with_store(bucket));
+        }
     }
     Ok(())
 }
@@ -128,8 +180,8 @@ async fn make(bucket: &Arc<Bucket>, path: &str, options: &Backfill) -> Result<(D
     let checksum = created.document.checksum;
     let embargoed = match options.embargoed {
         Some(said) => said,
-        None => zarr.is_embargoed().await?,
+        None => zarr.is_embargoed(options.embargo_check).await?,
     };
-    let stored: Stored = zarr.store(created.document, embargoed).await?;
+    let stored = zarr.store(created.document, StoreOptions { embargoed, replace: false }).await?;
     Ok((checksum, stored.as_str()))
 }

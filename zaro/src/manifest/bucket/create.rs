@@ -66,7 +66,8 @@ pub enum Stored {
     New(String),
     /// There was one with the same checksum, which stays.
     Kept(String),
-    /// There was one with the same checksum that names objects that are gone; it was replaced.
+    /// There was one with the same checksum that names objects that are gone, or no versions though there are some;
+    /// or something else that was to be replaced.
     Replaced(String),
 }
 
@@ -90,6 +91,15 @@ impl Stored {
     }
 }
 
+/// How a manifest is put into the bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// With the tag of embargoed ones from its first byte.
+    pub embargoed: bool,
+    /// Also in place of what is no manifest of this state.
+    pub replace: bool,
+}
+
 /// What one listing came to.
 struct Scan {
     document: Finished,
@@ -103,8 +113,12 @@ struct Scan {
 /// `Io` if the Zarr changes during every listing; `Invalid` for keys that no manifest can hold, by name.
 pub async fn create(zarr: &BucketZarr, options: &CreateOptions) -> Result<Created> {
     if let Source::Inventory(inventory) = &options.source {
-        let mut all = inventory.read(zarr.prefix())?;
+        let mut all = inventory.read(zarr.bucket().name(), zarr.prefix())?;
         all.retain(|version| version.latest);
+        if all.is_empty() {
+            // It may have been put after the inventory was made.
+            return Err(Error::not_found("the inventory does not hold this Zarr").with_store(zarr));
+        }
         let document = document(zarr, all, fields(&options.source), options.write)?;
         return Ok(Created { document, listings: 1 });
     }
@@ -266,7 +280,7 @@ pub async fn current(zarr: &BucketZarr, source: &Source) -> Result<Manifest> {
     let fields = fields(source);
     let mut all: Vec<ObjectVersion> = Vec::new();
     let mut found = match source {
-        Source::Inventory(inventory) => inventory.read(zarr.prefix())?,
+        Source::Inventory(inventory) => inventory.read(zarr.bucket().name(), zarr.prefix())?,
         _ => {
             let mut pages = pages(zarr, source);
             while let Some(page) = pages.try_next().await? {
@@ -323,10 +337,11 @@ pub async fn document_at(zarr: &BucketZarr, at: Time, write: WriteOptions) -> Re
 
 impl BucketZarr {
     /// Puts a document where the manifests of this Zarr are. One that is there with the same checksum stays, unless
-    /// objects it names are gone. What is no manifest of this very state stays too, and is an error. With `embargoed` it
-    /// is tagged so from its first byte.
-    pub async fn store(&self, document: Finished, embargoed: bool) -> Result<Stored> {
-        let checksum = document.checksum;
+    /// objects it names are gone or it names no versions though `document` does. What is no manifest of this very state
+    /// stays too, and is an error, unless it is to be replaced.
+    pub async fn store(&self, document: Finished, options: StoreOptions) -> Result<Stored> {
+        let StoreOptions { embargoed, replace } = options;
+        let (checksum, versions) = (document.checksum, document.fields.version);
         let key = self.manifest_key(&document.checksum)?;
         let mut hashed = Hashed { file: nameless()?, md5: Md5::new() };
         document.write(BufWriter::with_capacity(1 << 17, &mut hashed))?;
@@ -345,9 +360,13 @@ impl BucketZarr {
             let mut stays = etag == own;
             if !stays {
                 let Some(there) = self.bucket.get(&key, None).await? else { continue };
-                let manifest =
-                    same_state(&there, &checksum).map_err(|e| e.with_key(&key).with_store(self))?;
-                stays = verify(self, &manifest, 1).await?.is_sound();
+                stays = match same_state(&there, &checksum) {
+                    // Without versions it means whatever is there later.
+                    Ok(manifest) if versions && !manifest.fields().version => manifest.is_empty(),
+                    Ok(manifest) => verify(self, &manifest, 1).await?.is_sound(),
+                    Err(e) if replace && e.kind() == ErrorKind::Conflict => false,
+                    Err(e) => return Err(e.with_key(&key).with_store(self)),
+                };
             }
             if stays {
                 if embargoed {
@@ -365,11 +384,17 @@ impl BucketZarr {
 
 /// The manifest in `text`, which must be of the state with this checksum: its entries must give it.
 fn same_state(text: &[u8], checksum: &Digest) -> Result<Manifest> {
-    let other = || Error::conflict("something else is in the place of the manifest, and was left alone");
+    let other = || {
+        Error::conflict(
+            "something else is in the place of the manifest, and was left alone; --replace replaces it",
+        )
+    };
     match parse(text) {
         Ok(manifest) if manifest.checksum().is_ok_and(|found| found == *checksum) => Ok(manifest),
         Ok(_) => Err(other()),
-        Err(e) if e.kind() == ErrorKind::Invalid => Err(other().with_source(e)),
+        Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) => {
+            Err(other().with_source(e))
+        }
         Err(e) => Err(e),
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures::{TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::BucketZarr;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,6 +16,19 @@ pub const EMBARGOED: &str = "embargoed";
 
 /// How many tags are asked about at once.
 const AT_ONCE: usize = 32;
+
+/// How many objects of a Zarr are asked for their tags where not all are.
+const SAMPLE: usize = 8;
+
+/// Which objects of a Zarr are asked whether it is under embargo.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EmbargoCheck {
+    /// Some, spread over the first page of its listing: up to eight requests.
+    #[default]
+    Sample,
+    /// Every one: a request each.
+    All,
+}
 
 /// What was done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,13 +51,35 @@ pub async fn unembargo(zarr: &BucketZarr, see: impl Fn(u64) + Sync) -> Result<Un
 }
 
 impl BucketZarr {
-    /// Whether the Zarr is under embargo: its first object says it for all.
+    /// Whether the Zarr is under embargo: whether any object that is asked has the tag, since a manifest tells of all.
     ///
     /// A server that knows no tags knows no embargo.
-    pub async fn is_embargoed(&self) -> Result<bool> {
-        let first = self.bucket().objects(self.prefix()).try_next().await?;
-        let Some(first) = first.unwrap_or_default().into_iter().next() else { return Ok(false) };
-        match self.bucket().tags(&first.key, None).await {
+    pub async fn is_embargoed(&self, check: EmbargoCheck) -> Result<bool> {
+        let mut pages = self.bucket().objects(self.prefix());
+        while let Some(mut page) = pages.try_next().await? {
+            if check == EmbargoCheck::Sample {
+                // The first and the last of the page, and others between.
+                let last = page.len().saturating_sub(1);
+                let chosen: Vec<usize> = (0..SAMPLE).map(|i| i * last / (SAMPLE - 1)).collect();
+                let mut at = 0..;
+                page.retain(|_| at.next().is_some_and(|at| chosen.contains(&at)));
+            }
+            let tagged = stream::iter(page)
+                .map(|object| async move { self.has_tag(&object.key).await })
+                .buffer_unordered(AT_ONCE)
+                .try_any(|tagged| std::future::ready(tagged));
+            if tagged.await? {
+                return Ok(true);
+            }
+            if check == EmbargoCheck::Sample {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    async fn has_tag(&self, key: &str) -> Result<bool> {
+        match self.bucket().tags(key, None).await {
             Ok(tags) => Ok(tags.unwrap_or_default().iter().any(|(k, v)| k == EMBARGOED && v == "true")),
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
             // Those who may not see it are told nothing, least of all that there is no embargo.

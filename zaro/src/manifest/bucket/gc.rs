@@ -38,17 +38,21 @@ pub struct Garbage {
     pub all: (u64, u64),
     /// How many delete markers there are.
     pub markers: u64,
-    /// Manifests that name versions that are gone, and how many.
+    /// Manifests that name versions that are gone, and how many. One that was replaced since does not count.
     pub broken: Vec<(Digest, u64)>,
+    /// Old versions of manifests, with their names, that cannot be read, so that nobody can ask for what they name.
+    pub unreadable: Vec<(String, String)>,
     /// How many manifests were looked at.
     pub manifests: u64,
 }
 
 /// Looks for garbage. `kept` are manifests besides those in the bucket; with `only_these` the bucket's own do not count.
 pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -> Result<Garbage> {
-    let mut manifests: Vec<(Digest, Manifest)> = Vec::new();
+    let mut out = Garbage::default();
+    // Each with whether it has to hold: one that was replaced keeps what it names, but may name what is gone.
+    let mut manifests: Vec<(Digest, Manifest, bool)> = Vec::new();
     for manifest in kept {
-        manifests.push((manifest.checksum()?, manifest));
+        manifests.push((manifest.checksum()?, manifest, true));
     }
     if !only_these && let Ok(folder) = zarr.manifests() {
         let mut found: Vec<ObjectVersion> = zarr.bucket().versions(folder).try_concat().await?;
@@ -59,13 +63,24 @@ pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -
             let text = zarr.bucket().get(&version.key, Some(&version.version)).await?;
             // Deleted since it was listed.
             let Some(text) = text else { continue };
-            let manifest = crate::manifest::parse(&*text)
-                .map_err(|e| e.within(format!("version {}", version.version)))
-                .map_err(|e| e.with_key(&version.key).with_store(zarr.bucket()))?;
-            manifests.push((checksum, manifest));
+            match crate::manifest::parse(&*text) {
+                Ok(manifest) => manifests.push((checksum, manifest, version.latest)),
+                Err(_) if !version.latest => out.unreadable.push((version.key, version.version)),
+                Err(e) => {
+                    return Err(e
+                        .within(
+                            "a manifest that cannot be read, so what it names is unknown; delete it, or \
+                             zaro manifest create --replace",
+                        )
+                        .with_key(&version.key)
+                        .with_store(zarr.bucket()));
+                }
+            }
         }
     }
-    for (checksum, manifest) in &manifests {
+    // An old one without versions was replaced by one of the same state with them.
+    manifests.retain(|(_, manifest, holds)| *holds || manifest.fields().version);
+    for (checksum, manifest, _) in &manifests {
         if !manifest.fields().version && !manifest.is_empty() {
             return Err(Error::unsupported(format!(
                 "the manifest {checksum} names no versions, so what it means cannot be told from what may go"
@@ -73,7 +88,7 @@ pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -
             .with_store(zarr));
         }
     }
-    let mut out = Garbage { manifests: crate::num::u64_of(manifests.len()), ..Garbage::default() };
+    out.manifests = crate::num::u64_of(manifests.len());
     let mut met = vec![0u64; manifests.len()];
     let mut pages = zarr.bucket().versions(zarr.prefix());
     while let Some(page) = pages.try_next().await? {
@@ -85,7 +100,7 @@ pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -
             out.all = (out.all.0 + 1, out.all.1.saturating_add(version.size));
             let mut named = false;
             let path = zarr.path_of(&version).unwrap_or_default();
-            for ((_, manifest), met) in manifests.iter().zip(&mut met) {
+            for ((_, manifest, _), met) in manifests.iter().zip(&mut met) {
                 let leaf = manifest.get(path);
                 if leaf.is_some_and(|l| l.version().as_deref() == Some(version.version.as_str())) {
                     *met += 1;
@@ -99,7 +114,7 @@ pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -
             }
         }
     }
-    for ((checksum, manifest), met) in manifests.iter().zip(met) {
+    for ((checksum, manifest, _), met) in manifests.iter().zip(met).filter(|((.., holds), _)| *holds) {
         let gone = crate::num::u64_of(manifest.len()).saturating_sub(met);
         if gone > 0 {
             out.broken.push((*checksum, gone));

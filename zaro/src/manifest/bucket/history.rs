@@ -40,8 +40,8 @@ pub struct History {
 #[derive(Debug)]
 struct Change {
     at: Time,
-    /// How far from the newest version of its key: among changes of one moment the older comes first.
-    rank: u32,
+    /// How late it was listed. Newer versions of a key are listed first, so of two of one moment this is the older.
+    rank: u64,
     path: Box<str>,
     /// Size and digest; `None` for a deletion.
     content: Option<(u64, Box<str>)>,
@@ -52,12 +52,9 @@ impl History {
     pub async fn of(zarr: &BucketZarr) -> Result<Self> {
         let mut pages = zarr.bucket().versions(zarr.prefix());
         let mut changes: Vec<Change> = Vec::new();
-        let (mut key, mut rank) = (String::new(), 0u32);
         while let Some(page) = pages.try_next().await? {
             for version in &page {
-                rank = if key == version.key { rank.saturating_add(1) } else { 0 };
-                key.clone_from(&version.key);
-                changes.push(change(zarr, version, rank)?);
+                changes.push(change(zarr, version, crate::num::u64_of(changes.len()))?);
             }
         }
         changes.sort_by(|a, b| {
@@ -120,7 +117,7 @@ fn is_within(a: Time, b: Time, gap: u64) -> bool {
     gap > 0 && b <= later
 }
 
-fn change(zarr: &BucketZarr, version: &ObjectVersion, rank: u32) -> Result<Change> {
+fn change(zarr: &BucketZarr, version: &ObjectVersion, rank: u64) -> Result<Change> {
     let path = zarr.path_of(version).filter(|p| !p.is_empty() && !p.split('/').any(str::is_empty));
     let Some(path) = path else {
         return Err(Error::invalid("a key with an empty part cannot be a path")
@@ -224,7 +221,7 @@ mod tests {
     use super::*;
     use crate::manifest::checksum::checksum_of;
 
-    fn change(at: i64, rank: u32, path: &str, content: Option<(u64, &str)>) -> Change {
+    fn change(at: i64, rank: u64, path: &str, content: Option<(u64, &str)>) -> Change {
         let content = content.map(|(size, digest)| (size, digest.into()));
         Change { at: Time::from_seconds(at), rank, path: path.into(), content }
     }

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use md5::{Digest as _, Md5};
 
 use crate::error::{Error, Result};
 use crate::manifest::time::Time;
@@ -21,8 +22,18 @@ const MAX_LINE: u64 = 1 << 16;
 /// Files of a listing, and what their columns are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
-    files: Vec<PathBuf>,
+    files: Vec<Part>,
     columns: Vec<String>,
+    /// The bucket it is of, where its document says so.
+    bucket: Option<String>,
+}
+
+/// A file of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    path: PathBuf,
+    /// The digest of its bytes as they lie there, where the document states it.
+    md5: Option<String>,
 }
 
 /// The columns that a manifest needs.
@@ -35,7 +46,7 @@ impl Inventory {
     pub fn open(path: &Path, schema: Option<&str>) -> Result<Self> {
         let named = |e: Error| e.with_store(path.display());
         let is_json = path.extension().is_some_and(|e| e == "json");
-        let (files, columns) = if is_json {
+        let (files, columns, bucket) = if is_json {
             let text = std::fs::read(path).map_err(|e| named(e.into()))?;
             let document = Json::parse(&text).map_err(named)?.value;
             let stated = document.get("fileSchema").and_then(Json::as_str);
@@ -47,22 +58,29 @@ impl Inventory {
             }
             let folder = path.parent().unwrap_or(Path::new("."));
             let keys = document.get("files").and_then(Json::items).unwrap_or_default();
-            let files = keys.iter().filter_map(|f| f.get("key").and_then(Json::as_str));
-            let files: Result<Vec<PathBuf>> = files.map(|key| find(folder, key).map_err(named)).collect();
-            (files?, columns.to_owned())
+            let mut files = Vec::new();
+            for file in keys {
+                let Some(key) = file.get("key").and_then(Json::as_str) else {
+                    return Err(named(Error::invalid("one of the inventory's files has no key")));
+                };
+                let md5 = file.get("MD5checksum").and_then(Json::as_str).map(str::to_ascii_lowercase);
+                files.push(Part { path: find(folder, key).map_err(named)?, md5 });
+            }
+            let bucket = document.get("sourceBucket").and_then(Json::as_str).map(plain_name);
+            (files, columns.to_owned(), bucket)
         } else {
             let Some(columns) = schema else {
                 return Err(named(Error::usage(
                     "a CSV file of an inventory does not name its columns; give its manifest.json, or say them",
                 )));
             };
-            (vec![path.to_owned()], columns.to_owned())
+            (vec![Part { path: path.to_owned(), md5: None }], columns.to_owned(), None)
         };
         let columns: Vec<String> = columns.split(',').map(|c| c.trim().to_owned()).collect();
         let missing: Vec<&str> =
             NEEDED.into_iter().filter(|n| !columns.iter().any(|c| c.eq_ignore_ascii_case(n))).collect();
         if missing.is_empty() {
-            return Ok(Self { files, columns });
+            return Ok(Self { files, columns, bucket });
         }
         Err(named(Error::invalid(format!(
             "the inventory lacks the {} {}, without which no manifest can be made; it has {}",
@@ -72,25 +90,46 @@ impl Inventory {
         ))))
     }
 
-    /// The versions whose keys begin with `prefix`.
-    pub fn read(&self, prefix: &str) -> Result<Vec<ObjectVersion>> {
+    /// The versions of the bucket whose keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// If it is the inventory of another bucket, or a file of it is not what its document says.
+    pub fn read(&self, bucket: &str, prefix: &str) -> Result<Vec<ObjectVersion>> {
+        if let Some(own) = self.bucket.as_deref().filter(|own| *own != bucket) {
+            return Err(foreign(own, bucket));
+        }
         let mut out = Vec::new();
-        for path in &self.files {
-            let file = File::open(path).map_err(|e| Error::from(e).with_store(path.display()))?;
-            let text: Box<dyn Read> = if path.extension().is_some_and(|e| e == "gz") {
-                Box::new(MultiGzDecoder::new(file))
+        for Part { path, md5 } in &self.files {
+            let named = |e: Error| e.with_store(path.display());
+            let file = File::open(path).map_err(|e| named(e.into()))?;
+            let mut hashed = Hashing { from: file, md5: Md5::new() };
+            if path.extension().is_some_and(|e| e == "gz") {
+                self.read_file(MultiGzDecoder::new(&mut hashed), bucket, prefix, &mut out).map_err(named)?;
             } else {
-                Box::new(file)
-            };
-            self.read_file(text, prefix, &mut out).map_err(|e| e.with_store(path.display()))?;
+                self.read_file(&mut hashed, bucket, prefix, &mut out).map_err(named)?;
+            }
+            std::io::copy(&mut hashed, &mut std::io::sink()).map_err(|e| named(e.into()))?;
+            let found = crate::manifest::text::hex(&hashed.md5.finalize());
+            if let Some(stated) = md5.as_ref().filter(|stated| **stated != found) {
+                return Err(named(Error::invalid(format!(
+                    "the file has the MD5 {found}, but the inventory states {stated}"
+                ))));
+            }
         }
         Ok(out)
     }
 
-    fn read_file(&self, text: impl Read, prefix: &str, out: &mut Vec<ObjectVersion>) -> Result<()> {
+    fn read_file(
+        &self,
+        text: impl Read,
+        bucket: &str,
+        prefix: &str,
+        out: &mut Vec<ObjectVersion>,
+    ) -> Result<()> {
         let mut text = BufReader::new(text);
         let mut line = Vec::new();
         let mut number = 0u64;
+        let of = self.columns.iter().position(|c| c.eq_ignore_ascii_case("Bucket"));
         loop {
             line.clear();
             if text.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
@@ -103,6 +142,9 @@ impl Inventory {
                 .ok_or_else(|| at("a quote is not closed".into()))?;
             if fields.iter().all(String::is_empty) {
                 continue;
+            }
+            if let Some(other) = of.and_then(|at| fields.get(at)).filter(|b| *b != bucket) {
+                return Err(foreign(other, bucket).within(format!("line {number}")));
             }
             if let Some(version) = self.version(&fields, prefix).map_err(at)? {
                 out.push(version);
@@ -142,6 +184,29 @@ impl Inventory {
             latest: flag("IsLatest")?,
             deleted,
         }))
+    }
+}
+
+/// The name in `arn:aws:s3:::name`, or all of it.
+fn plain_name(text: &str) -> String {
+    text.rsplit(':').next().unwrap_or(text).to_owned()
+}
+
+fn foreign(own: &str, bucket: &str) -> Error {
+    Error::usage(format!("the inventory is of the bucket {own}, not of {bucket}"))
+}
+
+/// Hashes what is read.
+struct Hashing<R> {
+    from: R,
+    md5: Md5,
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.from.read(buffer)?;
+        self.md5.update(buffer.get(..n).unwrap_or_default());
+        Ok(n)
     }
 }
 
@@ -196,19 +261,31 @@ mod tests {
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         std::io::Write::write_all(&mut gz, csv.as_bytes()).unwrap();
         std::fs::write(dir.path().join("data/1.csv.gz"), gz.finish().unwrap()).unwrap();
+        let gz = std::fs::read(dir.path().join("data/1.csv.gz")).unwrap();
+        let md5 = crate::manifest::text::hex(&Md5::digest(&gz));
         let manifest = format!(
-            r#"{{"fileFormat":"CSV","fileSchema":"{SCHEMA}","files":[{{"key":"inv/b/all/data/1.csv.gz"}}]}}"#
+            r#"{{"sourceBucket":"b","fileFormat":"CSV","fileSchema":"{SCHEMA}","files":[{{"key":"inv/b/all/data/1.csv.gz","MD5checksum":"{md5}"}}]}}"#
         );
         let path = dir.path().join("manifest.json");
-        std::fs::write(&path, manifest).unwrap();
-        let found = Inventory::open(&path, None).unwrap().read("zarr/x/").unwrap();
+        std::fs::write(&path, &manifest).unwrap();
+        let found = Inventory::open(&path, None).unwrap().read("b", "zarr/x/").unwrap();
         let [first, second] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((first.key.as_str(), first.etag.as_str(), first.size), ("zarr/x/a+ b", "abc", 7));
         assert_eq!((first.modified, first.latest), (1_656_371_267_000, true));
         assert!(second.deleted && second.latest);
         // One of the files by itself.
         let alone = Inventory::open(&dir.path().join("data/1.csv.gz"), Some(SCHEMA)).unwrap();
-        assert_eq!(alone.read("zarr/").unwrap().len(), 3);
+        assert_eq!(alone.read("b", "zarr/").unwrap().len(), 3);
+        // Of another bucket, by its document or by its lines; and not the file that the document means.
+        let said = |e: Error| e.to_string();
+        let error = said(Inventory::open(&path, None).unwrap().read("c", "zarr/x/").unwrap_err());
+        assert!(error.contains("of the bucket b, not of c"), "{error}");
+        let error = said(alone.read("c", "zarr/").unwrap_err());
+        assert!(error.contains("line 1") && error.contains("of the bucket b, not of c"), "{error}");
+        std::fs::write(&path, manifest.replace(&md5, &"0".repeat(32))).unwrap();
+        let error = said(Inventory::open(&path, None).unwrap().read("b", "zarr/x/").unwrap_err());
+        assert!(error.contains("the inventory states 00000"), "{error}");
+        std::fs::write(&path, &manifest).unwrap();
         let error =
             Inventory::open(&path, Some("Bucket, Key, VersionId, IsLatest, IsDeleteMarker")).unwrap_err();
         assert!(error.to_string().contains("lacks the columns Size, LastModifiedDate, ETag"), "{error}");

@@ -17,14 +17,17 @@ mod embargo;
 mod gc;
 mod history;
 mod inventory;
+mod source;
 mod verify;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use self::backfill::{Backfill, Done, Journal, backfill};
-pub use self::create::{CreateOptions, Created, Source, Stored, checksum, create, current, document_at};
-pub use self::embargo::{EMBARGOED, Unembargoed, unembargo};
+pub use self::create::{
+    CreateOptions, Created, Source, StoreOptions, Stored, checksum, create, current, document_at,
+};
+pub use self::embargo::{EMBARGOED, EmbargoCheck, Unembargoed, unembargo};
 pub use self::gc::{Garbage, GarbageVersion, collect, delete};
 pub use self::history::{History, State};
 pub use self::inventory::Inventory;
@@ -62,8 +65,10 @@ impl BucketZarr {
             None if above == "zarr" => Some(String::new()),
             _ => None,
         };
+        let letters = |from: usize| id.chars().skip(from).take(3).collect::<String>();
         let manifests = base
-            .and_then(|base| Some(format!("{base}zarr-manifest/{}/{}/{id}/", id.get(..3)?, id.get(3..6)?)));
+            .filter(|_| id.chars().count() >= 6)
+            .map(|base| format!("{base}zarr-manifest/{}/{}/{id}/", letters(0), letters(3)));
         Ok(Self { bucket, prefix: format!("{path}/"), manifests, id: id.to_owned() })
     }
 
@@ -89,7 +94,8 @@ impl BucketZarr {
     pub fn manifests(&self) -> Result<&str> {
         self.manifests.as_deref().ok_or_else(|| {
             Error::usage(
-                "manifests have a place of their own for Zarrs at zarr/ID only; name a folder for the manifest of this one",
+                "manifests have a place of their own for Zarrs at zarr/ID only, with an ID of six letters or more; name a \
+                 folder or a file for the manifest of this one",
             )
             .with_store(self)
         })

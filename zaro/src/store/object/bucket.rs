@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::fs::File;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -20,11 +21,11 @@ use tokio::sync::Semaphore;
 
 use super::profile::process_env;
 use super::s3::{self, AtAws, Settings};
-use super::transport::{Connector, fault_of, reply_of};
+use super::transport::{Connector, fault_of, host_of, reply_of};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient_because;
-use crate::store::http::{refusal, untrusted};
+use crate::store::http::untrusted;
 use crate::store::options::StoreOptions;
 use crate::store::wrap::log::{self, RequestLog};
 use crate::store::wrap::retry::RetryPolicy;
@@ -43,6 +44,8 @@ pub struct Bucket {
     connector: Connector,
     request_payer: bool,
     policy: RetryPolicy,
+    /// Whether the server has answered once.
+    met: AtomicBool,
     places: Arc<Semaphore>,
     log: Option<Arc<RequestLog>>,
 }
@@ -106,6 +109,10 @@ impl<'a> Ask<'a> {
     fn logged(&self) -> log::Method {
         match &self.method {
             m if *m == Method::PUT || *m == Method::POST => log::Method::Put,
+            // Taking tags off an object is no deletion of it.
+            m if *m == Method::DELETE && self.query.iter().any(|(name, _)| *name == "tagging") => {
+                log::Method::Put
+            }
             m if *m == Method::DELETE => log::Method::Delete,
             m if *m == Method::HEAD => log::Method::Size,
             _ if self.key.is_empty() => log::Method::List,
@@ -151,6 +158,7 @@ impl Bucket {
             connector,
             request_payer: options.request_payer,
             policy: options.retry.clone(),
+            met: AtomicBool::new(false),
             places: Arc::new(Semaphore::new(options.concurrency.clamp(1, Semaphore::MAX_PERMITS))),
             log: options.log.clone(),
             settings,
@@ -161,6 +169,12 @@ impl Bucket {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The host of the service that has it; AWS wherever it is, since names are its own there.
+    #[must_use]
+    pub fn service(&self) -> String {
+        self.settings.endpoint.as_deref().map_or_else(|| "amazonaws.com".to_owned(), host_of)
     }
 
     /// Whether requests are signed.
@@ -246,7 +260,7 @@ impl Bucket {
             answer
         };
         let named = |e: Error| e.with_key(ask.key).with_store(self);
-        self.policy.persist(once).await.map_err(named)
+        self.policy.persist(&self.met, once).await.map_err(named)
     }
 
     async fn once(&self, ask: &Ask<'_>) -> Result<Answer> {
@@ -281,11 +295,14 @@ impl Bucket {
         *sent.headers_mut() = request.headers().clone();
         sent.headers_mut().insert(reqwest::header::CONTENT_LENGTH, HeaderValue::from(file.size));
         *sent.body_mut() = Some(reqwest::Body::wrap_stream(file.stream()));
-        Ok(match self.connector.send(sent).await {
-            Ok(304 | 412) => Ok(Ok(Answer::Refused)),
-            Ok(409) => Ok(Err(transient_because("the server answered 409", None, None))),
-            Ok(_) => Ok(Ok(Answer::Done(HeaderMap::new(), Bytes::new()))),
-            Err(e) => Err(e),
+        let (status, headers, text) = match self.connector.send(sent).await {
+            Ok(answer) => answer,
+            Err(e) => return Ok(Err(e)),
+        };
+        Ok(match status {
+            304 | 412 => Ok(Ok(Answer::Refused)),
+            409 => Ok(Err(transient_because("the server answered 409", None, None))),
+            _ => Ok(Ok(Answer::Done(headers, text))),
         })
     }
 
@@ -319,7 +336,10 @@ impl Bucket {
                 Err(with_code(Error::not_found("the bucket does not exist")))
             }
             404 => Ok(Answer::Missing),
-            status @ (401 | 403) => Err(with_code(refusal(status, self.is_signed()))),
+            status @ (401 | 403) => {
+                let how = if self.is_signed() { "" } else { " an unsigned request" };
+                Err(with_code(Error::not_permitted(format!("the server refused{how} (status {status})"))))
+            }
             status @ (405 | 501) => {
                 Err(with_code(Error::unsupported(format!("the server answered {status}: it cannot do this"))))
             }
@@ -333,12 +353,18 @@ impl Bucket {
     fn note(&self, ask: &Ask<'_>, start: Instant, answer: &Result<Answer>) {
         let Some(log) = &self.log else { return };
         let (bytes, outcome) = match answer {
+            Ok(Answer::Done(_, body)) if ask.logged() == log::Method::List => {
+                (names_in(body), log::Outcome::Found)
+            }
             Ok(Answer::Done(_, body)) => (u64_of(body.len()), log::Outcome::Found),
             Ok(Answer::Missing) => (0, log::Outcome::Missing),
             Ok(Answer::Refused) => (0, log::Outcome::Refused),
             Err(e) => (0, log::Outcome::Failed(e.kind(), e.message().to_owned())),
         };
-        let shown = ask.query.iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| format!(" {n}={v}"));
+        let shown = ask.query.iter().map(|(name, value)| match value.as_str() {
+            "" => format!(" {name}"),
+            value => format!(" {name}={value}"),
+        });
         log.record(&log::Request {
             store: self.to_string(),
             method: ask.logged(),
@@ -353,6 +379,12 @@ impl Bucket {
             outcome,
         });
     }
+}
+
+/// How many objects, versions and folders a page of a listing names.
+fn names_in(page: &[u8]) -> u64 {
+    let count = |tag: &[u8]| u64_of(page.windows(tag.len()).filter(|w| *w == tag).count());
+    count(b"<Key>").saturating_add(count(b"<CommonPrefixes>"))
 }
 
 /// A fault of the network as our error.

@@ -13,7 +13,7 @@ mod packed;
 mod page;
 mod profile;
 mod s3;
-mod tagging;
+pub mod tagging;
 mod transport;
 pub mod versions;
 mod write;

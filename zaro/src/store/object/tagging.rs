@@ -9,10 +9,35 @@ use quick_xml::Reader;
 use quick_xml::escape::{escape, resolve_predefined_entity};
 use quick_xml::events::Event;
 use reqwest::Method;
+use reqwest::header::HeaderMap;
 
 use super::bucket::{Answer, Ask, Bucket, FileBody, encode};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::num::u64_of;
 use crate::store::Put;
+use crate::store::fault::transient;
+
+/// Bytes of an object.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) version: Option<String>,
+    /// Without quotes.
+    pub(crate) etag: Option<String>,
+    /// Of the whole object.
+    pub(crate) size: u64,
+    pub(crate) bytes: Bytes,
+}
+
+/// Whether a bucket keeps versions of its objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Versioning {
+    /// Every put and every deletion makes one.
+    Enabled,
+    /// It did, and does not now.
+    Suspended,
+    /// It never did.
+    Never,
+}
 
 /// The tags of an object, by name and value.
 type Tags = Vec<(String, String)>;
@@ -28,6 +53,42 @@ impl Bucket {
                 Err(Error::io("the server refused a read that had no condition").with_key(key))
             }
         }
+    }
+
+    /// The bytes `(offset, length)` of an object in the version named, or all of it, with what the server says of it.
+    pub(crate) async fn get_part(
+        &self,
+        key: &str,
+        version: Option<&str>,
+        span: Option<(u64, u64)>,
+    ) -> Result<Option<Part>> {
+        let mut ask = of_version(Ask::new(Method::GET, key), version);
+        if let Some((offset, length)) = span.filter(|(_, length)| *length > 0) {
+            let last = offset.saturating_add(length).saturating_sub(1);
+            ask = ask.header("range", format!("bytes={offset}-{last}"));
+        }
+        let (headers, bytes) = match self.call(&ask).await? {
+            Answer::Done(headers, body) => (headers, body),
+            Answer::Missing => return Ok(None),
+            Answer::Refused => {
+                return Err(Error::io("the server refused a read that had no condition").with_key(key));
+            }
+        };
+        let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+        let range = text("content-range").and_then(|range| range.strip_prefix("bytes ")?.split_once('/'));
+        let size = match (range, span) {
+            (Some((sent, size)), Some((offset, _))) if sent.starts_with(&format!("{offset}-")) => {
+                size.parse().ok()
+            }
+            (None, None) => Some(u64_of(bytes.len())),
+            _ => None,
+        };
+        let short = span.is_some_and(|(_, length)| length != u64_of(bytes.len()));
+        let Some(size) = size.filter(|_| !short) else {
+            return Err(Error::io("the server did not send the range that was asked for").with_key(key));
+        };
+        let etag = text("etag").map(|t| t.trim_matches('"').to_owned());
+        Ok(Some(Part { version: text("x-amz-version-id").map(str::to_owned), etag, size, bytes }))
     }
 
     /// The size and the `ETag`, without quotes, of an object as it is now; `None` if there is none.
@@ -87,7 +148,13 @@ impl Bucket {
             }
             ask = ask.header("x-amz-tagging", encoded);
         }
-        match self.call(&ask).await? {
+        // Some say first that all is well, and then in the text that it is not.
+        let confirm = |headers: HeaderMap, body: Bytes| match headers.contains_key("etag") && !is_error(&body)
+        {
+            true => Ok(Answer::Done(headers, body)),
+            false => Err(transient("the server did not confirm the put with an ETag")),
+        };
+        match self.call_for(&ask, confirm).await? {
             Answer::Done(..) => Ok(Put::Done),
             Answer::Refused => Ok(Put::Refused),
             Answer::Missing => Err(Error::not_found("the bucket does not exist").with_store(self)),
@@ -125,7 +192,11 @@ impl Bucket {
             Ask::new(Method::PUT, key).body(format!("<Tagging><TagSet>{set}</TagSet></Tagging>"))
         };
         let ask = of_version(ask.query("tagging", ""), version);
-        Ok(matches!(self.call(&ask).await?, Answer::Done(..)))
+        let confirm = |headers: HeaderMap, body: Bytes| match is_error(&body) {
+            true => Err(transient("the server answered with an error")),
+            false => Ok(Answer::Done(headers, body)),
+        };
+        Ok(matches!(self.call_for(&ask, confirm).await?, Answer::Done(..)))
     }
 
     /// Gives an object a tag besides those it has, unless it has it.
@@ -150,11 +221,36 @@ impl Bucket {
         self.set_tags(key, version, &tags).await
     }
 
+    /// Whether it keeps versions; `None` where the server does not say.
+    pub async fn keeps_versions(&self) -> Result<Option<Versioning>> {
+        let ask = Ask::new(Method::GET, "").query("versioning", "");
+        let said = match self.call(&ask).await {
+            Ok(Answer::Done(_, body)) => String::from_utf8_lossy(&body).into_owned(),
+            Ok(_) => return Ok(None),
+            Err(e) if matches!(e.kind(), ErrorKind::NotPermitted | ErrorKind::Unsupported) => {
+                return Ok(None);
+            }
+            Err(e) => return Err(e),
+        };
+        let status = said.split_once("<Status>").and_then(|(_, rest)| rest.split_once("</Status>"));
+        Ok(match status.map(|(status, _)| status.trim()) {
+            Some("Enabled") => Some(Versioning::Enabled),
+            Some("Suspended") => Some(Versioning::Suspended),
+            None if said.contains("VersioningConfiguration") => Some(Versioning::Never),
+            _ => None,
+        })
+    }
+
     /// Deletes one version of an object for good, or without `version` puts a delete marker. What is gone already is
     /// deleted.
     pub async fn delete(&self, key: &str, version: Option<&str>) -> Result<()> {
         self.call(&of_version(Ask::new(Method::DELETE, key), version)).await.map(|_| ())
     }
+}
+
+/// Whether an answer that should be empty, or a document, is that of a failure.
+fn is_error(body: &[u8]) -> bool {
+    body.windows(6).any(|w| w == b"<Error")
 }
 
 fn of_version<'a>(ask: Ask<'a>, version: Option<&str>) -> Ask<'a> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
@@ -80,7 +81,10 @@ impl Connector {
     }
 
     /// Sends a request whose body comes piece by piece; a failure is told as [`Transport`] tells it.
-    pub(super) async fn send(&self, request: reqwest::Request) -> std::result::Result<u16, HttpError> {
+    pub(super) async fn send(
+        &self,
+        request: reqwest::Request,
+    ) -> std::result::Result<(u16, HeaderMap, Bytes), HttpError> {
         let kind = |e: &reqwest::Error| match (e.is_timeout(), e.is_connect()) {
             (true, _) => HttpErrorKind::Timeout,
             (_, true) => HttpErrorKind::Connect,
@@ -89,13 +93,19 @@ impl Connector {
         let response =
             self.client.execute(request).await.map_err(|e| HttpError::new(kind(&e), e.without_url()))?;
         let status = response.status();
-        if status.is_success() || known(status) {
-            return Ok(status.as_u16());
-        }
         let headers = response.headers().clone();
-        let text = response.bytes().await.unwrap_or_default();
-        let text = text.get(..text.len().min(MAX_TEXT)).unwrap_or_default();
-        Err(failure(status, &headers, &String::from_utf8_lossy(text)))
+        let mut text = BytesMut::new();
+        let mut body = response.bytes_stream();
+        while let Ok(Some(chunk)) = futures::TryStreamExt::try_next(&mut body).await {
+            text.extend_from_slice(&chunk);
+            if text.len() > MAX_TEXT {
+                break;
+            }
+        }
+        if status.is_success() || known(status) {
+            return Ok((status.as_u16(), headers, text.freeze()));
+        }
+        Err(failure(status, &headers, &String::from_utf8_lossy(&text)))
     }
 
     /// The connections themselves, for requests that `object_store` does not make.

@@ -47,7 +47,7 @@ pub struct ObjectVersion {
 }
 
 /// How many folders of a level are listed ahead of the one that is read.
-const AHEAD: usize = 10;
+const AHEAD: usize = 8;
 
 /// No more listings than this run at a time, but for those of the folders of one level.
 const WALKERS: usize = 24;
@@ -56,7 +56,7 @@ const WALKERS: usize = 24;
 const OWN_PAGES: usize = 2;
 
 /// How much all listings of a prefix hold for their reader besides that, in KiB.
-const SHARED: usize = 16 << 10;
+const SHARED: usize = 8 << 10;
 
 /// A page that shows more folders than this shows small ones, which are not worth a request each.
 const FOLDERS_A_PAGE: usize = 4;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,11 +19,15 @@ use crate::store::{
     ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
 };
 
+/// How often a server is asked that has not answered yet.
+const FIRST_ATTEMPTS: u32 = 6;
+
 /// How often and how long to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often a request is made at most, the first time included. 1 means no second try.
-    pub attempts: u32,
+    /// How often a request is made at most, the first time included; 1 means no second try. `None` leaves it to the
+    /// time, but for a server that has not answered yet, which may not be one: that is asked six times.
+    pub attempts: Option<u32>,
     /// The pause before the second try; doubled before each further one. The real pause is a random time between
     /// half of it and all of it, so that many readers do not come back at once.
     pub first_pause: Duration,
@@ -33,10 +38,10 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// 6 attempts, pauses from 100 ms to 10 s, within 40 s.
+    /// Pauses from 100 ms to 10 s, within 40 s.
     fn default() -> Self {
         Self {
-            attempts: 6,
+            attempts: None,
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(10),
             total: Duration::from_secs(40),
@@ -48,7 +53,7 @@ impl RetryPolicy {
     /// Every request is made once.
     #[must_use]
     pub fn none() -> Self {
-        Self { attempts: 1, ..Self::default() }
+        Self { attempts: Some(1), ..Self::default() }
     }
 
     /// The pause after the `n`-th failed try (from 1), with chance `0 ..= 255` taken from outside.
@@ -58,19 +63,24 @@ impl RetryPolicy {
         (full / 2).saturating_add((full / 2) * u32::from(chance) / 255)
     }
 
-    /// Asks until there is an answer, a fault that will not pass, or no more patience.
+    /// Asks until there is an answer, a fault that will not pass, or no more patience. `met` is whether the server has
+    /// answered once.
     pub(crate) async fn persist<T, F: Future<Output = Result<T>> + Send>(
         &self,
+        met: &AtomicBool,
         ask: impl Fn() -> F + Send,
     ) -> Result<T> {
         let start = Instant::now();
         let mut tries = 1;
         loop {
             let error = match ask().await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    met.store(true, Ordering::Relaxed);
+                    return Ok(answer);
+                }
                 Err(e) => e,
             };
-            let Some(pause) = self.pause_after(&error, tries, start) else {
+            let Some(pause) = self.pause_after(&error, tries, start, met) else {
                 return Err(match tries {
                     1 => error,
                     n => error.within(format!("{n} attempts in {:.1} s", start.elapsed().as_secs_f64())),
@@ -82,11 +92,16 @@ impl RetryPolicy {
     }
 
     /// How long to wait before another try; `None` if there should be none.
-    fn pause_after(&self, error: &Error, tries: u32, start: Instant) -> Option<Duration> {
+    fn pause_after(&self, error: &Error, tries: u32, start: Instant, met: &AtomicBool) -> Option<Duration> {
         let asked = as_transient(error)?.after().unwrap_or_default();
         let pause = self.pause(tries, chance()).max(asked);
         let late = start.elapsed().saturating_add(pause) > self.total;
-        (tries < self.attempts && !late).then_some(pause)
+        let at_most = match self.attempts {
+            Some(attempts) => attempts,
+            None if met.load(Ordering::Relaxed) => u32::MAX,
+            None => FIRST_ATTEMPTS,
+        };
+        (tries < at_most && !late).then_some(pause)
     }
 }
 
@@ -108,24 +123,25 @@ fn chance() -> u8 {
 pub struct RetryStore {
     inner: SharedStore,
     policy: RetryPolicy,
+    met: Arc<AtomicBool>,
 }
 
 impl RetryStore {
     /// Repeats the requests made of `inner` as `policy` says.
     #[must_use]
     pub fn new(inner: SharedStore, policy: RetryPolicy) -> Self {
-        Self { inner, policy }
+        Self { inner, policy, met: Arc::default() }
     }
 
     async fn persist<T, F: Future<Output = Result<T>> + Send>(
         &self,
         ask: impl Fn() -> F + Send,
     ) -> Result<T> {
-        self.policy.persist(ask).await
+        self.policy.persist(&self.met, ask).await
     }
 
     fn pause_after(&self, error: &Error, tries: u32, start: Instant) -> Option<Duration> {
-        self.policy.pause_after(error, tries, start)
+        self.policy.pause_after(error, tries, start, &self.met)
     }
 }
 

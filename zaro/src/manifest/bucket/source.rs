@@ -1,0 +1,39 @@
+//! The objects of a Zarr in a bucket, each in the version that is meant, whatever it is called.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::BucketZarr;
+use crate::error::{Error, Result};
+use crate::manifest::fetch::Source;
+use crate::manifest::model::Entry;
+use crate::store::ByteRange;
+
+#[async_trait]
+impl Source for BucketZarr {
+    async fn read(&self, key: &str, entry: &Entry, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        let whole = format!("{}{key}", self.prefix());
+        let span = match range {
+            None => None,
+            Some(range) => Some(range.resolve(entry.size)?),
+        };
+        let Some(part) = self.bucket().get_part(&whole, entry.version.as_deref(), span).await? else {
+            return Ok(None);
+        };
+        let other = |what: String| Error::invalid(what).with_key(&whole).with_store(self.bucket());
+        if let (Some(wanted), Some(sent)) = (&entry.version, &part.version)
+            && wanted != sent
+        {
+            return Err(other(format!("the server sent version {sent} in place of {wanted}")));
+        }
+        if let (Some(wanted), Some(sent)) = (&entry.etag, &part.etag)
+            && wanted != sent
+        {
+            return Err(other(format!("the object has the ETag {sent} in place of {wanted}")));
+        }
+        if part.size != entry.size {
+            return Err(other(format!("the object has {} bytes in place of {}", part.size, entry.size)));
+        }
+        Ok(Some(part.bytes))
+    }
+}
