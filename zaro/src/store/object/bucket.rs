@@ -313,7 +313,9 @@ impl Bucket {
             _ => {}
         }
         let (parts, body) = response.into_parts();
-        let mut out = BytesMut::new();
+        // As much as is announced, so that it is not moved while it grows; a page has less than this.
+        let announced = parts.headers.get("content-length").and_then(|v| v.to_str().ok()?.parse().ok());
+        let mut out = BytesMut::with_capacity(announced.unwrap_or(0usize).min(1 << 20));
         let mut stream = body.bytes_stream();
         while let Some(chunk) = stream.try_next().await.map_err(|e| network(&e))? {
             if out.len().saturating_add(chunk.len()) > MAX_ANSWER {

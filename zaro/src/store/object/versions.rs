@@ -56,7 +56,7 @@ const WALKERS: usize = 24;
 const OWN_PAGES: usize = 2;
 
 /// How much all listings of a prefix hold for their reader besides that, in KiB.
-const SHARED: usize = 8 << 10;
+const SHARED: usize = 6 << 10;
 
 /// A page that shows more folders than this shows small ones, which are not worth a request each.
 const FOLDERS_A_PAGE: usize = 4;
@@ -159,17 +159,21 @@ impl Bucket {
 #[derive(Default)]
 struct Once {
     key: String,
-    versions: HashSet<String>,
+    /// The first version of that key, and the others.
+    first: Option<String>,
+    others: HashSet<String>,
 }
 
 impl Once {
     fn check(&mut self, bucket: &Bucket, page: Vec<ObjectVersion>) -> Result<Vec<ObjectVersion>> {
         for entry in &page {
-            if entry.key != self.key {
+            if entry.key != self.key || self.first.is_none() {
                 self.key.clone_from(&entry.key);
-                self.versions.clear();
-            }
-            if !self.versions.insert(entry.version.clone()) {
+                self.first.get_or_insert_default().clone_from(&entry.version);
+                self.others.clear();
+            } else if self.first.as_ref() == Some(&entry.version)
+                || !self.others.insert(entry.version.clone())
+            {
                 let message = format!("the server listed the version {} twice", entry.version);
                 return Err(Error::io(message).with_key(&entry.key).with_store(bucket));
             }
