@@ -180,29 +180,37 @@ fn a_manifest_is_held_against_its_folder() {
 fn files_that_are_written_to_or_come_while_they_are_read_are_an_error() {
     use std::os::unix::fs::FileExt as _;
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("large"), vec![7; 200 << 20]).unwrap();
+    std::fs::write(dir.path().join("large"), vec![7; 100 << 20]).unwrap();
     let calm = files(dir.path(), &LocalOptions::default(), &Seen::default()).unwrap();
-    let during = |change: &(dyn Fn() + Sync)| {
+    // Changes again and again until the reader has ended.
+    let during = |change: &(dyn Fn(u32) + Sync)| {
+        let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-                change();
+                for n in 0.. {
+                    if over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    change(n);
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
             });
-            files(dir.path(), &LocalOptions::default(), &Seen::default())
+            let found = files(dir.path(), &LocalOptions::default(), &Seen::default());
+            over.store(true, Ordering::Relaxed);
+            found
         })
     };
     // In place, with the size it had: at its beginning, which is read already, and at its end.
-    let rewritten = during(&|| {
+    let rewritten = during(&|n| {
         let file = File::options().write(true).open(dir.path().join("large")).unwrap();
-        file.write_all_at(b"x", 1).unwrap();
-        file.write_all_at(b"x", (200 << 20) - 1).unwrap();
+        file.write_all_at(&n.to_le_bytes(), 0).unwrap();
+        file.write_all_at(&n.to_le_bytes(), (100 << 20) - 4).unwrap();
     });
     let error = rewritten.unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Io);
     assert!(error.to_string().contains("was changed while it was read"), "{error}");
-    let error = during(&|| std::fs::write(dir.path().join("more"), "x").unwrap()).unwrap_err();
+    let come = during(&|n| drop(File::create(dir.path().join(format!("more{n}"))).unwrap()));
+    let error = come.unwrap_err();
     assert!(error.to_string().contains("came or went"), "{error}");
-    std::fs::remove_file(dir.path().join("more")).unwrap();
-    let after = files(dir.path(), &LocalOptions::default(), &Seen::default()).unwrap();
-    assert_ne!(calm, after);
+    assert_ne!(calm, files(dir.path(), &LocalOptions::default(), &Seen::default()).unwrap());
 }

@@ -306,7 +306,7 @@ impl Walk {
             // Folders only where names mean them, and where they are large.
             let worth = first.next.is_some()
                 && (prefix.is_empty() || prefix.ends_with('/'))
-                && folders_in(&first.entries, &prefix) <= FOLDERS_A_PAGE
+                && shows_folders(&first.entries, &prefix)
                 && self.walkers.load(Ordering::Relaxed) < WALKERS;
             if worth {
                 let mut level = self.chain(prefix, true);
@@ -422,15 +422,22 @@ fn broken() -> Error {
     Error::io("a listing broke off before its end")
 }
 
-/// How many folders directly below the prefix the entries lie in.
-fn folders_in(entries: &[ObjectVersion], prefix: &str) -> usize {
-    let folder = |e: &ObjectVersion| {
-        let rest = e.key.get(prefix.len()..)?;
-        rest.split_once('/').map(|(folder, _)| folder.to_owned())
-    };
-    let mut folders: Vec<String> = entries.iter().filter_map(folder).collect();
-    folders.dedup();
-    folders.len()
+/// Whether a page shows a few large folders directly below the prefix. One with none shows that there are none, unless it is
+/// full of versions of the same few keys.
+fn shows_folders(entries: &[ObjectVersion], prefix: &str) -> bool {
+    let (mut folders, mut keys) = (0, 0);
+    let (mut last_folder, mut last_key) = (None, None);
+    for entry in entries {
+        let key = entry.key.as_str();
+        let folder = key.get(prefix.len()..).and_then(|rest| rest.split_once('/')).map(|(folder, _)| folder);
+        folders += usize::from(folder.is_some() && folder != last_folder);
+        keys += usize::from(Some(key) != last_key);
+        (last_folder, last_key) = (folder, Some(key));
+    }
+    match folders {
+        0 => keys < entries.len().div_ceil(2),
+        n => n <= FOLDERS_A_PAGE,
+    }
 }
 
 /// Ended when nobody waits for it.
