@@ -317,8 +317,11 @@ fn verify_documents(store: &SharedStore, steps: &[Step]) -> Result<()> {
     let is_root = steps.first().is_some_and(|step| step.to.is_empty());
     for step in steps {
         let own = wait(hierarchy::find(store, &step.to))?;
-        let carried =
-            if is_root && consolidated.is_consolidated() { wait(consolidated.node(&step.to)).ok() } else { None };
+        let carried = if is_root && consolidated.is_consolidated() {
+            Some(wait(consolidated.node(&step.to))?)
+        } else {
+            None
+        };
         let lost = || Error::invalid("the copy lacks this node").with_node(shown(&step.to));
         for meta in [&own.ok_or_else(lost)?.meta].into_iter().chain(carried.as_ref().map(|node| &node.meta)) {
             let differs = match (&step.node.meta, meta, &step.copy) {

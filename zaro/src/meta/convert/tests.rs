@@ -191,7 +191,8 @@ fn variable(dtype: &str, fill: &str, attributes: &str) -> ArrayMeta {
     all.set("_ARRAY_DIMENSIONS", json(r#"["y","x"]"#));
     let filters = if dtype == "|O" { r#"[{"id":"vlen-utf8"}]"# } else { "null" };
     let rest = format!(r#"{{"dtype":{},"fill_value":{fill},"filters":{filters}}}"#, Json::string(dtype));
-    v2_array(&rest, &all.to_string())
+    let meta = v2_array(&rest, r#"{"_ARRAY_DIMENSIONS":["y","x"]}"#);
+    ArrayMeta { attributes: Arc::new(all), ..meta }
 }
 
 fn kept(meta: &ArrayMeta, to: Format) -> Converted {
