@@ -161,5 +161,5 @@ fn a_chunk_of_too_many_texts_is_refused() {
     let s = Store::new();
     s.put("zarr.json", v3_document(&[1 << 25], &[1 << 25], "string", "\"\"", ""));
     s.zaro(&["read", "@", "--select", "0"]).fails(5, "more memory is needed (--memory)");
-    assert_eq!(s.zaro(&["read", "@", "--select", "0", "--memory", "600M", "--format", "csv"]).text(), "\n");
+    assert_eq!(s.zaro(&["read", "@", "--select", "0", "--memory", "1200M", "--format", "csv"]).text(), "\n");
 }
