@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use zaro::meta::path::shown;
@@ -10,11 +11,17 @@ use zaro::reference::ReferenceStore;
 use zaro::store::SharedStore;
 use zaro::store::options::StoreOptions;
 use zaro::store::wrap::log::RequestLog;
-use zaro::{OpenOptions, Result, Zarr};
+use zaro::{Error, OpenOptions, Result, Zarr};
 
 use crate::number;
 use crate::paint::{Color, Paint, plain};
 use crate::place;
+
+/// Whether bare `NaN`s in JSON were told of already, or need not be: once is enough, of hundreds of nodes.
+static BARE_NUMBERS: AtomicBool = AtomicBool::new(false);
+
+/// The heading of options that say how a store is reached.
+pub(crate) const STORE_OPTIONS: &str = "Store options";
 
 /// Where the Zarr is.
 #[derive(Debug, Clone, Args)]
@@ -31,29 +38,29 @@ pub(crate) struct Target {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
     /// Never sign requests, even where credentials are found
-    #[arg(long, global = true, help_heading = "Store options")]
+    #[arg(long, global = true, help_heading = STORE_OPTIONS)]
     anonymous: bool,
     /// The region of an S3 bucket [default: found out]
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Store options")]
+    #[arg(long, global = true, value_name = "NAME", help_heading = STORE_OPTIONS)]
     region: Option<String>,
     /// Another server than the provider's own, such as http://localhost:9000
-    #[arg(long, global = true, value_name = "URL", help_heading = "Store options")]
+    #[arg(long, global = true, value_name = "URL", help_heading = STORE_OPTIONS)]
     endpoint: Option<String>,
     /// The profile in ~/.aws to take keys and region from
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Store options")]
+    #[arg(long, global = true, value_name = "NAME", help_heading = STORE_OPTIONS)]
     profile: Option<String>,
     /// Agree to pay for requests to a requester-pays bucket
-    #[arg(long, global = true, help_heading = "Store options")]
+    #[arg(long, global = true, help_heading = STORE_OPTIONS)]
     request_payer: bool,
     /// A header to send along, "Name: value"; may be repeated
-    #[arg(long, global = true, value_name = "HEADER", help_heading = "Store options")]
+    #[arg(long, global = true, value_name = "HEADER", help_heading = STORE_OPTIONS)]
     header: Vec<String>,
     /// An option for addresses with a prefix only, such as s3://bucket:anonymous=true or https://:read_timeout=60
     /// (others: retries, connect_timeout, concurrency, missing_403); may be repeated
-    #[arg(long, global = true, value_name = "PREFIX:KEY=VALUE", help_heading = "Store options")]
+    #[arg(long, global = true, value_name = "PREFIX:KEY=VALUE", help_heading = STORE_OPTIONS)]
     option: Vec<String>,
     /// What relative addresses in a reference store are relative to [default: its own folder]
-    #[arg(long, global = true, value_name = "URI", help_heading = "Store options")]
+    #[arg(long, global = true, value_name = "URI", help_heading = STORE_OPTIONS)]
     root: Option<String>,
     /// The object meant by references that name none
     #[arg(
@@ -61,17 +68,17 @@ pub(crate) struct Common {
         long = "target",
         global = true,
         value_name = "URI",
-        help_heading = "Store options"
+        help_heading = STORE_OPTIONS
     )]
     target: Option<String>,
     /// A value for a template of a reference store, in place of its own; may be repeated
-    #[arg(long, global = true, value_name = "NAME=VALUE", help_heading = "Store options")]
+    #[arg(long, global = true, value_name = "NAME=VALUE", help_heading = STORE_OPTIONS)]
     template: Vec<String>,
     /// Let a remote reference store name local files
-    #[arg(long, global = true, help_heading = "Store options")]
+    #[arg(long, global = true, help_heading = STORE_OPTIONS)]
     allow_local: bool,
     /// The branch of an Icechunk repository [default: main]
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Store options")]
+    #[arg(long, global = true, value_name = "NAME", help_heading = STORE_OPTIONS)]
     branch: Option<String>,
     /// The tag of an Icechunk repository
     #[arg(
@@ -79,14 +86,14 @@ pub(crate) struct Common {
         global = true,
         value_name = "NAME",
         conflicts_with = "branch",
-        help_heading = "Store options"
+        help_heading = STORE_OPTIONS
     )]
     tag: Option<String>,
     /// The snapshot of an Icechunk repository
-    #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["branch", "tag"], help_heading = "Store options")]
+    #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["branch", "tag"], help_heading = STORE_OPTIONS)]
     snapshot: Option<String>,
     /// Where the objects of a manifest are [default: beside it]
-    #[arg(long, global = true, value_name = "URI", help_heading = "Store options")]
+    #[arg(long, global = true, value_name = "URI", help_heading = STORE_OPTIONS)]
     objects: Option<String>,
 
     /// Hold to the letter of the specification: refuse what the world forgives
@@ -101,7 +108,7 @@ pub(crate) struct Common {
     /// How many threads decode and encode [default: all cores]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reading options")]
     threads: Option<u16>,
-    /// How much memory to use beyond small change; what is larger is read and written piece by piece
+    /// Memory budget; larger reads and writes are streamed in windows
     #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = number::parse_bytes, help_heading = "Reading options")]
     pub(crate) memory: usize,
 
@@ -129,8 +136,13 @@ impl Common {
     pub(crate) fn store_options(&self) -> Result<StoreOptions> {
         let mut store = StoreOptions::default();
         store.anonymous = self.anonymous;
-        // `image render` takes a part of an image for it, too: numbers with commas, which no region has.
-        store.region = self.region.clone().filter(|region| !region.contains(','));
+        if let Some(region) = self.region.as_ref().filter(|r| r.contains([',', ':'])) {
+            return Err(Error::usage(format!(
+                "--region {region}: this is no region of a bucket; a part of an array is said with --select, of an image \
+                 with --crop"
+            )));
+        }
+        store.region.clone_from(&self.region);
         store.endpoint.clone_from(&self.endpoint);
         store.profile.clone_from(&self.profile);
         store.request_payer = self.request_payer;
@@ -159,6 +171,40 @@ impl Common {
         Ok(store)
     }
 
+    /// The options given here that say how the store is reached and read, as words of a command line; `None` if
+    /// headers are among them, which may hold a secret.
+    pub(crate) fn reached_by(&self) -> Option<Vec<String>> {
+        if !self.header.is_empty() || self.option.iter().any(|o| o.contains(":header=")) {
+            return None;
+        }
+        let flags = [
+            ("--anonymous", self.anonymous),
+            ("--request-payer", self.request_payer),
+            ("--allow-local", self.allow_local),
+            ("--strict", self.strict),
+            ("--no-consolidated", self.no_consolidated),
+        ];
+        let format = self.zarr_format.map(|n| n.to_string());
+        let values = [
+            ("--region", &self.region),
+            ("--endpoint", &self.endpoint),
+            ("--profile", &self.profile),
+            ("--root", &self.root),
+            ("--target", &self.target),
+            ("--branch", &self.branch),
+            ("--tag", &self.tag),
+            ("--snapshot", &self.snapshot),
+            ("--objects", &self.objects),
+            ("--zarr-format", &format),
+        ];
+        let values = values.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let lists = [("--option", &self.option), ("--template", &self.template)];
+        let lists = lists.into_iter().flat_map(|(name, list)| list.iter().map(move |value| (name, value)));
+        let flags = flags.into_iter().filter(|(_, given)| *given).map(|(name, _)| name.to_owned());
+        // In one word with its value, which may begin with a dash.
+        Some(flags.chain(values.chain(lists).map(|(name, value)| format!("{name}={value}"))).collect())
+    }
+
     /// How to read what is there.
     fn open_options(&self) -> Result<OpenOptions> {
         Ok(OpenOptions {
@@ -171,9 +217,15 @@ impl Common {
         })
     }
 
-    /// The region of a bucket.
-    pub(crate) fn region(&self) -> Option<&str> {
-        self.region.as_deref()
+    /// What `image render` took for `--crop` once: four numbers as `--region`. The other options are as before.
+    pub(crate) fn region_as_crop(&self) -> (Self, Option<String>) {
+        match &self.region {
+            Some(crop) if crop.contains(',') => {
+                self.warn("--region for a part of an image is an old name; use --crop");
+                (Self { region: None, ..self.clone() }, Some(crop.clone()))
+            }
+            _ => (self.clone(), None),
+        }
     }
 
     /// The version asked for.
@@ -186,6 +238,7 @@ impl Common {
     pub(crate) async fn open_for_writing(&self, at: &Target, durable: bool) -> Result<(SharedStore, String)> {
         let mut options = self.store_options()?;
         options.durable = durable;
+        place::check_name(&at.uri)?;
         let (uri, path) = place::from_the_top(&at.uri, &at.path)?;
         Ok((zaro::open::open_store_for_writing(&uri, &options).await?, path))
     }
@@ -203,6 +256,10 @@ impl Common {
 
     async fn open_with(&self, uri: &str, options: &OpenOptions) -> Result<Zarr> {
         let zarr = zaro::open(uri, options).await?;
+        // The programs that make references write NaN so, each time; who asks is told.
+        if zarr.is_referenced() && !self.verbose {
+            BARE_NUMBERS.store(true, Ordering::Relaxed);
+        }
         self.warn_findings(zarr.findings());
         Ok(zarr)
     }
@@ -233,6 +290,7 @@ impl Common {
 
     /// The folder or bucket `uri` as a store that is written to, whatever lies around it.
     pub(crate) async fn open_folder(&self, uri: &str) -> Result<SharedStore> {
+        place::check_name(uri)?;
         zaro::open::open_store_for_writing(uri, &self.store_options()?).await
     }
 
@@ -247,6 +305,10 @@ impl Common {
     /// Tells of deviations that were read over.
     pub(crate) fn warn_findings(&self, findings: &[Finding]) {
         for finding in findings {
+            let bare = finding.rule == "json" && finding.message.starts_with("bare ");
+            if bare && BARE_NUMBERS.swap(true, Ordering::Relaxed) && !self.verbose {
+                continue;
+            }
             self.warn(&format!("{} [{}]", finding_text(finding), finding.rule));
         }
     }

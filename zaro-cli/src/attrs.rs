@@ -31,10 +31,10 @@ pub(crate) struct Attrs {
     /// Set an attribute to a JSON value, or to a text; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_set)]
     set: Vec<(String, Json)>,
-    /// Take an attribute away; may be repeated
+    /// Remove an attribute; may be repeated
     #[arg(long, value_name = "NAME")]
     unset: Vec<String>,
-    /// Take all away and set these: a JSON object, or @FILE to take it from a file
+    /// Replace all attributes: a JSON object, or @FILE to take it from a file
     #[arg(long, value_name = "JSON|@FILE", conflicts_with_all = ["set", "unset"])]
     replace: Option<String>,
 }

@@ -14,7 +14,7 @@ use zaro::{Error, Result};
 use crate::args::Common;
 use crate::manifest::watch::Spinner;
 use crate::manifest::{bucket, local_path};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::paint::plain;
 
 const EXAMPLES: &str = "\
@@ -51,7 +51,7 @@ pub(crate) struct HashingArgs {
     /// Count every file, also those that the archive's client leaves out
     #[arg(long)]
     pub(crate) all_files: bool,
-    /// Digests as of uploads in parts, which new Zarrs of the archive have
+    /// Multipart ETags as digests, which new Zarrs of the archive have
     #[arg(long)]
     pub(crate) multipart: bool,
     /// Keep digests in this file, and hash only files that changed since
@@ -127,7 +127,7 @@ impl Checksum {
                 })?;
                 report.set("directories", Json::Array(list));
             }
-            writeln!(out, "{}", report.pretty())?;
+            writeln!(out, "{}", output::safe(&report.pretty()))?;
         } else if self.tree {
             each_dir(&manifest.root(), "", &digests, &mut |path, digest| {
                 let path = if path.is_empty() { "." } else { path };

@@ -1,10 +1,10 @@
 //! `zaro completions`: what a shell needs to complete our command lines.
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_complete::Shell;
 use zaro::Result;
 
-use crate::{Cli, output};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ impl Completions {
     /// Runs the command.
     pub(crate) fn run(&self) -> Result<()> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "zaro", &mut script);
+        clap_complete::generate(self.shell, &mut crate::command(), "zaro", &mut script);
         output::print(&String::from_utf8_lossy(&script))
     }
 }

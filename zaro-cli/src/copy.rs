@@ -31,7 +31,7 @@ Examples:
   One year of one variable, in single precision:
       zaro copy data.zarr part.zarr --path temperature --select '0:365,:,:' --dtype float32
 
-A copy that was stopped goes on when the same command is given again. Nothing that exists is
+Rerun the same command to resume a copy that was stopped. Nothing that exists is
 replaced without --overwrite. Chunks that are nothing but fill value are left out.";
 
 /// Copy a Zarr: to another place, version, chunking or codec
@@ -71,10 +71,10 @@ pub(crate) struct Copy {
     /// Wait until everything is on the disk (fsync)
     #[arg(long)]
     fsync: bool,
-    /// Where pieces in between go, if chunks have to be cut quite differently [default: the system's folder]
+    /// Directory for temporary files while rechunking [default: the system's]
     #[arg(long, value_name = "FOLDER")]
     temp: Option<PathBuf>,
-    /// What was done, as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 
@@ -96,10 +96,10 @@ pub(crate) struct Copy {
     /// Numbers beyond the range of the new type become its greatest or least
     #[arg(long, requires = "dtype", help_heading = "How it is stored")]
     clamp: bool,
-    /// What stands between the numbers in the keys of chunks
+    /// Separator in chunk keys
     #[arg(long, value_name = "/|.", value_parser = parse_separator, help_heading = "How it is stored")]
     separator: Option<char>,
-    /// How keys of chunks are made: default (c/0/0) or v2 (0.0)
+    /// Chunk key encoding: default (c/0/0) or v2 (0.0)
     #[arg(
         long,
         value_enum,
@@ -136,11 +136,6 @@ fn parse_shards(text: &str) -> std::result::Result<Shards, String> {
 impl Copy {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
-        if common.region().is_some_and(|r| r.contains([':', ','])) {
-            return Err(Error::usage(
-                "--region is that of an S3 bucket; a part of an array is said with --select",
-            ));
-        }
         let Some(target) = &self.target else { return self.in_place(common).await };
         let source = common.open_any(&self.source).await?;
         let at = Target { uri: target.clone(), path: self.to.clone() };

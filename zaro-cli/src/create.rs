@@ -38,7 +38,7 @@ pub(crate) struct Create {
     /// Make a group instead of an array
     #[arg(long, conflicts_with_all = ["shape", "like", "order", "dtype", "chunks", "shards", "codec", "fill", "endian", "separator", "key_encoding", "dims"])]
     group: bool,
-    /// Take everything that is not said from this array, such as data.zarr/temperature
+    /// Copy unspecified settings from this array, such as data.zarr/temperature
     #[arg(long, value_name = "URI")]
     like: Option<String>,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct Create {
     /// Replace what is there, with all below it
     #[arg(long)]
     overwrite: bool,
-    /// Put the metadata of all nodes into the root group, for readers from afar
+    /// Write consolidated metadata in the root group (fewer requests for remote readers)
     #[arg(long)]
     consolidate: bool,
 }

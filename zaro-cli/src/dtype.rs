@@ -1,6 +1,6 @@
 //! A data type as people name it on a command line, and the fill value that goes with it.
 
-use zaro::meta::dtype::{DataType, Endian};
+use zaro::meta::dtype::{DataType, Endian, Field};
 use zaro::meta::finding::{Findings, Mode};
 use zaro::meta::json::Json;
 use zaro::meta::{Fill, typestr, v3};
@@ -39,6 +39,24 @@ pub(crate) fn parse(text: &str) -> Result<(DataType, Option<Endian>)> {
         }
         Some(_) => Err(Error::usage("the fields differ in their byte order; an array has one")),
         None => Err(Error::usage("objects are no data type; write string, bytes or json")),
+    }
+}
+
+/// A data type as people know it: numpy's name where V3's says less to them.
+pub(crate) fn for_people(data_type: &DataType) -> String {
+    match data_type {
+        DataType::FixedBytes(n) => format!("S{n}"),
+        DataType::FixedUtf32(n) => format!("U{n}"),
+        DataType::DateTime(..) | DataType::TimeDelta(..) => {
+            data_type.to_string().replace("numpy.", "").replace('(', "[").replace(')', "]")
+        }
+        DataType::Struct(fields) => {
+            let field = |f: &Field| format!("{}: {}", f.name, for_people(&f.data_type));
+            format!("struct({})", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+        DataType::SubArray(t, shape) => format!("{}{shape:?}", for_people(t)),
+        DataType::List(t) => format!("list({})", for_people(t)),
+        other => other.to_string(),
     }
 }
 

@@ -1,8 +1,10 @@
 //! `zaro info`: what is here, for a person.
 
+use std::collections::{BTreeSet, HashMap};
+
 use clap::Args;
 use zaro::meta::path::shown;
-use zaro::meta::{ArrayMeta, CodecMeta, Json, NodeMeta};
+use zaro::meta::{ArrayMeta, CodecMeta, DataType, Json, NodeMeta};
 use zaro::{Node, Result};
 
 use crate::args::{Common, Target};
@@ -13,6 +15,7 @@ use crate::number::human_bytes;
 use crate::ome;
 use crate::output;
 use crate::paint::{Paint, cut, plain};
+use crate::{dtype, shell};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +44,12 @@ impl Info {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = common.open(&self.target.uri).await?;
         let nodes = zarr.walk(&self.target.path).await?;
-        let page = Page { paint: Paint::stdout(common.color), uri: &self.target.uri, all: self.all };
+        let page = Page {
+            paint: Paint::stdout(common.color),
+            uri: &self.target.uri,
+            reached_by: common.reached_by(),
+            all: self.all,
+        };
         for node in &nodes {
             common.warn_findings(&node.findings);
             common.warn_both(&zarr, &node.path, node.meta.format()).await?;
@@ -133,9 +141,29 @@ fn codec_text(c: &CodecMeta) -> String {
     }
 }
 
+/// Of each of the first `shown` nodes, whether the branch at each level goes on below it: whether a later node hangs on
+/// it before the branch above ends. One pass from the end.
+fn branches(depths: &[usize], shown: usize) -> Vec<Vec<bool>> {
+    let mut open: Vec<bool> = Vec::new();
+    let mut rows = Vec::with_capacity(shown);
+    for (i, depth) in depths.iter().enumerate().rev() {
+        open.resize(depth + 1, false);
+        if i < shown {
+            rows.push(open.clone());
+        }
+        if let Some(last) = open.last_mut() {
+            *last = true;
+        }
+    }
+    rows.reverse();
+    rows
+}
+
 struct Page<'a> {
     paint: Paint,
     uri: &'a str,
+    /// The words of the command line that say how the store is reached, if they can be shown.
+    reached_by: Option<Vec<String>>,
     all: bool,
 }
 
@@ -172,7 +200,9 @@ impl Page<'_> {
         self.attributes(top.meta.attributes(), "", &mut out);
         self.images(top, below, &mut out);
         self.tree(top, below, &mut out);
-        out.push_str(&self.hint(below));
+        if let Some(node) = main_array(below) {
+            out.push_str(&self.hint(&[(&["info"], &node.path, &[]), (&["read"], &node.path, &[])]));
+        }
         out
     }
 
@@ -189,14 +219,10 @@ impl Page<'_> {
             .unwrap_or(0)
             .min(40);
         let shown = if self.all { below.len() } else { below.len().min(MOST_LINES) };
-        for (i, node) in below.iter().take(shown).enumerate() {
-            let depth = depth_of(&node.path) - base;
-            let rest = below.get(i + 1..).unwrap_or_default();
-            // A branch goes on if a later node hangs on it before the branch above ends.
-            let goes_on = |level: usize| {
-                let later = rest.iter().map(|n| depth_of(&n.path) - base).find(|d| *d <= level);
-                later == Some(level)
-            };
+        let depths: Vec<usize> = below.iter().map(|n| depth_of(&n.path) - base).collect();
+        for ((node, depth), goes_on) in below.iter().zip(&depths).zip(branches(&depths, shown)) {
+            let goes_on = |level: usize| goes_on.get(level).copied().unwrap_or(false);
+            let depth = *depth;
             let mut branch = String::new();
             for level in 1..depth {
                 branch.push_str(if goes_on(level) { "│   " } else { "    " });
@@ -231,7 +257,7 @@ impl Page<'_> {
     fn line(&self, a: &ArrayMeta) -> String {
         let p = self.paint;
         let names = a.dimension_names.clone().unwrap_or_default();
-        let mut facts = vec![p.cyan(&plain(&cut(&a.data_type.to_string(), 40))).into_owned()];
+        let mut facts = vec![p.cyan(&plain(&cut(&dtype::for_people(&a.data_type), 40))).into_owned()];
         facts.push(if a.shape.is_empty() { "scalar".into() } else { shape_text(&a.shape, &names) });
         let mut dim = Vec::new();
         let grid = a.grid.regular_shape();
@@ -263,7 +289,7 @@ impl Page<'_> {
         };
         let names = a.dimension_names.clone().unwrap_or_default();
         row("shape", if a.shape.is_empty() { "scalar".into() } else { shape_text(&a.shape, &names) });
-        row("type", plain(&a.data_type.to_string()).into_owned());
+        row("type", plain(&dtype::for_people(&a.data_type)).into_owned());
         row("fill value", plain(&cut(&model::fill(a).to_string(), 80)).into_owned());
         let counts = a.grid.counts(&a.shape);
         let total = counts.iter().fold(1u128, |acc, n| acc.saturating_mul(u128::from(*n)));
@@ -294,15 +320,15 @@ impl Page<'_> {
             },
         );
         self.attributes(&cf::readable(a), "  ", &mut out);
-        let node_path = if path.is_empty() { String::new() } else { format!(" {path}") };
-        let hint = match a.shape.len() {
-            0 | 1 => format!("zaro read {}{node_path}", self.uri),
+        let picture;
+        let more: &[&str] = match a.shape.len() {
+            0 | 1 => &[],
             n => {
-                let select = [vec!["0"; n - 2], vec![":", ":"]].concat().join(",");
-                format!("zaro read {}{node_path} --select '{select}' -o picture.png", self.uri)
+                picture = [vec!["0"; n - 2], vec![":", ":"]].concat().join(",");
+                &["--select", &picture, "-o", "picture.png"]
             }
         };
-        out.push_str(&format!("{}\n", p.dim(&plain(&format!("try: {hint}")))));
+        out.push_str(&self.hint(&[(&["read"], path, more)]));
         out
     }
 
@@ -342,12 +368,17 @@ impl Page<'_> {
     /// The images of the top group, with their levels.
     fn images(&self, node: &Node, below: &[Node], out: &mut String) {
         let p = self.paint;
-        for image in ome::words(node.meta.attributes()) {
+        let images = ome::words(node.meta.attributes());
+        if images.is_empty() {
+            return;
+        }
+        let nodes: HashMap<&str, &Node> = below.iter().map(|n| (n.path.as_str(), n)).collect();
+        for image in images {
             out.push_str(&format!("{}\n", p.green(&plain(&image.text))));
             for level in image.levels.iter().take(12) {
                 let path = level.path.as_str();
                 let full = zaro::meta::path::join(&node.path, path);
-                let shape = below.iter().find(|n| n.path == full).and_then(|n| match &n.meta {
+                let shape = nodes.get(full.as_str()).and_then(|n| match &n.meta {
                     NodeMeta::Array(a) => Some(times(&a.shape)),
                     NodeMeta::Group(_) => None,
                 });
@@ -368,25 +399,58 @@ impl Page<'_> {
         }
     }
 
-    /// What to do next.
-    fn hint(&self, below: &[Node]) -> String {
-        let rank = |n: &Node| if let NodeMeta::Array(a) = &n.meta { Some(a.shape.len()) } else { None };
-        let worth =
-            below.iter().find(|n| rank(n) >= Some(2)).or_else(|| below.iter().find(|n| rank(n).is_some()));
-        match worth {
-            Some(node) => {
-                let hint = format!(
-                    "try: zaro info {0} {1}\n     zaro read {0} {1}",
-                    plain(self.uri),
-                    plain(&node.path)
-                );
-                format!("{}\n", self.paint.dim(&hint))
+    /// What to do next: command lines that can be pasted.
+    fn hint(&self, lines: &[(&[&str], &str, &[&str])]) -> String {
+        let line = |(command, path, more): &(&[&str], &str, &[&str])| {
+            shell::line(command, self.uri, path, more, self.reached_by.as_deref()?)
+        };
+        match lines.iter().map(line).collect::<Option<Vec<_>>>() {
+            Some(lines) if !lines.is_empty() => {
+                format!("{}\n", self.paint.dim(&format!("try: {}", lines.join("\n     "))))
             }
-            None => String::new(),
+            _ => String::new(),
         }
     }
 }
 
+/// The array that somebody most likely came for: a field rather than its coordinates, and the largest.
+fn main_array(below: &[Node]) -> Option<&Node> {
+    let arrays =
+        || below.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some((n, a)) } else { None });
+    // What others name as their coordinates, bounds, masks and the like.
+    let mut beside: BTreeSet<&str> = BTreeSet::new();
+    for (_, a) in arrays() {
+        beside.extend(a.dimension_names.iter().flatten().flatten().map(String::as_str));
+        for (name, value) in a.attributes.members().unwrap_or_default() {
+            if matches!(name.as_str(), "coordinates" | "bounds" | "grid_mapping" | "ancillary_variables") {
+                beside.extend(value.as_str().unwrap_or_default().split_whitespace());
+            }
+        }
+    }
+    let worth = |(n, a): &(&Node, &ArrayMeta)| {
+        let numbers = matches!(a.data_type, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_));
+        let field = !beside.contains(n.name());
+        (a.shape.len().min(2), numbers && field, field, byte_size(a))
+    };
+    // The first of equals.
+    arrays().rev().max_by_key(worth).map(|(n, _)| n)
+}
+
 fn plural(n: usize, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_go_on_until_their_end() {
+        // a, a/x, a/x/y, a/z, b
+        let rows = branches(&[1, 2, 3, 2, 1], 5);
+        let at = |row: usize, level: usize| rows[row].get(level).copied().unwrap_or(false);
+        assert!(at(0, 1) && at(1, 1) && at(1, 2) && at(2, 1) && at(2, 2) && !at(2, 3));
+        assert!(at(3, 1) && !at(3, 2) && !at(4, 1));
+        assert_eq!(branches(&[1, 1, 1], 2).len(), 2);
+    }
 }

@@ -46,8 +46,10 @@ mod read;
 mod reference;
 mod resize;
 mod select;
+mod shell;
 mod signal;
 mod stale;
+mod stdout;
 mod tiles;
 mod validate;
 mod value;
@@ -57,7 +59,8 @@ mod write;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use zaro::{Error, ErrorKind, Result};
 
 use crate::args::Common;
@@ -145,24 +148,77 @@ fn watch_for_lack_of_threads() {
     }));
 }
 
+/// The command line, with options shown where they are of use: those of stores at length only, and none of them for
+/// commands that open no store.
+fn command() -> clap::Command {
+    let short = |a: clap::Arg| {
+        let of_stores = a.get_help_heading() == Some(args::STORE_OPTIONS);
+        if of_stores { a.hide_short_help(true) } else { a }
+    };
+    let mut command = Cli::command().mut_args(short);
+    let shared: Vec<clap::Arg> = command.get_arguments().filter(|a| a.is_global_set()).cloned().collect();
+    for name in ["completions", "man", "demo"] {
+        let hidden = shared.iter().map(|a| a.clone().hide(true));
+        command = command.mut_subcommand(name, |c| c.args(hidden));
+    }
+    command
+}
+
+/// The command line `words`.
+fn parse<T: Into<std::ffi::OsString> + Clone>(
+    words: impl IntoIterator<Item = T>,
+) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(words)?;
+    Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
+}
+
+/// Says how a node is named, where somebody wrote it as an argument and the command has an option for it.
+fn with_tip(mut e: clap::Error) -> clap::Error {
+    let usage = e.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let word = e.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    let has_path =
+        ["zaro copy ", "zaro image upgrade ", "zaro image pack "].iter().any(|c| usage.contains(c));
+    if e.kind() == clap::error::ErrorKind::UnknownArgument && has_path && !word.starts_with('-') {
+        let tip = format!("to name a node, use --path {}", shell::quoted(&word));
+        e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    e
+}
+
 fn main() -> ExitCode {
     watch_for_lack_of_threads();
-    let cli = match Cli::try_parse() {
+    let cli = match parse(std::env::args_os()).map_err(with_tip) {
         Ok(cli) => cli,
-        Err(e) => {
+        Err(e) if e.use_stderr() => {
             let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+            return ExitCode::from(2);
+        }
+        Err(e) => {
+            // Help and the like, which are no faults unless they cannot be shown.
+            let shown = stdout::open().map(drop).and_then(|()| Ok(e.print()?));
+            return shown.map_or_else(|e| failed(&e, paint::Color::Auto), |()| ExitCode::SUCCESS);
         }
     };
     match run(&cli) {
         Ok(code) => code,
-        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
-        Err(e) => {
-            let paint = Paint::stderr(cli.common.color);
-            let _ = writeln!(std::io::stderr(), "zaro: {} {}", paint.red("error:"), plain(&e.to_string()));
-            ExitCode::from(e.kind().exit_code())
-        }
+        Err(e) => failed(&e, cli.common.color),
     }
+}
+
+/// An error as the command line tells it: an option that helps is called as it is here.
+fn said(e: &Error) -> String {
+    let hint = e.hint().map(|h| format!("; --{} {}", h.option.replace('_', "-"), h.does));
+    format!("{e:#}{}", hint.unwrap_or_default())
+}
+
+fn failed(e: &Error, color: paint::Color) -> ExitCode {
+    if is_broken_pipe(e) {
+        return ExitCode::SUCCESS;
+    }
+    let paint = Paint::stderr(color);
+    let _ = writeln!(std::io::stderr(), "zaro: {} {}", paint.red("error:"), plain(&said(e)));
+    ExitCode::from(e.kind().exit_code())
 }
 
 fn run(cli: &Cli) -> Result<ExitCode> {
@@ -198,10 +254,10 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Image(c)), _) => return c.run(common).await,
         (Some(Command::Demo(c)), _) => {
             for line in c.make().await? {
-                let shown: Vec<String> = line.iter().map(|w| quoted(w)).collect();
+                let shown: Vec<String> = line.iter().map(|w| shell::quoted(w)).collect();
                 output::print(&format!("\n$ zaro {}\n", shown.join(" ")))?;
                 let words = std::iter::once("zaro".to_owned()).chain(line);
-                let step = Cli::try_parse_from(words).map_err(|e| Error::usage(e.to_string()))?;
+                let step = parse(words).map_err(|e| Error::usage(e.to_string()))?;
                 Box::pin(dispatch(&step)).await?;
             }
             c.closing()?;
@@ -212,12 +268,6 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (None, None) => return Err(Error::usage("no command given; see zaro --help")),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=,:".contains(c)) && word != "::-1";
-    if plain { word.to_owned() } else { format!("'{word}'") }
 }
 
 /// Whether the reader of our output went away, which is no fault (`zaro list … | head`).
@@ -231,10 +281,9 @@ fn is_broken_pipe(e: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -26,10 +26,10 @@ pub(crate) struct Making {
     /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, zstd+crc32c, none, or JSON [default: zstd]
     #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
     pub(crate) codec: Option<String>,
-    /// What elements are that nobody wrote: a number, NaN, bits such as 0x7fc00000, a text, a date [default: 0]
+    /// Fill value for elements that were never written: a number, NaN, bits such as 0x7fc00000, a text, a date [default: 0]
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true, help_heading = "How it is stored")]
     pub(crate) fill: Option<String>,
-    /// The order of the bytes of a number [default: little, or what TYPE says]
+    /// Byte order [default: little, or what TYPE says]
     #[arg(
         long,
         value_enum,
@@ -38,10 +38,10 @@ pub(crate) struct Making {
         help_heading = "How it is stored"
     )]
     pub(crate) endian: Option<EndianArg>,
-    /// What stands between the numbers in the keys of chunks [default: / in V3, . in V2]
+    /// Separator in chunk keys [default: / in V3, . in V2]
     #[arg(long, value_name = "/|.", value_parser = parse_separator, help_heading = "How it is stored")]
     pub(crate) separator: Option<char>,
-    /// How keys of chunks are made: default (c/0/0) or v2 (0.0) [default: that of the version]
+    /// Chunk key encoding: default (c/0/0) or v2 (0.0) [default: that of the version]
     #[arg(
         long,
         value_enum,

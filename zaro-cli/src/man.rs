@@ -1,12 +1,12 @@
 //! `zaro man`: manual pages, made of the same texts as `--help`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Args, Command};
 use clap_mangen::Man as Page;
 use zaro::{Error, Result};
 
-use crate::{Cli, output};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,37 +15,39 @@ Examples:
   Install a page for every command:
       zaro man ~/.local/share/man/man1";
 
-/// Print the manual page, or write one for every command
+/// Print the manual page, or write one for each command
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Man {
-    /// A folder to write the pages to: zaro.1, zaro-read.1, …
+    /// A folder to write the pages to: zaro.1, zaro-read.1, zaro-image-render.1, …
     dir: Option<PathBuf>,
 }
 
 impl Man {
     /// Runs the command.
     pub(crate) fn run(&self) -> Result<()> {
-        let mut command = Cli::command();
+        // `zaro help` is in every page's list of commands else, and has no page of its own.
+        let mut command = crate::command().disable_help_subcommand(true);
         command.build();
         let Some(dir) = &self.dir else {
-            return output::print(&String::from_utf8_lossy(&page(command)?));
+            let mut page = Vec::new();
+            Page::new(command).render(&mut page)?;
+            return output::print(&String::from_utf8_lossy(&page));
         };
-        let fault = |e: std::io::Error| Error::from(e).within(dir.display());
-        std::fs::create_dir_all(dir).map_err(fault)?;
-        let visible = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
-        for sub in visible.cloned().collect::<Vec<_>>() {
-            let name = format!("zaro-{}", sub.get_name());
-            let file = dir.join(format!("{name}.1"));
-            // A page's name is the whole command line's.
-            std::fs::write(file, page(sub.name(name))?).map_err(fault)?;
-        }
-        std::fs::write(dir.join("zaro.1"), page(command)?).map_err(fault)
+        std::fs::create_dir_all(dir).map_err(|e| Error::from(e).within(dir.display()))?;
+        write(&command, dir)
     }
 }
 
-fn page(command: Command) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    Page::new(command).render(&mut out)?;
-    Ok(out)
+/// Writes the page of a command and those of the commands below it: `zaro-image.1`, `zaro-image-render.1`.
+fn write(command: &Command, dir: &Path) -> Result<()> {
+    for below in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+        write(below, dir)?;
+    }
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let file = dir.join(format!("{name}.1"));
+    let mut page = Vec::new();
+    // A page is called what the whole command line is.
+    Page::new(command.clone().name(name.to_owned())).render(&mut page)?;
+    std::fs::write(&file, page).map_err(|e| Error::from(e).within(file.display()))
 }

@@ -1,5 +1,6 @@
 //! Where data go: standard output, or a file that appears whole or not at all.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -7,9 +8,14 @@ use std::path::{Path, PathBuf};
 use zaro::store::local::{Temporary, keep_mode};
 use zaro::{Error, Result};
 
+use crate::paint::{is_color, is_safe};
+use crate::stdout;
+
 /// A buffered destination.
 pub(crate) struct Output {
     writer: BufWriter<Sink>,
+    /// The file, for errors; none for standard output.
+    name: Option<PathBuf>,
     /// What the file is to be called in the end, and what it is until then.
     pending: Option<(PathBuf, Temporary)>,
 }
@@ -22,7 +28,8 @@ impl Output {
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path.filter(|p| *p != Path::new("-")) else {
             return Ok(Self {
-                writer: BufWriter::with_capacity(1 << 16, Sink::Stdout(std::io::stdout())),
+                writer: BufWriter::with_capacity(1 << 16, Sink::Stdout(stdout::open()?)),
+                name: None,
                 pending: None,
             });
         };
@@ -37,12 +44,13 @@ impl Output {
             keep_mode(&target, &file).map_err(fault)?;
             (file, Some((target, temporary)))
         };
-        Ok(Self { writer: BufWriter::with_capacity(1 << 16, Sink::File(file)), pending })
+        let writer = BufWriter::with_capacity(1 << 16, Sink::File(file));
+        Ok(Self { writer, name: Some(path.to_owned()), pending })
     }
 
     /// Ends well: everything is written, the file gets its name.
     pub(crate) fn finish(mut self) -> Result<()> {
-        self.writer.flush()?;
+        self.flush()?;
         if let Some((path, mut temporary)) = self.pending.take() {
             temporary.rename(&path).map_err(|e| Error::from(e).within(path.display()))?;
         }
@@ -63,13 +71,21 @@ fn followed(path: &Path) -> std::io::Result<PathBuf> {
     Err(std::io::Error::other("the links lead in a circle"))
 }
 
+/// An error that says which file could not be written.
+fn named(name: Option<&Path>, e: std::io::Error) -> std::io::Error {
+    match name {
+        Some(name) => std::io::Error::new(e.kind(), format!("{}: {e}", name.display())),
+        None => e,
+    }
+}
+
 impl Write for Output {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        self.writer.write(buf)
+        self.writer.write(buf).map_err(|e| named(self.name.as_deref(), e))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.writer.flush()
+        self.writer.flush().map_err(|e| named(self.name.as_deref(), e))
     }
 }
 
@@ -82,7 +98,7 @@ impl Seek for Output {
 
 /// What is behind the buffer.
 enum Sink {
-    Stdout(std::io::Stdout),
+    Stdout(File),
     File(File),
 }
 
@@ -111,9 +127,42 @@ impl Seek for Sink {
     }
 }
 
-/// Writes `text` to standard output at once.
+/// Writes `text`, for people or JSON, to standard output at once. What strangers wrote cannot drive the terminal, even
+/// where nobody thought of it: see [`safe`].
 pub(crate) fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    Ok(stdout::open()?.write_all(safe(text).as_bytes())?)
+}
+
+/// `text` with every character that is not [safe](is_safe) in the form `\u001b`, which is right in JSON, too. Ends of
+/// lines, tabs and our own colours stay.
+pub(crate) fn safe(text: &str) -> Cow<'_, str> {
+    let stays = |c: char| is_safe(c) || matches!(c, '\n' | '\t');
+    if text.chars().all(stays) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    for (i, c) in text.char_indices() {
+        if stays(c) || (c == '\x1b' && text.get(i..).is_some_and(is_color)) {
+            out.push(c);
+        } else {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        }
+    }
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_colours_get_through() {
+        let painted =
+            |text: &str| crate::paint::Paint::stdout(crate::paint::Color::Always).blue(text).into_owned();
+        assert_eq!(safe(&painted("a")), "\x1b[1;34ma\x1b[0m");
+        // Hidden, which we never write.
+        assert_eq!(safe("\x1b[8m"), "\\u001b[8m");
+        assert_eq!(safe("\x1b]0;pwned\u{7}\x1b[2J"), "\\u001b]0;pwned\\u0007\\u001b[2J");
+        assert_eq!(safe("{\"a\u{7f}\": \"\u{9b}\u{202e}\"}"), "{\"a\\u007f\": \"\\u009b\\u202e\"}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
 
@@ -17,6 +18,18 @@ pub(crate) enum Color {
     Never,
 }
 
+/// The codes of our colours.
+const CODES: [&str; 8] = ["0", "1", "2", "1;34", "36", "32", "33", "1;31"];
+
+/// Whether standard output is painted.
+static PAINTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether `text` begins with a colour of ours on an output that is painted.
+pub(crate) fn is_color(text: &str) -> bool {
+    let code = text.strip_prefix("\x1b[").and_then(|rest| rest.split_once('m')).map(|(code, _)| code);
+    code.is_some_and(|c| CODES.contains(&c)) && PAINTED.load(Ordering::Relaxed)
+}
+
 /// Paints text, or leaves it alone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint {
@@ -26,7 +39,9 @@ pub(crate) struct Paint {
 impl Paint {
     /// For standard output.
     pub(crate) fn stdout(color: Color) -> Self {
-        Self::new(color, std::io::stdout().is_terminal())
+        let paint = Self::new(color, std::io::stdout().is_terminal());
+        PAINTED.fetch_or(paint.on, Ordering::Relaxed);
+        paint
     }
 
     /// For standard error.
@@ -87,17 +102,28 @@ impl Paint {
     }
 }
 
-/// `text` without characters that would move the cursor or recolour a terminal: names and attributes come from
-/// strangers.
+/// Whether a character shows as itself: it does not move the cursor, recolour a terminal, or change the order in which
+/// the text around it is shown.
+pub(crate) fn is_safe(c: char) -> bool {
+    !(c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{2028}' | '\u{2029}'))
+}
+
+/// `text` with characters that are not safe written as escapes: names and attributes come from strangers.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    if text.chars().any(char::is_control) {
-        text.chars()
-            .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
-            .collect::<String>()
-            .into()
-    } else {
-        text.into()
+    if text.chars().all(is_safe) {
+        return text.into();
     }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_safe(c) {
+            out.push(c);
+        } else {
+            out.extend(c.escape_default());
+        }
+    }
+    out.into()
 }
 
 /// The first `width` characters of `text`, with `…` for the rest.
@@ -119,6 +145,7 @@ mod tests {
     fn what_strangers_wrote_cannot_drive_the_terminal() {
         assert_eq!(plain("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\n");
         assert_eq!(plain("é😀"), "é😀");
+        assert_eq!(plain("a\u{7f}\u{9b}\u{202e}\u{2066}"), "a\\u{7f}\\u{9b}\\u{202e}\\u{2066}");
     }
 
     #[test]

@@ -187,12 +187,7 @@ impl Read {
             let bytes = view.count()?.saturating_mul(num::u64_of(meta.data_type.size()));
             check_space(free_space(path), bytes).map_err(|e| e.within(path.display()))?;
         }
-        let written = job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await;
-        // A fault without a store is one of writing.
-        written.map_err(|e| match &self.output {
-            Some(path) if e.store().is_none() && e.kind() == ErrorKind::Io => e.within(path.display()),
-            _ => e,
-        })
+        job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await
     }
 
     /// What to say of options that the format does not heed, where a reader of the output would believe they held.

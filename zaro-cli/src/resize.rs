@@ -59,22 +59,12 @@ fn parse_change(text: &str) -> std::result::Result<(String, Change), String> {
 
 /// The number of the dimension that `name` means: its name, or else its number.
 pub(crate) fn dimension(name: &str, meta: &ArrayMeta) -> Result<usize> {
-    let names = meta.dimension_names.as_deref().unwrap_or_default();
-    let mut found = names.iter().enumerate().filter(|(_, n)| n.as_deref() == Some(name)).map(|(d, _)| d);
-    match (found.next(), found.next(), name.parse::<usize>()) {
-        (Some(d), None, _) => Ok(d),
-        (Some(_), Some(_), _) => {
-            Err(Error::usage(format!("several dimensions are called {name:?}; use its number")))
-        }
-        (None, _, Ok(d)) if d < meta.shape.len() => Ok(d),
-        _ => {
-            let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-            let known = if known.is_empty() { "none with a name".to_owned() } else { known.join(", ") };
-            Err(Error::usage(format!(
-                "there is no dimension {name:?}; the array has {} dimensions, {known}",
-                meta.shape.len()
-            )))
-        }
+    match (meta.dimension(name), name.parse::<usize>()) {
+        (Err(_), Ok(d)) if d < meta.shape.len() => Ok(d),
+        (found, _) => found.map_err(|e| {
+            let last = meta.shape.len().saturating_sub(1);
+            Error::usage(format!("{}; a number from 0 to {last} names one, too", e.message()))
+        }),
     }
 }
 

@@ -110,33 +110,17 @@ fn position(name: &str, text: &str) -> Result<Index> {
 
 /// `--sel`.
 fn named(items: &[String], meta: &ArrayMeta) -> Result<Vec<Index>> {
-    let names = meta.dimension_names.as_deref().unwrap_or_default();
     let mut indexes = vec![Index::All; meta.shape.len()];
     for item in items.iter().flat_map(|text| split_outside_brackets(text)) {
         let Some((name, index)) = item.split_once('=') else {
             return Err(Error::usage(format!("{item:?} is not of the form NAME=INDEX")));
         };
         let name = name.trim();
-        let mut found = names.iter().enumerate().filter(|(_, n)| n.as_deref() == Some(name)).map(|(d, _)| d);
-        match (found.next(), found.next()) {
-            (Some(d), None) => {
-                let index = position(name, index)?;
-                match indexes.get_mut(d) {
-                    Some(slot) if *slot == Index::All => *slot = index,
-                    _ => return Err(Error::usage(format!("the dimension {name:?} is named twice"))),
-                }
-            }
-            (Some(_), Some(_)) => {
-                return Err(Error::usage(format!("several dimensions are called {name:?}; use --select")));
-            }
-            (None, _) => {
-                let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-                return Err(Error::usage(if known.is_empty() {
-                    format!("there is no dimension {name:?}: the dimensions have no names; use --select")
-                } else {
-                    format!("there is no dimension {name:?}; there are {}", known.join(", "))
-                }));
-            }
+        let d = meta.dimension(name)?;
+        let index = position(name, index)?;
+        match indexes.get_mut(d) {
+            Some(slot) if *slot == Index::All => *slot = index,
+            _ => return Err(Error::usage(format!("the dimension {name:?} is named twice"))),
         }
     }
     Ok(indexes)

@@ -1,5 +1,6 @@
 //! One element of any type, as JSON or as text.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
@@ -9,6 +10,7 @@ use zaro::meta::json::{self, Json};
 
 use crate::calendar;
 use crate::number;
+use crate::output;
 
 /// How elements are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +192,16 @@ fn complex(f: Float, bytes: &[u8], style: Style, out: &mut String) -> Option<()>
 
 /// A string: quoted and escaped in JSON, as it is in text.
 fn string(s: &str, style: Style, out: &mut String) {
-    if style.json { json::write_string(s, out) } else { out.push_str(s) }
+    if style.json {
+        let start = out.len();
+        json::write_string(s, out);
+        if let Cow::Owned(safe) = output::safe(out.get(start..).unwrap_or_default()) {
+            out.truncate(start);
+            out.push_str(&safe);
+        }
+    } else {
+        out.push_str(s);
+    }
 }
 
 fn base64(bytes: &[u8]) -> String {

@@ -77,7 +77,7 @@ pub(crate) struct Write {
     cast: bool,
     #[command(flatten)]
     part: Part,
-    /// Make the array longer along this dimension, by name or number, and write there
+    /// Append along this dimension, by name or number
     #[arg(long, value_name = "DIM", conflicts_with_all = ["start", "count", "select", "sel"])]
     append: Option<String>,
 
@@ -93,9 +93,9 @@ pub(crate) struct Write {
     /// Store chunks that are nothing but fill value, too
     #[arg(long, help_heading = "How to write")]
     keep_fill: bool,
-    /// Nobody else writes meanwhile: needed where a store cannot tell, as some S3 servers; what is appended is then seen
-    /// when it is whole. If it is not true, writes of others are lost
-    #[arg(long, help_heading = "How to write")]
+    /// Assume a single writer: needed where a store cannot tell, as some S3 servers; what is appended is then seen when it
+    /// is whole. If somebody else writes, their writes are lost
+    #[arg(long = "single-writer", alias = "alone", help_heading = "How to write")]
     alone: bool,
     /// Wait until every file is on the disk, so that it outlives a crash of the machine
     #[arg(long, help_heading = "How to write")]
@@ -252,7 +252,11 @@ impl Write {
             if there && let Some(option) = self.option_for_new() {
                 common.warn(&format!("the array is there already, so {option} has no effect"));
             }
-            let array = common.zarr_in(store).await?.array(path).await?;
+            let array = common.zarr_in(store).await?.array(path).await;
+            let array = array.map_err(|e| match e.is_not_found() {
+                true => e.with_hint("create", "makes a new array"),
+                false => e,
+            })?;
             common.warn_findings(array.findings());
             return Ok(Found::There(array));
         }

@@ -68,6 +68,15 @@ impl fmt::Display for ErrorKind {
     }
 }
 
+/// What the caller can do about an error: an option of the operation. Each face of the library names it in its own way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hint {
+    /// The option's name in the library, such as `allow_missing`.
+    pub option: &'static str,
+    /// What it does, such as `makes them zeros`.
+    pub does: &'static str,
+}
+
 /// An error with its kind and its place. One pointer wide, so `Result`s stay small.
 pub struct Error(Box<Inner>);
 
@@ -78,6 +87,7 @@ struct Inner {
     node: Option<String>,
     key: Option<String>,
     field: Option<String>,
+    hint: Option<Hint>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -91,6 +101,7 @@ impl Error {
             node: None,
             key: None,
             field: None,
+            hint: None,
             source: None,
         }))
     }
@@ -175,6 +186,13 @@ impl Error {
         self
     }
 
+    /// Names an option that helps, unless one is named already.
+    #[must_use]
+    pub fn with_hint(mut self, option: &'static str, does: &'static str) -> Self {
+        self.0.hint.get_or_insert(Hint { option, does });
+        self
+    }
+
     /// Names key and store anew, in place of those named already: what went wrong elsewhere went wrong here, too. What
     /// the old ones said has to be in the message.
     #[must_use]
@@ -227,6 +245,12 @@ impl Error {
         self.0.key.as_deref()
     }
 
+    /// The option that helps.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        self.0.hint
+    }
+
     /// The metadata field it is about.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
@@ -234,6 +258,7 @@ impl Error {
     }
 }
 
+/// With `{:#}`, without the hint.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let i = &*self.0;
@@ -254,7 +279,10 @@ impl fmt::Display for Error {
             }
             cause = c.source();
         }
-        Ok(())
+        match i.hint {
+            Some(Hint { option, does }) if !f.alternate() => write!(f, "; option {option} {does}"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -293,5 +321,13 @@ mod tests {
         let e = Error::invalid("checksum differs").with_key("a/c/0").with_key("b").with_node("/a");
         assert_eq!(e.to_string(), "node /a: key a/c/0: checksum differs");
         assert_eq!(e.kind().exit_code(), 4);
+    }
+
+    #[test]
+    fn a_hint_comes_last_and_can_be_left_to_the_face() {
+        let e = Error::usage("there is an array here already").with_hint("overwrite", "replaces it");
+        let e = e.with_store("a.zarr");
+        assert_eq!(e.to_string(), "a.zarr: there is an array here already; option overwrite replaces it");
+        assert_eq!(format!("{e:#}"), "a.zarr: there is an array here already");
     }
 }

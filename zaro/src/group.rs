@@ -14,8 +14,12 @@ use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{join, name_fault, normal, shown};
 use crate::meta::{self, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
-use crate::store::SharedStore;
 use crate::store::options::StoreOptions;
+use crate::store::{Listing, SharedStore};
+use crate::suggest;
+
+/// What an unfinished copy is known by.
+pub(crate) const UNFINISHED: &str = ".zaro-copy.json";
 
 /// Metadata documents fetched at once.
 const DOCUMENTS_IN_FLIGHT: usize = 32;
@@ -193,6 +197,18 @@ impl Zarr {
         self.root.is_some() || self.consolidated.is_some()
     }
 
+    /// Whether this is made up of references to bytes elsewhere.
+    #[must_use]
+    pub fn is_referenced(&self) -> bool {
+        self.references.load(Ordering::Relaxed)
+    }
+
+    /// Notes that it is.
+    pub(crate) fn of_references(self) -> Self {
+        self.references.store(true, Ordering::Relaxed);
+        self
+    }
+
     /// Whether this is a folder of references in Parquet, whose chunks lie elsewhere.
     pub(crate) fn holds_references(&self) -> bool {
         self.references.load(Ordering::Relaxed)
@@ -354,26 +370,71 @@ impl Zarr {
         }
     }
 
+    /// What to say of a node that is not there: whether the store is missing, or the node, and what was perhaps meant.
     async fn absent(&self, path: &str) -> Error {
-        let what = if path.is_empty() {
-            match self.store.list("").await {
-                Ok(l) if l.objects.is_empty() && l.prefixes.is_empty() => "there is nothing here".to_owned(),
-                Ok(l) => {
-                    let names: Vec<String> =
-                        l.prefixes.iter().map(|p| format!("{p}/")).chain(l.objects).take(8).collect();
-                    format!("no Zarr metadata here; there is {}", names.join(", "))
-                }
-                Err(_) => "no zarr.json, .zmetadata, .zarray or .zgroup here".to_owned(),
+        let error = |what: String| Error::not_found(what).with_store(&self.store);
+        if let Ok(Some(journal)) = self.store.get(&join(path, UNFINISHED), None).await {
+            return error(unfinished(&journal)).with_node(shown(path));
+        }
+        if !self.has_root()
+            && let Ok(listing) = self.store.list("").await
+        {
+            if listing == Listing::default() {
+                return error("there is no Zarr here: the place does not exist, or is empty".to_owned());
             }
-        } else {
-            let siblings = self.children(parent(path)).await.unwrap_or_default();
-            if siblings.is_empty() {
-                "there is no such node".to_owned()
-            } else {
-                format!("there is no such node; beside it there is {}", describe(&siblings))
+            if path.is_empty() {
+                let folders = listing.prefixes.iter().map(|p| format!("{p}/"));
+                let names: Vec<String> = folders.chain(listing.objects).collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                return error(format!("no Zarr metadata here; there is {}", suggest::listed(&names)));
             }
+        }
+        let error = |what: String| error(what).with_node(shown(path));
+        if path.is_empty() {
+            return error("no zarr.json, .zmetadata, .zarray or .zgroup here".to_owned());
+        }
+        // The first name on the way that is not there.
+        let mut around = parent(path);
+        while !around.is_empty() && !matches!(self.find(around).await, Ok(Some(_))) {
+            around = parent(around);
+        }
+        let below = path.strip_prefix(around).unwrap_or(path).trim_start_matches('/');
+        let name = below.split('/').next().unwrap_or(below);
+        let names = self.names_near(around, name).await;
+        let mut what = "there is no such node".to_owned();
+        if name != below {
+            what.push_str(&format!(": {} has no {name:?}", shown(around)));
+        }
+        let meant = suggest::closest(name, names.iter().map(String::as_str));
+        if let Some(meant) = meant {
+            let rest = below.strip_prefix(name).unwrap_or_default();
+            what.push_str(&format!("; did you mean {:?}?", format!("{}{rest}", join(around, meant))));
+        }
+        if !names.is_empty() {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let between = if meant.is_some() { "" } else { ";" };
+            what.push_str(&format!("{between} {} has {}", shown(around), suggest::listed(&names)));
+        }
+        error(what)
+    }
+
+    /// The names of nodes directly below `group`, closest to `name` first. Of very many, only the closest.
+    async fn names_near(&self, group: &str, name: &str) -> Vec<String> {
+        const MOST: usize = 64;
+        let names: Vec<String> = match &self.consolidated {
+            Some(known) => {
+                let below = known.keys().filter(|p| !p.is_empty() && parent(p) == group);
+                below.map(|p| p.rsplit('/').next().unwrap_or(p).to_owned()).collect()
+            }
+            None => self.store.list(group).await.map(|l| l.prefixes).unwrap_or_default(),
         };
-        Error::not_found(what).with_node(shown(path)).with_store(&self.store)
+        let near = suggest::by_closeness(name, names.iter().map(String::as_str));
+        let near = near.into_iter().take(MOST).map(str::to_owned);
+        let nodes = stream::iter(near).map(|n| async move {
+            let found = self.find(&join(group, &n)).await;
+            matches!(found, Ok(Some(_))).then_some(n)
+        });
+        nodes.buffered(DOCUMENTS_IN_FLIGHT).filter_map(std::future::ready).collect().await
     }
 
     async fn document(&self, key: &str, f: &mut Findings) -> Result<Option<Json>> {
@@ -510,6 +571,14 @@ fn flatten(documents: Vec<(String, Arc<Json>)>) -> BTreeMap<String, Documents> {
         .collect()
 }
 
+/// What to say of a place where a copy was begun and not ended.
+fn unfinished(journal: &[u8]) -> String {
+    let journal = Json::parse(journal).ok();
+    let of = journal.as_ref().and_then(|j| j.value.get("source")).and_then(Json::as_str);
+    let of = of.map_or(String::new(), |of| format!(" of {of}"));
+    format!("a copy{of} to this place was not finished; rerun the same copy command to resume it")
+}
+
 /// By name at each level: `a/x` comes before `a-b`, which as text it does not.
 fn sort(nodes: &mut [Node]) {
     nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
@@ -525,17 +594,12 @@ fn groups(nodes: &[Node]) -> Vec<String> {
 
 /// "a group with arrays a, b and groups c".
 fn describe(children: &[Node]) -> String {
-    let names = |kind: &str| -> BTreeSet<&str> {
-        children.iter().filter(|c| c.meta.kind() == kind).map(Node::name).collect()
+    let names = |kind: &str| -> Vec<&str> {
+        let names: BTreeSet<&str> =
+            children.iter().filter(|c| c.meta.kind() == kind).map(Node::name).collect();
+        names.into_iter().collect()
     };
-    let list = |names: BTreeSet<&str>| {
-        let n = names.len();
-        let mut text = names.into_iter().take(12).collect::<Vec<_>>().join(", ");
-        if n > 12 {
-            text.push_str(&format!(", … ({n} in all)"));
-        }
-        text
-    };
+    let list = |names: Vec<&str>| suggest::listed(&names);
     let (arrays, groups) = (names("array"), names("group"));
     match (arrays.is_empty(), groups.is_empty()) {
         (true, true) => "an empty group".to_owned(),

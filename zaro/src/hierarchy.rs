@@ -12,7 +12,7 @@ mod resize;
 
 use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::{Error, ErrorKind, Result};
-use crate::group::{Node, OpenOptions, Zarr};
+use crate::group::{Node, OpenOptions, UNFINISHED, Zarr};
 use crate::meta::create::NewArray;
 use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::write::{self, Stored};
@@ -40,9 +40,6 @@ pub enum Existing {
 
 /// How often a document is changed anew because somebody else changed it first.
 const ATTEMPTS: usize = 100;
-
-/// What an unfinished copy is known by.
-pub(crate) const UNFINISHED: &str = ".zaro-copy.json";
 
 /// The documents a node can have.
 const V2_DOCUMENTS: [&str; 3] = [".zarray", ".zgroup", ".zattrs"];
@@ -201,7 +198,8 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
         (_, Existing::Replace) => replace(store, path).await?,
         (Ok(Some(node)), Existing::Refuse) => {
             let message = format!("there is {} here already", article(node.meta.kind()));
-            return Err(Error::usage(message).with_node(shown(path)).with_store(store));
+            let e = Error::usage(message).with_hint("overwrite", "replaces it");
+            return Err(e.with_node(shown(path)).with_store(store));
         }
         (Err(e), Existing::Refuse) => return Err(e),
     }

@@ -121,12 +121,13 @@ pub mod num;
 pub mod open;
 pub mod reference;
 pub mod store;
+pub mod suggest;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use array::{
     Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab, Values, WriteOptions,
 };
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Hint, Result};
 pub use group::{Node, OpenOptions, Zarr};
 pub use open::open;

@@ -1,4 +1,4 @@
-//! `--format csv`: one line a row of the last dimension, quoted as RFC 4180 says.
+//! `--format csv`: one line per row of the last dimension, quoted as RFC 4180 says.
 //!
 //! * Two and more dimensions: each line is one row along the last dimension, rows in C order.
 //! * One dimension: each line is one element. A scalar is one line.

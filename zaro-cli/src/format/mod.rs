@@ -25,7 +25,7 @@ pub(crate) mod table;
 pub(crate) enum Format {
     /// For people: columns, long arrays cut short
     Table,
-    /// One line a row, no header
+    /// One line per row, no header
     Csv,
     /// Nested lists, exact numbers
     Json,

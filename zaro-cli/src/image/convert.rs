@@ -19,7 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   A TIFF file of any kind, with its pixel size and channels:
       zaro image convert stack.ome.tif stack.zarr
-  One file a plane; braces say what the numbers in the names are:
+  One file per plane; braces say what the numbers in the names are:
       zaro image convert 'img_t{t:03}_c{c}_z{z:02}.tif' image.zarr
       zaro image convert plane*.png stack.zarr --pixel-size 2,0.5,0.5 --unit micrometer
   Large shards of small chunks, to a bucket:
@@ -87,7 +87,7 @@ pub(crate) struct Convert {
     /// How many levels, the largest among them
     #[arg(long, value_name = "N", help_heading = "How it is stored")]
     levels: Option<usize>,
-    /// How pixels become one in smaller levels: mean, mode, gaussian or decimate
+    /// Downsampling method: mean, mode, gaussian or decimate
     #[arg(long, value_name = "METHOD", value_parser = parse_method, help_heading = "How it is stored")]
     method: Option<Method>,
 }

@@ -1,5 +1,6 @@
 //! `zaro image info`: what is in an image, a plate, a well or a collection of images.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -14,6 +15,7 @@ use zaro::{Error, Result};
 use crate::args::{Common, Target};
 use crate::output;
 use crate::paint::{Paint, plain};
+use crate::shell;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +57,12 @@ impl Info {
             out.set("uri", zaro::meta::Json::string(self.target.uri.as_str()));
             format!("{}\n", out.pretty())
         } else {
-            let page = Page { paint: Paint::stdout(common.color), uri: &self.target.uri, all: self.all };
+            let page = Page {
+                paint: Paint::stdout(common.color),
+                uri: &self.target.uri,
+                reached_by: common.reached_by(),
+                all: self.all,
+            };
             page.overview(&overview)
         };
         output::print(&text)?;
@@ -85,7 +92,15 @@ fn picture_file(uri: &str) -> Option<&'static str> {
 struct Page<'a> {
     paint: Paint,
     uri: &'a str,
+    /// The words of the command line that say how the store is reached, if they can be shown.
+    reached_by: Option<Vec<String>>,
     all: bool,
+}
+
+/// The options of a picture of an image; a small one of a large image.
+fn picture(summary: &Summary) -> Vec<&'static str> {
+    let size = if is_large(summary) { &["--size", "2048"][..] } else { &[] };
+    [&["-o", "picture.png"], size].concat()
 }
 
 impl Page<'_> {
@@ -127,11 +142,14 @@ impl Page<'_> {
                 Err(e) => out.push_str(&format!("{}  {}\n", p.blue(&plain(&shown(path))), p.red(&plain(e)))),
             }
         }
-        if let Some((path, Ok(summary))) = overview.images.first() {
-            let path = if path.is_empty() { String::new() } else { format!(" {path}") };
-            let size = if is_large(summary) { " --size 2048" } else { "" };
-            let hint = format!("try: zaro image render {}{path} -o picture.png{size}", self.uri);
-            out.push_str(&format!("{}\n", p.dim(&plain(&hint))));
+        if let Some((path, Ok(first))) = overview.images.first() {
+            let line = |by: &[String]| shell::line(&["image", "render"], self.uri, path, &picture(first), by);
+            out.extend(
+                self.reached_by
+                    .as_deref()
+                    .and_then(line)
+                    .map(|line| format!("{}\n", p.dim(&format!("try: {line}")))),
+            );
         }
         out
     }
@@ -315,10 +333,11 @@ fn grid(plate: &Plate) -> String {
         out.push_str(&format!(" {:>width$}", plain(column)));
     }
     out.push('\n');
+    let wells: HashSet<(usize, usize)> = plate.wells.iter().map(|w| (w.row, w.column)).collect();
     for (r, row) in plate.rows.iter().enumerate() {
         out.push_str(&format!("  {:left$}", plain(row)));
         for c in 0..plate.columns.len() {
-            let there = plate.wells.iter().any(|w| w.row == r && w.column == c);
+            let there = wells.contains(&(r, c));
             out.push_str(&format!(" {:>width$}", if there { "●" } else { "·" }));
         }
         out.push('\n');

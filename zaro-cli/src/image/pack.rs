@@ -34,7 +34,7 @@ pub(crate) struct Pack {
     /// The node of SRC to pack, with all below it [default: the root]
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
-    /// What was done, as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }

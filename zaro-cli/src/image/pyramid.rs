@@ -30,7 +30,7 @@ Examples:
 mean is the mean of the pixels that become one, of integers the nearest, half up; mode the most
 frequent value, for labels; gaussian a weighted mean of them and their neighbours; decimate the
 first of them. Sizes are halved and rounded down. The new levels are seen by others when all are
-whole; what was stopped goes on when the same command is given again.";
+whole; rerun the same command to resume one that was stopped.";
 
 /// Make the smaller levels of an image
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(crate) struct Pyramid {
     /// How many levels there are to be, with the largest [default: until y and x are at most 256 long]
     #[arg(long, value_name = "N")]
     levels: Option<usize>,
-    /// How several pixels become one [default: mean; mode for labels and booleans]
+    /// Downsampling method [default: mean; mode for labels and booleans]
     #[arg(long, value_enum)]
     method: Option<MethodArg>,
     /// How much smaller each level is along y and x
@@ -79,7 +79,7 @@ pub(crate) struct Pyramid {
     /// What the dimensions of a plain array are, such as tczyx, or names with commas [default: the dimensions' names]
     #[arg(long, value_name = "AXES", help_heading = "For a plain array")]
     axes: Option<String>,
-    /// The size of a pixel, one number an axis
+    /// The size of a pixel, one number per axis
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', help_heading = "For a plain array")]
     pixel_size: Option<Vec<f64>>,
     /// The unit of axes in space, such as micrometer

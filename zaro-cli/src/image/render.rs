@@ -27,9 +27,9 @@ Examples:
 
 The file's ending says what it is: .png, .tif or .tiff; - is a PNG on standard output. What is not said here the image's
 omero block says; without one, windows are guessed from the pixels. Plates show the first field of each well, wells all
-fields. --crop may be written --region, too.";
+fields.";
 
-/// Draw an image, a plate or a well to a picture
+/// Render an image, plate or well to a PNG or TIFF
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Render {
@@ -73,7 +73,7 @@ pub(crate) struct Render {
     /// The pyramid of several, by name [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "What to draw")]
     multiscale: Option<String>,
-    /// The run of a plate, by its id
+    /// Plate acquisition, by its id
     #[arg(long, value_name = "ID", help_heading = "What to draw")]
     acquisition: Option<i64>,
     /// The field of each well, from 0 [default: of a plate the first, of a well all]
@@ -99,7 +99,7 @@ pub(crate) struct Render {
     /// Labels or a mask to draw over it, by name, or all; may be repeated
     #[arg(long, value_name = "NAME|all", help_heading = "How to draw it")]
     labels: Vec<String>,
-    /// How much of their own opacity labels get
+    /// Label opacity
     #[arg(long, value_name = "0..1", default_value_t = 1.0, help_heading = "How to draw it")]
     opacity: f64,
     /// Pixels between the images of a plate, a well or a contact sheet
@@ -170,7 +170,8 @@ impl Render {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let file = FileType::of(&self.output)?;
-        let request = self.request(common)?;
+        let (common, old_crop) = &common.region_as_crop();
+        let request = self.request(common, old_crop.as_deref())?;
         // Before the work is done, so that it is not done in vain.
         let out = Output::open(Some(&self.output))?;
         let zarr = common.open(&self.target.uri).await?;
@@ -207,7 +208,7 @@ impl Render {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn request(&self, common: &Common) -> Result<Request> {
+    fn request(&self, common: &Common, old_crop: Option<&str>) -> Result<Request> {
         let listed = self.channels.iter().filter(|c| !c.trim().is_empty()).map(|c| Ok(ChannelSetting::of(c)));
         let single = self.channel.iter().map(|c| ChannelSetting::parse(c));
         let labels = match self.labels.as_slice() {
@@ -226,8 +227,7 @@ impl Render {
             opacity: self.opacity,
             memory: common.memory / 2,
         };
-        // The region of a bucket is a word.
-        let crop = self.crop.as_deref().or_else(|| common.region().filter(|text| text.contains(',')));
+        let crop = self.crop.as_deref().or(old_crop);
         let (depth, sheet) = self.planes()?;
         let view = View {
             region: crop.map(Region::parse).transpose()?,

@@ -30,7 +30,7 @@ pub(crate) struct Unpack {
     /// The folder to make
     #[arg(value_name = "DST")]
     target: PathBuf,
-    /// What was done, as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }

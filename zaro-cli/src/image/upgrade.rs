@@ -28,7 +28,7 @@ All images, labels, plates and wells below the root come along, and so does ever
 is there. Masks of the oldest form become labels. An upgrade that was stopped is finished when the
 same command is given again.";
 
-/// Bring an image to another version of OME-Zarr
+/// Convert an image to another OME-Zarr version
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Upgrade {
@@ -50,7 +50,7 @@ pub(crate) struct Upgrade {
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Leave out what the version cannot say, such as rotations before 0.6 [default: an error]
+    /// Drop metadata the target version cannot express, such as rotations before 0.6 [default: an error]
     #[arg(long)]
     lossy: bool,
     /// Do not compare the result with what it was made of
@@ -62,7 +62,7 @@ pub(crate) struct Upgrade {
     /// Wait until everything is on the disk (fsync)
     #[arg(long)]
     fsync: bool,
-    /// What was done, as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }

@@ -166,7 +166,8 @@ fn count(n: usize, level: Level) -> String {
 /// Which rules were applied, and why.
 fn judged(report: &Report) -> String {
     let version = report.version;
-    match (&report.stated, report.asked) {
+    let stated = report.stated.as_ref().map(|stated| plain(stated));
+    match (&stated, report.asked) {
         (Some(stated), true) => format!("judged as {version}, as asked; it says {stated}"),
         (None, true) => format!("judged as {version}, as asked; it says nothing"),
         (Some(stated), false) if stated == version.text() => format!("version {version}"),

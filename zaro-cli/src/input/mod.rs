@@ -23,7 +23,7 @@ pub(crate) enum InputFormat {
     Npy,
     /// The bare elements, little-endian
     Raw,
-    /// One line a row
+    /// One line per row
     Csv,
     /// Nested lists
     Json,

@@ -16,7 +16,7 @@ use super::plural;
 use crate::args::Common;
 use crate::checksum::{HashingArgs, folder_of};
 use crate::number::human_bytes;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::paint::{Paint, plain};
 
 const EXAMPLES: &str = "\
@@ -97,7 +97,7 @@ impl Diff {
                 report.set("changed", Json::Array(changed));
                 report.set("removed", Json::Array(removed));
             }
-            writeln!(out, "{}", report.pretty())?;
+            writeln!(out, "{}", output::safe(&report.pretty()))?;
         } else if summary.is_empty() {
             writeln!(out, "no difference")?;
         } else {

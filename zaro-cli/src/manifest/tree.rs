@@ -12,7 +12,7 @@ use super::load::is_folder;
 use crate::args::Common;
 use crate::checksum::{HashingArgs, folder_of};
 use crate::number::human_bytes;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::paint::plain;
 
 const EXAMPLES: &str = "\
@@ -58,7 +58,7 @@ impl Tree {
         let mut out = Output::open(None)?;
         let depth = self.depth.unwrap_or(u32::MAX);
         if self.json {
-            writeln!(out, "{}", json(&dir, path, &digests, depth).pretty())?;
+            writeln!(out, "{}", output::safe(&json(&dir, path, &digests, depth).pretty()))?;
         } else {
             let name = if path.is_empty() { "." } else { path };
             lines(&mut out, &dir, name, &digests, depth, 0)?;

@@ -283,7 +283,7 @@ impl Drop for Unfinished<'_> {
 }
 
 fn exists(name: &str) -> Error {
-    Error::usage(format!("there is {name} already; replace it with --overwrite"))
+    Error::usage(format!("there is {name} already")).with_hint("overwrite", "replaces it")
 }
 
 /// Whether this is the `.zmetadata` of references in Parquet.

@@ -75,7 +75,7 @@ fn arrays_grow_and_shrink() {
         (&["g/x"][..], 2, "--shape"),
         (&["g/x", "--shape", "6"], 2, "extents"),
         (&["g/x", "--axis", "time"], 2, "time=+31"),
-        (&["g/x", "--axis", "lon=3"], 2, "time, lat"),
+        (&["g/x", "--axis", "lon=3"], 2, "lat, time"),
         (&["g/x", "--axis", "time=-7"], 2, "6 positions"),
         (&["g", "--shape", "6"], 3, "group"),
         (&["none", "--shape", "6"], 3, "none"),

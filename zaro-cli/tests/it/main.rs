@@ -33,4 +33,5 @@ mod references;
 mod strict;
 mod validate;
 mod versions;
+mod words;
 mod write;

@@ -101,7 +101,10 @@ impl Selection {
         let mut dims = Vec::with_capacity(rank);
         let mut shape = Vec::with_capacity(rank);
         for (d, (index, extent)) in self.indexes(meta)?.iter().zip(&meta.shape).enumerate() {
-            let wanted = index.resolve(*extent).map_err(|e| e.within(format_args!("dimension {d}")))?;
+            let wanted = index.resolve(*extent).map_err(|e| match meta.dimension_name(d) {
+                Some(name) => e.within(format_args!("dimension {d} ({name})")),
+                None => e.within(format_args!("dimension {d}")),
+            })?;
             if !matches!(index, Index::At(_)) {
                 shape.push(wanted.count());
             }
@@ -112,18 +115,9 @@ impl Selection {
 }
 
 fn by_name(items: &[(String, Index)], meta: &ArrayMeta) -> Result<Vec<Index>> {
-    let names = meta.dimension_names.as_deref().unwrap_or_default();
     let mut indexes = vec![Index::All; meta.shape.len()];
     for (name, index) in items {
-        let mut matching =
-            names.iter().enumerate().filter(|(_, n)| n.as_deref() == Some(name)).map(|(d, _)| d);
-        let (Some(d), None) = (matching.next(), matching.next()) else {
-            let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-            return Err(Error::usage(format!(
-                "there is not one dimension called {name:?}; the array has {}",
-                if known.is_empty() { "no named ones".to_owned() } else { known.join(", ") }
-            )));
-        };
+        let d = meta.dimension(name)?;
         match indexes.get_mut(d) {
             Some(slot) if *slot == Index::All => *slot = index.clone(),
             _ => return Err(Error::usage(format!("the dimension {name:?} is named twice"))),
@@ -159,7 +153,10 @@ impl Index {
     /// From text such as `3:9`, `::-1`, `5`, `[1,4,2]` or `:`.
     pub fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
-        let bad = || Error::usage(format!("{text:?} is not an index; write 3, 2:8, ::-1, [1,4] or :"));
+        let bad = || {
+            let what = "write positions, counted from 0, such as 3, 2:8, ::-1, [1,4] or :";
+            Error::usage(format!("{text:?} is not an index; {what}"))
+        };
         let number = |t: &str| -> Result<Option<i64>> {
             let t = t.trim();
             if t.is_empty() { Ok(None) } else { t.parse().map(Some).map_err(|_| bad()) }
@@ -175,11 +172,12 @@ impl Index {
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(at), None, None, None) => number(at)?.map(Self::At).ok_or_else(bad),
             (Some(start), Some(stop), step, None) => {
+                let (start, stop) = (number(start)?, number(stop)?);
                 let step = number(step.unwrap_or_default())?.unwrap_or(1);
                 if step == 0 || step == i64::MIN {
-                    return Err(Error::usage(format!("{text:?}: a step of {step} makes no sense")));
+                    return Err(Error::usage(format!("{text:?}: the step must not be {step}")));
                 }
-                Ok(Self::Slice(number(start)?, number(stop)?, step))
+                Ok(Self::Slice(start, stop, step))
             }
             _ => Err(bad()),
         }

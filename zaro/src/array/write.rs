@@ -366,10 +366,11 @@ impl<'a> Writer<'a> {
                 Some((_, tag)) => Condition::Unchanged(tag.clone()?),
             };
             let put = access.put(key, &pieces, &when).map_err(|e| match e.kind() {
-                ErrorKind::Unsupported => e.within(
-                    "a part of a chunk is written, and the store cannot tell whether somebody else writes the rest \
-                     (if nobody does, say so: --alone)",
-                ),
+                ErrorKind::Unsupported => e
+                    .within(
+                        "a part of a chunk is written, and the store cannot tell whether somebody else writes the rest",
+                    )
+                    .with_hint("single_writer", "says that nobody does"),
                 _ => e,
             })?;
             if put == Put::Done {

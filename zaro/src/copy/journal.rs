@@ -13,7 +13,7 @@ use crate::meta::Json;
 use crate::meta::path::{join, shown};
 use crate::store::{Condition, SharedStore};
 
-const NAME: &str = hierarchy::UNFINISHED;
+const NAME: &str = crate::group::UNFINISHED;
 
 /// How often the count is put.
 const EVERY: Duration = Duration::from_secs(2);

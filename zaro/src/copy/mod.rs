@@ -19,7 +19,7 @@ mod single;
 mod target;
 mod verbatim;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ use crate::meta::{ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, NodeMeta, c
 use crate::num;
 use crate::store::SharedStore;
 use crate::store::local::check_space;
+use crate::suggest;
 pub use in_place::convert_in_place;
 use journal::Journal;
 #[cfg(feature = "image")]
@@ -70,6 +71,15 @@ impl Sizes {
                 Ok(old.iter().enumerate().map(length).collect())
             }
         }
+    }
+
+    /// The names of dimensions, if there are any.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let named = match self {
+            Self::Named(named) => named.as_slice(),
+            Self::List(_) => &[],
+        };
+        named.iter().map(|(name, _)| name.as_str())
     }
 }
 
@@ -357,6 +367,29 @@ async fn check_links(store: &SharedStore, group: &str) -> Result<()> {
     Ok(())
 }
 
+/// Refuses lengths for a dimension that no array has: a name that nobody knows is a misspelt one.
+fn check_names(nodes: &[Node], options: &CopyOptions) -> Result<()> {
+    let arrays = nodes.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some(a) } else { None });
+    let known: BTreeSet<&str> =
+        arrays.flat_map(|a| a.dimension_names.iter().flatten().flatten().map(String::as_str)).collect();
+    let shards = options.shards.iter().flatten();
+    for (what, sizes) in options.chunks.iter().map(|s| ("chunks", s)).chain(shards.map(|s| ("shards", s))) {
+        let mut seen = BTreeSet::new();
+        for name in sizes.names() {
+            if !known.contains(name) {
+                let instead = suggest::instead(name, known.iter().copied());
+                let instead =
+                    if instead.is_empty() { "; the dimensions have no names".to_owned() } else { instead };
+                return Err(Error::usage(format!("{what}: no array has a dimension {name:?}{instead}")));
+            }
+            if !seen.insert(name) {
+                return Err(Error::usage(format!("{what}: the dimension {name:?} is named twice")));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Whether this is a group of an OME-Zarr image, whose arrays are its levels.
 fn is_image(meta: &NodeMeta) -> bool {
     let attributes = meta.attributes();
@@ -386,6 +419,7 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
     if let Some(damaged) = source.take_damaged().into_iter().next() {
         return Err(damaged.within("a node cannot be read, so that the copy would lack it"));
     }
+    check_names(&nodes, options)?;
     let images: HashSet<String> =
         nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.clone()).collect();
     let mut steps = Vec::with_capacity(nodes.len());

@@ -304,7 +304,7 @@ impl Job<'_> {
         let there = self.store_has(&self.at)?;
         match self.options.existing {
             Existing::Refuse if there => {
-                Err(Error::usage("something is here already; replace it with --overwrite"))
+                Err(Error::usage("something is here already").with_hint("overwrite", "replaces it"))
             }
             Existing::Replace if there => {
                 // Nobody is to look for them meanwhile.

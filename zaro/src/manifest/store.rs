@@ -67,6 +67,10 @@ impl ManifestMap {
 
 #[async_trait]
 impl Map for ManifestMap {
+    fn noun(&self) -> &'static str {
+        "a manifest"
+    }
+
     async fn locate(&self, key: &str) -> Result<Option<Location>> {
         Ok(self.manifest.get(key).map(|leaf| self.location(key, &leaf)))
     }

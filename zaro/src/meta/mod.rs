@@ -7,6 +7,9 @@
 
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
+use crate::suggest;
+
 pub mod chain;
 pub mod consolidate;
 pub mod convert;
@@ -110,6 +113,38 @@ pub struct ArrayMeta {
     pub attributes: Arc<Json>,
     /// The document it was read from (V2: `.zarray`), whole, so that it can be written back unharmed.
     pub document: Arc<Json>,
+}
+
+impl ArrayMeta {
+    /// The name of dimension `d`, if it has one.
+    #[must_use]
+    pub fn dimension_name(&self, d: usize) -> Option<&str> {
+        self.dimension_names.as_deref()?.get(d)?.as_deref()
+    }
+
+    /// The dimension called `name`.
+    ///
+    /// # Errors
+    /// `Usage` if there is none, with the names that there are, or several.
+    pub fn dimension(&self, name: &str) -> Result<usize> {
+        let names = self.dimension_names.as_deref().unwrap_or_default();
+        let mut found = names.iter().enumerate().filter(|(_, n)| n.as_deref() == Some(name)).map(|(d, _)| d);
+        match (found.next(), found.next()) {
+            (Some(d), None) => Ok(d),
+            (Some(_), Some(_)) => {
+                Err(Error::usage(format!("several dimensions are called {name:?}; select by position")))
+            }
+            (None, _) => {
+                let known = suggest::instead(name, names.iter().flatten().map(String::as_str));
+                let known = if known.is_empty() {
+                    "; the dimensions have no names, select by position".to_owned()
+                } else {
+                    known
+                };
+                Err(Error::usage(format!("there is no dimension {name:?}{known}")))
+            }
+        }
+    }
 }
 
 /// Documents of several nodes, by path.

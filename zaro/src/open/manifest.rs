@@ -63,9 +63,8 @@ pub(super) async fn open(
 /// Where the objects are, by where the manifest is.
 fn beside(name: &str, spot: &Spot, manifest: &Manifest, options: &StoreOptions) -> Result<Spot> {
     let unknown = || {
-        let what =
-            "where the objects of this manifest are does not follow from where it is; name it with --objects";
-        Error::usage(what).with_store(name)
+        let what = "where the objects of this manifest are does not follow from where it is";
+        Error::usage(what).with_hint("objects", "names the place").with_store(name)
     };
     let below = |folder: &str| match (folder.is_empty(), spot.path.as_str()) {
         (true, path) => path.to_owned(),

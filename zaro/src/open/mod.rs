@@ -33,7 +33,8 @@ use crate::store::options::StoreOptions;
 use crate::store::wrap::prefix::PrefixStore;
 use crate::store::zip::ZipStore;
 use crate::store::zip::create::{Form, ZipCreateStore};
-use crate::store::{SharedStore, join};
+use crate::store::{Listing, SharedStore, join};
+use crate::suggest;
 
 /// Opens the Zarr that `uri` names; see [`open_store`] for what that can be.
 ///
@@ -44,7 +45,10 @@ pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
     let address = Address::parse(uri)?;
     let (found, reference) = locate(&address, &options.store).await?;
     if let Some(store) = reference {
-        return Zarr::from_store(found.within(Arc::new(store))?, options.clone()).await;
+        return referenced(&found, store, uri, options).await;
+    }
+    if let Some(Place::Local(path)) = &found.spot.place {
+        check_exists(path)?;
     }
     let zarr = Zarr::from_store(found.spot.rooted()?, options.clone()).await;
     if found.is_settled() || address.kind != Kind::Any {
@@ -59,9 +63,54 @@ pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
         _ => reference::second_look(&found, &address, &options.store).await?,
     };
     match other {
-        Some(store) => Zarr::from_store(Arc::new(store), options.clone()).await,
+        Some(store) => referenced(&found, store, uri, options).await,
         None => Ok(zarr?.inside(found.entered)),
     }
+}
+
+/// The Zarr that references make up.
+async fn referenced(found: &Found, store: ReferenceStore, uri: &str, options: &OpenOptions) -> Result<Zarr> {
+    let noun = store.map().noun();
+    let zarr = Zarr::from_store(found.within(Arc::new(store))?, options.clone()).await?;
+    if !zarr.has_root() && zarr.store().list("").await? == Listing::default() && found.beyond.is_empty() {
+        return Err(Error::not_found(format!("this is {noun} with nothing in it yet")).with_store(uri));
+    }
+    Ok(zarr.of_references())
+}
+
+/// Tells a file or folder that is missing from one that holds no Zarr.
+fn check_exists(path: &Path) -> Result<()> {
+    /// More names in a folder than this are not looked at.
+    const MOST: usize = 10_000;
+    if path.as_os_str().is_empty() || path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let mut missing = path;
+    let mut folder = Path::new("");
+    for above in path.ancestors().skip(1) {
+        folder = above;
+        if above.as_os_str().is_empty() || above.exists() {
+            break;
+        }
+        missing = above;
+    }
+    let name = missing.file_name().unwrap_or_default().to_string_lossy();
+    let mut what = "no such file or folder".to_owned();
+    if missing != path {
+        what.push_str(&format!(" ({} does not exist)", missing.display()));
+    }
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let entries = std::fs::read_dir(here).into_iter().flatten().take(MOST).flatten();
+    let names: Vec<String> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
+    if let Some(meant) = suggest::closest(&name, names.iter().map(String::as_str)) {
+        let rest = path.strip_prefix(missing).unwrap_or(Path::new(""));
+        let mut meant = folder.join(meant);
+        if !rest.as_os_str().is_empty() {
+            meant.push(rest);
+        }
+        what.push_str(&format!("; did you mean {:?}?", meant.to_string_lossy()));
+    }
+    Err(Error::not_found(what).with_store(path.display()))
 }
 
 /// Opens the store that `uri` names, rooted where it points to.

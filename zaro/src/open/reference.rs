@@ -47,8 +47,7 @@ pub(super) async fn open(
     }
     if *file {
         if address.kind == Kind::Any && !begins_as_document(spot).await? {
-            let what = "a file, but neither a ZIP archive nor references; a Zarr is a folder or one of these";
-            return Err(Error::unsupported(what).with_store(&address.text));
+            return Err(Error::unsupported(no_zarr(spot).await?).with_store(&address.text));
         }
         return opening.certain_json(spot, address).await.map(Some);
     }
@@ -174,6 +173,25 @@ struct Opening<'a> {
     name: &'a str,
     /// The options as the caller gave them: each target takes those for itself.
     options: &'a StoreOptions,
+}
+
+/// What to say of a file that is no Zarr, and what helps.
+async fn no_zarr(spot: &Spot) -> Result<&'static str> {
+    let spot = unlogged(spot);
+    let size = spot.store.size(&spot.path).await?.unwrap_or(0).min(8);
+    let start = spot.store.get(&spot.path, Some(ByteRange::span(0, size))).await?.unwrap_or_default();
+    Ok(match &*start {
+        [b'C', b'D', b'F', 1 | 2 | 5, ..] | [0x89, b'H', b'D', b'F', ..] => {
+            "this is a NetCDF or HDF5 file, no Zarr; make references to it with kerchunk or VirtualiZarr, and open those"
+        }
+        [b'G', b'R', b'I', b'B', ..] => {
+            "this is a GRIB file, no Zarr; make references to it with kerchunk, and open those"
+        }
+        [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => {
+            "this is a TIFF file, no Zarr; zaro image convert makes an OME-Zarr of it"
+        }
+        _ => "a file, but neither a ZIP archive nor references; a Zarr is a folder or one of these",
+    })
 }
 
 /// Whether a file begins as a JSON object does, or as what may hold one.

@@ -177,9 +177,8 @@ impl AnyTargets {
         let (root, key, name) = match place {
             Place::Local(path) => {
                 if self.guarded && !trusted {
-                    return Err(Error::not_permitted(
-                        "a reference store from elsewhere names a local file; --allow-local lets it",
-                    ));
+                    let what = "a reference store from elsewhere names a local file";
+                    return Err(Error::not_permitted(what).with_hint("allow_local", "lets it"));
                 }
                 return self.local(&path).await;
             }
@@ -332,7 +331,9 @@ impl Targets for AnyTargets {
                 _ => self.resolve(target, None, true).await?,
             },
             (true, None) => {
-                return Err(Error::usage("the reference names no object; --target says which is meant"));
+                return Err(
+                    Error::usage("the reference names no object").with_hint("target", "says which is meant")
+                );
             }
         };
         let mut state = self.state();

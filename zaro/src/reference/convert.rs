@@ -106,8 +106,9 @@ impl Converted {
 
     fn drop(&mut self, key: &str, why: &str, options: &ConvertOptions) -> Result<()> {
         if !options.drop_strays {
-            let message = format!("{why}: Parquet has no place for it (--drop-strays leaves it out)");
-            return Err(Error::unsupported(message).with_key(key));
+            let message = format!("{why}: Parquet has no place for it");
+            let e = Error::unsupported(message).with_hint("drop_strays", "leaves it out");
+            return Err(e.with_key(key));
         }
         self.dropped += 1;
         if self.dropped_keys.len() < NAMED {
@@ -163,8 +164,8 @@ async fn rewritten(key: &str, location: Location, addresses: &mut Addresses) -> 
         return Ok(Location::Inline(Bytes::new()));
     }
     if url.is_empty() {
-        let message = "the reference names no object, which Parquet cannot say; --target names it";
-        return Err(Error::usage(message).with_key(key));
+        let message = "the reference names no object, which Parquet cannot say";
+        return Err(Error::usage(message).with_hint("target", "names it").with_key(key));
     }
     Ok(Location::Remote(Remote::new(url, remote.span)))
 }

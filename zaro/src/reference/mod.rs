@@ -121,6 +121,11 @@ pub trait Map: Debug + Send + Sync + 'static {
     /// all of them.
     fn entries(&self, prefix: &str) -> BoxStream<'_, Result<(String, Location)>>;
 
+    /// What this is, for messages.
+    fn noun(&self) -> &'static str {
+        "a set of references"
+    }
+
     /// How many bytes a remote place holds that the map knows without asking.
     fn known_size(&self, remote: &Remote) -> Option<u64> {
         remote.span.map(|s| s.length).or_else(|| remote.pin.as_ref().and_then(|p| p.size))

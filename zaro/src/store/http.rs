@@ -125,13 +125,15 @@ pub(super) fn is_transient(status: StatusCode) -> bool {
 
 /// What is said of a refusal.
 pub(super) fn refusal(status: u16, signed: bool) -> Error {
-    let hint = if status == 403 {
-        "; some servers answer 403 for keys that do not exist: option missing_403 takes it so"
-    } else {
-        ""
-    };
     let how = if signed { "" } else { " an unsigned request" };
-    Error::not_permitted(format!("the server refused{how} (status {status}){hint}"))
+    Error::not_permitted(format!("the server refused{how} (status {status})"))
+}
+
+/// The same of a read, where the key may be missing: some servers do not tell.
+pub(super) fn refused_read(status: u16, signed: bool) -> Error {
+    let refusal = refusal(status, signed);
+    let hint = "some servers answer 403 for keys that do not exist: option missing_403 takes it so";
+    if status == 403 { Error::not_permitted(format!("{}; {hint}", refusal.message())) } else { refusal }
 }
 
 /// The first byte and the one after the last.
@@ -344,6 +346,7 @@ impl HttpStore {
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 Ok(Answer::Unsatisfiable(content_range(response.headers()).and_then(|(_, size)| size)))
             }
+            StatusCode::FORBIDDEN => Err(refused_read(403, true)),
             _ => Err(self.failure(&response)),
         }
     }

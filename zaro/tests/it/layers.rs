@@ -7,18 +7,23 @@ use std::path::{Path, PathBuf};
 
 /// Each module of the library and the modules it may use besides itself. Everything may use the error and the checked
 /// numbers, which use nothing.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("error", &[]),
     ("num", &["error"]),
+    // Names that are near each other, for messages.
+    ("suggest", &[]),
     // Waiting for a future knows nothing of what it waits for.
     ("blocking", &["error"]),
     ("store", &["error", "num"]),
-    ("meta", &["error", "num"]),
+    ("meta", &["error", "num", "suggest"]),
     ("codec", &["error", "num", "meta"]),
     ("array", &["error", "num", "blocking", "store", "meta", "codec"]),
-    ("group", &["error", "num", "store", "meta", "codec", "array"]),
+    ("group", &["error", "num", "suggest", "store", "meta", "codec", "array"]),
     ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
-    ("copy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy"]),
+    (
+        "copy",
+        &["error", "num", "suggest", "blocking", "store", "meta", "codec", "array", "group", "hierarchy"],
+    ),
     // Images are read, and made: pyramids and upgrades write arrays and copy those that stay as they are.
     ("image", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy", "copy"]),
     ("reference", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
@@ -28,6 +33,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
         &[
             "error",
             "num",
+            "suggest",
             "blocking",
             "store",
             "meta",

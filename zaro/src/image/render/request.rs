@@ -92,11 +92,11 @@ pub async fn render_to(zarr: &Zarr, path: &str, request: &Request, out: &mut dyn
         Found::Collection { images, path, .. } => match images.as_slice() {
             [] => Err(Error::not_found("there are no images").with_node(shown(&path))),
             [only] => one(zarr, &image_at(zarr, only).await?, request, out).await,
-            several => Err(Error::usage(format!(
-                "there are several images here; choose one with --image: {}",
-                choices(&path, several)
-            ))
-            .with_node(shown(&path))),
+            several => {
+                Err(Error::usage(format!("there are several images here: {}", choices(&path, several)))
+                    .with_hint("image", "chooses one")
+                    .with_node(shown(&path)))
+            }
         },
     }
 }

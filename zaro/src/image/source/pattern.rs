@@ -362,11 +362,8 @@ fn check_missing(
     };
     let names: Vec<String> = (0..total).filter(|i| !parts.contains_key(i)).take(5).map(named).collect();
     let more = if total - there > num::u64_of(names.len()) { " and others" } else { "" };
-    Err(Error::invalid(format!(
-        "{} of {total} files are missing: {}{more}; --allow-missing makes them zeros",
-        total - there,
-        names.join(", ")
-    )))
+    Err(Error::invalid(format!("{} of {total} files are missing: {}{more}", total - there, names.join(", ")))
+        .with_hint("allow_missing", "makes them zeros"))
 }
 
 /// Files one behind the other, along the first axis that is asked for, or z.

@@ -309,6 +309,10 @@ struct Chunk<'a> {
 
 #[async_trait]
 impl Map for Repository {
+    fn noun(&self) -> &'static str {
+        "an Icechunk repository"
+    }
+
     async fn locate(&self, key: &str) -> Result<Option<Location>> {
         let found = self.locate_all(&[key.to_owned()]).await?;
         Ok(found.into_iter().next().flatten())

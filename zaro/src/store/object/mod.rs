@@ -29,10 +29,10 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, UpdateVersion};
 
 pub(crate) use self::page::parse_time;
-use self::transport::{network_fault, reply_of};
+use self::transport::{Reply, network_fault, reply_of};
 use self::write::Proven;
 use super::fault::{transient, transient_because};
-use super::http::{refusal, untrusted};
+use super::http::{refusal, refused_read, untrusted};
 use super::options::StoreOptions;
 use super::{ByteRange, Condition, KeyEntry, Listing, Pin, Put, Site, Store, Tag, check_key, check_prefix};
 use crate::error::{Error, Result};
@@ -203,6 +203,22 @@ impl CloudStore {
         }
     }
 
+    /// The same of a read, where a refusal may stand for a key that is not there; not one with a reason of its own, such
+    /// as a wrong signature.
+    fn sort_read<T>(&self, error: &object_store::Error) -> Result<Option<T>> {
+        let unsaid = |r: &Reply| r.status == 403 && matches!(r.code.as_deref(), None | Some("AccessDenied"));
+        self.sort(error).map_err(|e| match reply_of(error) {
+            Some(reply) if unsaid(reply) => {
+                let refused = refused_read(403, self.signed);
+                match &reply.code {
+                    Some(code) => refused.within(code),
+                    None => refused,
+                }
+            }
+            _ => e,
+        })
+    }
+
     async fn fetch(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         Ok(self.fetch_tagged(key, range, None).await?.map(|(bytes, _)| bytes))
     }
@@ -272,7 +288,7 @@ impl CloudStore {
                     Some(reply) => reply.status == 416,
                     None => network_fault(&e).is_none(),
                 };
-                let Some(range) = range.filter(|_| refused) else { return self.sort(&e) };
+                let Some(range) = range.filter(|_| refused) else { return self.sort_read(&e) };
                 let Some(size) = self.measure(key, pin).await? else { return Ok(None) };
                 return match range.resolve(size)? {
                     (_, 0) => Ok(Some(unknown(Bytes::new()))),
@@ -300,7 +316,7 @@ impl CloudStore {
         let mut rest: Option<BytesMut> = None;
         while let Some(chunk) = match stream.try_next().await {
             Ok(chunk) => chunk,
-            Err(e) => return self.sort(&e),
+            Err(e) => return self.sort_read(&e),
         } {
             match (&first, &mut rest) {
                 (None, _) => first = Some(chunk),
@@ -336,7 +352,7 @@ impl CloudStore {
                 }
                 Ok(Some(meta.size))
             }
-            Err(e) => self.sort(&e),
+            Err(e) => self.sort_read(&e),
         }
     }
 

@@ -253,10 +253,8 @@ fn missing_planes(planes: &[Option<Page>], groups: u64, zs: u64, absent: &[Strin
         [first, ..] => format!("; {} files are not there, such as {first:?}", absent.len()),
     };
     let more = if n > names.len() { " and others" } else { "" };
-    Error::invalid(format!(
-        "{n} planes are missing: {}{more}{files}; --allow-missing makes them zeros",
-        names.join(", ")
-    ))
+    Error::invalid(format!("{n} planes are missing: {}{more}{files}", names.join(", ")))
+        .with_hint("allow_missing", "makes them zeros")
 }
 
 /// The places of t, c, z in the order they vary, the fastest first.

@@ -19,9 +19,8 @@ impl Draft<'_> {
     /// Notes that something is left out, or fails.
     fn leave_out(&mut self, what: &str) -> Result<()> {
         if !self.context.lossy {
-            return Err(Error::unsupported(format!(
-                "{what} cannot be said before 0.6; leave it out with --lossy"
-            )));
+            return Err(Error::unsupported(format!("{what} cannot be said before 0.6"))
+                .with_hint("lossy", "leaves it out"));
         }
         self.notes.push(format!("{what} is left out"));
         Ok(())
