@@ -41,7 +41,11 @@ impl Info {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = common.open(&self.target.uri).await?;
         let nodes = zarr.walk(&self.target.path).await?;
-        let page = Page { paint: Paint::stdout(common.color), uri: &self.target.uri, all: self.all };
+        let page = Page {
+            paint: Paint::stdout(common.color),
+            uri: &zaro::redacted(&self.target.uri),
+            all: self.all,
+        };
         for node in &nodes {
             common.warn_findings(&node.findings);
             common.warn_both(&zarr, &node.path, node.meta.format()).await?;
