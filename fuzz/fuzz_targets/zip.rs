@@ -57,7 +57,7 @@ async fn ask(inner: SharedStore) -> zaro::Result<usize> {
             ] {
                 let _ = zip.get(&key, Some(range)).await;
             }
-            let _ = zip.get_ranges(&key, &[ByteRange::span(0, 1), ByteRange::Suffix(1)]).await;
+            let _ = zip.get_ranges(&key, &[ByteRange::span(0, 1), ByteRange::Suffix(1)], None).await;
             if let Some(direct) = zip.direct()
                 && let Ok(Some(object)) = direct.open(&key)
             {

@@ -338,18 +338,23 @@ impl Common {
     /// A warning on standard error.
     pub(crate) fn warn(&self, message: &str) {
         let paint = Paint::stderr(self.color);
-        let _ = writeln!(std::io::stderr(), "zaro: {} {}", paint.yellow("warning:"), plain(message));
+        let _ = writeln!(
+            std::io::stderr(),
+            "zaro: {} {}",
+            paint.yellow("warning:"),
+            plain(&zaro::redacted(message))
+        );
     }
 
     /// Says on standard error what was done.
     pub(crate) fn say(&self, message: &str) {
-        let _ = writeln!(std::io::stderr(), "zaro: {}", plain(message));
+        let _ = writeln!(std::io::stderr(), "zaro: {}", plain(&zaro::redacted(message)));
     }
 
     /// A note on standard error, with `--verbose` only.
     pub(crate) fn note(&self, message: &str) {
         if self.verbose {
-            let _ = writeln!(std::io::stderr(), "zaro: {}", plain(message));
+            let _ = writeln!(std::io::stderr(), "zaro: {}", plain(&zaro::redacted(message)));
         }
     }
 }

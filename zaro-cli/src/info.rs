@@ -46,8 +46,8 @@ impl Info {
         let nodes = zarr.walk(&self.target.path).await?;
         let page = Page {
             paint: Paint::stdout(common.color),
-            uri: &self.target.uri,
             reached_by: common.reached_by(),
+            uri: &zaro::redacted(&self.target.uri),
             all: self.all,
         };
         for node in &nodes {

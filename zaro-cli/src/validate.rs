@@ -123,7 +123,7 @@ impl Validate {
         let failed = errors > 0 || (common.strict && warnings > 0);
         let text = if self.json {
             let mut out = Json::object();
-            out.set("uri", Json::string(self.target.uri.as_str()));
+            out.set("uri", Json::string(zaro::redacted(&self.target.uri)));
             out.set("ok", Json::Bool(!failed));
             out.set("nodes", Json::int(nodes));
             out.set("errors", Json::int(errors));

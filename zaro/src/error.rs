@@ -5,7 +5,12 @@
 //! which node, which metadata field. A missing object is *not* an error below the level of "open": stores answer
 //! `Ok(None)`.
 
+mod redact;
+
+use std::borrow::Cow;
 use std::fmt;
+
+pub use redact::redacted;
 
 /// The result of everything in zaro that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -26,7 +31,8 @@ pub enum ErrorKind {
     Io,
     /// The store refused: credentials, permissions, or a guard of our own.
     NotPermitted,
-    /// Somebody else changed what was about to be replaced; nothing of theirs was lost, and nothing of ours written.
+    /// Somebody else changed what was about to be replaced, or what was being read. Nothing of theirs was lost, nothing
+    /// of ours written, and no two states were mixed.
     Conflict,
     /// The caller stopped the operation.
     Cancelled,
@@ -77,7 +83,15 @@ pub struct Hint {
     pub does: &'static str,
 }
 
-/// An error with its kind and its place. One pointer wide, so `Result`s stay small.
+/// A text that will be shown, without the secrets of addresses.
+fn shown(text: String) -> String {
+    match redacted(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(redacted) => redacted,
+    }
+}
+
+/// An error with its kind and its place. It holds no secrets of addresses: see [`redacted`]. One pointer wide, so `Result`s stay small.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -96,7 +110,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
-            message: message.into(),
+            message: shown(message.into()),
             store: None,
             node: None,
             key: None,
@@ -157,7 +171,7 @@ impl Error {
     /// Names the store, unless one is named already (the innermost place wins).
     #[must_use]
     pub fn with_store(mut self, store: impl fmt::Display) -> Self {
-        self.0.store.get_or_insert_with(|| store.to_string());
+        self.0.store.get_or_insert_with(|| shown(store.to_string()));
         self
     }
 
@@ -172,7 +186,7 @@ impl Error {
     #[must_use]
     pub fn with_key(mut self, key: impl fmt::Display) -> Self {
         if self.0.key.is_none() {
-            self.0.key = Some(key.to_string()).filter(|k| !k.is_empty());
+            self.0.key = Some(shown(key.to_string())).filter(|k| !k.is_empty());
         }
         self
     }
@@ -197,15 +211,15 @@ impl Error {
     /// the old ones said has to be in the message.
     #[must_use]
     pub(crate) fn moved_to(mut self, key: &str, store: impl fmt::Display) -> Self {
-        self.0.key = Some(key.to_owned());
-        self.0.store = Some(store.to_string());
+        self.0.key = Some(shown(key.to_owned()));
+        self.0.store = Some(shown(store.to_string()));
         self
     }
 
     /// Puts `prefix: ` before the message; used to say which codec was at work.
     #[must_use]
     pub fn within(mut self, prefix: impl fmt::Display) -> Self {
-        self.0.message = format!("{prefix}: {}", self.0.message);
+        self.0.message = shown(format!("{prefix}: {}", self.0.message));
         self
     }
 
@@ -272,7 +286,7 @@ impl fmt::Display for Error {
         let mut said = i.message.clone();
         while let Some(c) = cause {
             // Many libraries repeat their cause in their own text; saying it once is enough.
-            let text = c.to_string();
+            let text = shown(c.to_string());
             if !said.contains(&text) {
                 write!(f, ": {text}")?;
                 said.push_str(&text);

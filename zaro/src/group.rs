@@ -4,6 +4,8 @@
 //! group), then `.zmetadata`, then `.zarray`, `.zgroup` and `.zattrs` at once. What consolidated metadata say of a
 //! node is believed without looking, unless [`OpenOptions::use_consolidated`] is off.
 
+mod stored;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{join, name_fault, normal, shown};
 use crate::meta::{self, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
 use crate::store::options::StoreOptions;
-use crate::store::{Listing, SharedStore};
+use crate::store::{Ask, Listing, SharedStore};
 use crate::suggest;
 
 /// What an unfinished copy is known by.
@@ -23,6 +25,9 @@ pub(crate) const UNFINISHED: &str = ".zaro-copy.json";
 
 /// Metadata documents fetched at once.
 const DOCUMENTS_IN_FLIGHT: usize = 32;
+
+/// The largest metadata document that is read: 256 MiB.
+const MAX_DOCUMENT: u64 = 256 << 20;
 
 /// How to open.
 #[derive(Debug, Clone)]
@@ -438,9 +443,9 @@ impl Zarr {
     }
 
     async fn document(&self, key: &str, f: &mut Findings) -> Result<Option<Json>> {
-        match self.store.get(key, None).await? {
+        match self.store.get_with(key, Ask::at_most(MAX_DOCUMENT)).await? {
             None => Ok(None),
-            Some(bytes) => meta::parse(&bytes, f).map(Some).map_err(|e| e.with_key(key)),
+            Some((bytes, _)) => meta::parse(&bytes, f).map(Some).map_err(|e| e.with_key(key)),
         }
     }
 

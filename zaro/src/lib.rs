@@ -128,6 +128,6 @@ pub mod testing;
 pub use array::{
     Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab, Values, WriteOptions,
 };
-pub use error::{Error, ErrorKind, Hint, Result};
+pub use error::{Error, ErrorKind, Hint, Result, redacted};
 pub use group::{Node, OpenOptions, Zarr};
 pub use open::open;

@@ -54,13 +54,13 @@ impl Info {
         let overview = Overview::of(&zarr, &self.target.path).await?;
         let text = if self.json {
             let mut out = overview.to_json();
-            out.set("uri", zaro::meta::Json::string(self.target.uri.as_str()));
+            out.set("uri", zaro::meta::Json::string(zaro::redacted(&self.target.uri)));
             format!("{}\n", out.pretty())
         } else {
             let page = Page {
                 paint: Paint::stdout(common.color),
-                uri: &self.target.uri,
                 reached_by: common.reached_by(),
+                uri: &zaro::redacted(&self.target.uri),
                 all: self.all,
             };
             page.overview(&overview)

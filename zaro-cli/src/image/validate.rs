@@ -231,7 +231,7 @@ fn text(report: &Report, valid: bool, paint: Paint) -> String {
 
 fn json(report: &Report, uri: &str, valid: bool) -> Json {
     let mut out = Json::object();
-    out.set("uri", Json::string(uri));
+    out.set("uri", Json::string(zaro::redacted(uri)));
     out.set("valid", Json::Bool(valid));
     out.set("version", Json::string(report.version.to_string()));
     out.set("stated", report.stated.as_deref().map_or(Json::Null, Json::string));

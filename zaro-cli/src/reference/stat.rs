@@ -62,7 +62,7 @@ impl Stat {
 
 fn json(uri: &str, stat: &Counted) -> Json {
     let mut out = Json::object();
-    out.set("uri", Json::string(uri));
+    out.set("uri", Json::string(zaro::redacted(uri)));
     out.set("arrays", Json::Array(stat.arrays.iter().map(|a| numbers(a, Some(&a.path))).collect()));
     out.set("total", numbers(&stat.total, None));
     out.set("documents", Json::int(stat.documents));

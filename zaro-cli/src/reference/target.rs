@@ -339,7 +339,8 @@ fn base(uri: &str, json: bool) -> String {
 pub(super) fn report(common: &Common, uri: &str, done: &Converted, counts: &Counts) {
     let inline = if done.inline > 0 { format!(", {} of them inline", done.inline) } else { String::new() };
     common.say(&format!(
-        "wrote {uri}: {}, {}{inline}",
+        "wrote {}: {}, {}{inline}",
+        zaro::redacted(uri),
         plural(done.documents, "document"),
         plural(done.references, "reference")
     ));
@@ -375,7 +376,7 @@ pub(super) fn report(common: &Common, uri: &str, done: &Converted, counts: &Coun
 /// The same for programs.
 pub(super) fn report_json(uri: Option<&str>, done: &Converted, counts: &Counts) -> Json {
     let mut out = Json::object();
-    out.set("uri", uri.map_or(Json::Null, Json::string));
+    out.set("uri", uri.map_or(Json::Null, |uri| Json::string(zaro::redacted(uri))));
     for (name, n) in [
         ("documents", done.documents),
         ("references", done.references),

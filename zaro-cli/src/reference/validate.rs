@@ -79,7 +79,7 @@ impl Validate {
 
 fn json(uri: &str, report: &MapReport, failed: bool) -> Json {
     let mut out = Json::object();
-    out.set("uri", Json::string(uri));
+    out.set("uri", Json::string(zaro::redacted(uri)));
     out.set("ok", Json::Bool(!failed));
     for (name, n) in [
         ("entries", report.entries),

@@ -58,6 +58,15 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         })
     }
 
+    /// Forgets the value of `key`.
+    pub(crate) fn forget(&self, key: &K) {
+        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = guard.values.remove(key) {
+            guard.order.remove(&held.used);
+            guard.bytes -= held.bytes;
+        }
+    }
+
     /// Whether a value of `bytes` would be kept: not if it alone would take more than a quarter of the room.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
         bytes <= self.capacity / 4

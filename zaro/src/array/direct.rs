@@ -5,14 +5,17 @@ use std::cell::RefCell;
 use rayon::prelude::*;
 
 use super::plan::Job;
-use super::read::{Inside, Joining, Reader, Run, is_partial, permuted};
+use super::read::{Id, Indexed, Inside, Joining, Reader, Run, is_partial, permuted};
 use super::select::Sel;
 use crate::codec::chain::{Chain, Scratch, room};
-use crate::codec::shard::{Shard, ShardIndex};
-use crate::error::{Error, Result};
+use crate::codec::shard::Shard;
+use crate::error::{Error, ErrorKind, Result};
 use crate::num;
-use crate::store::{Direct, DirectObject};
+use crate::store::{Direct, DirectObject, ObjectState};
 use std::sync::Arc;
+
+/// How often a chunk is read again that was changed while it was read.
+pub(super) const AGAIN: usize = 2;
 
 /// What a thread keeps from chunk to chunk.
 #[derive(Default)]
@@ -49,6 +52,14 @@ impl<'a> Source<'a> {
         match object.as_bytes() {
             Some(bytes) => Self::Bytes(bytes),
             None => Self::Object { object, offset: 0, length: object.size() },
+        }
+    }
+
+    /// Whether all of it, or any part, comes with one read.
+    fn is_one_read(&self) -> bool {
+        match self {
+            Self::Object { length, .. } => *length <= num::u64_of(Joining::PIECES.1),
+            Self::Bytes(_) => true,
         }
     }
 
@@ -105,13 +116,24 @@ impl Reader {
         (0..jobs).into_par_iter().try_for_each(|i| self.chunk(direct, &self.plan.job(i)))
     }
 
+    /// Places a chunk, once more if it was replaced meanwhile.
     fn chunk(&self, direct: &dyn Direct, job: &Job<'_>) -> Result<()> {
+        for _ in 0..AGAIN {
+            match self.chunk_once(direct, job) {
+                Err(e) if e.kind() == ErrorKind::Conflict => self.blank(job)?,
+                done => return done,
+            }
+        }
+        self.chunk_once(direct, job)
+    }
+
+    fn chunk_once(&self, direct: &dyn Direct, job: &Job<'_>) -> Result<()> {
         self.check_cancel()?;
         let array = &self.array;
         let chain = array.chain_at(&job.index)?;
         let (sels, strides) = permuted(&chain, &job.sels, &self.plan.strides);
         let leaf = chain.shard().is_none();
-        let id = job.number.map(|n| (n, 0));
+        let id = job.number.map(Id::chunk);
         if leaf && chain.plain().is_none() && self.remembered(&chain, &sels, &strides, id)? {
             return Ok(());
         }
@@ -130,7 +152,15 @@ impl Reader {
             None => self.missing(&sels, &strides),
             Some(object) => {
                 let source = Source::of(object.as_ref());
-                self.encoded(&chain, source, &sels, &strides, id, true)
+                let top = Some((object.as_ref(), job.number));
+                let done = self.encoded(&chain, source, &sels, &strides, id, top);
+                // A file that is written in place was perhaps read half before and half after.
+                let in_parts = !source.is_one_read() || is_partial(&chain.decoded().shape, &job.sels);
+                let whole = chain.shard().is_none() && !(in_parts && chain.plain().is_some());
+                match if whole && done.is_ok() { Ok(()) } else { object.check_unchanged() } {
+                    Ok(()) => done,
+                    Err(changed) => Err(changed),
+                }
             }
         };
         done.map_err(|e| e.with_key(&key))
@@ -138,20 +168,22 @@ impl Reader {
 
     /// Places what is wanted of an encoded chunk. `sels` are in the order of [`permuted`].
     ///
-    /// `id` names the chunk for the caches; `top` says that it is a whole object, whose index may be kept.
+    /// `id` names the chunk for the caches; `top` is the object, and the number of the chunk, if the chunk is a whole
+    /// object, whose index may be kept.
     fn encoded(
         &self,
         chain: &Chain,
         source: Source<'_>,
         sels: &[&Sel],
         strides: &[usize],
-        id: Option<(u64, u64)>,
-        top: bool,
+        id: Option<Id>,
+        top: Option<(&dyn DirectObject, Option<u64>)>,
     ) -> Result<()> {
         if let Some(shard) = chain.shard() {
-            let index = self.index(shard, source, id.filter(|_| top).map(|(chunk, _)| chunk))?;
-            let inside = self.inside_shard(shard, &index, sels, strides, source.length(), Joining::LOCAL)?;
-            return self.shard(shard, source, &inside, strides, id.filter(|_| top));
+            let index = self.index(shard, source, top)?;
+            let inside = self.inside_local(shard, &index, source, sels, strides)?;
+            let kept = top.and_then(|(_, number)| number).map(|number| (number, &*index));
+            return self.shard(shard, source, &inside, strides, kept);
         }
         if self.plain(chain, source, sels, strides)? {
             return Ok(());
@@ -203,8 +235,21 @@ impl Reader {
     ) -> Result<()> {
         let source = Source::Bytes(bytes);
         let index = self.index(shard, source, None)?;
-        let inside = self.inside_shard(shard, &index, sels, strides, source.length(), Joining::LOCAL)?;
+        let inside = self.inside_local(shard, &index, source, sels, strides)?;
         self.shard(shard, source, &inside, strides, None)
+    }
+
+    /// The inner chunks that are needed of a shard at hand. Those that are kept are found when their turn comes.
+    fn inside_local(
+        &self,
+        shard: &Shard,
+        index: &Indexed,
+        source: Source<'_>,
+        sels: &[&Sel],
+        strides: &[usize],
+    ) -> Result<Inside> {
+        let never = |_: &Inside, _: &super::read::Item| Ok(false);
+        self.inside_shard(shard, &index.index, sels, strides, source.length(), Joining::LOCAL, never)
     }
 
     /// Places what is wanted of the inner chunks of a shard.
@@ -214,7 +259,7 @@ impl Reader {
         source: Source<'_>,
         inside: &Inside,
         strides: &[usize],
-        id: Option<(u64, u64)>,
+        kept: Option<(u64, &Indexed)>,
     ) -> Result<()> {
         let chain = shard.inner();
         let nested = chain.shard().is_some();
@@ -229,7 +274,7 @@ impl Reader {
             if nested || in_parts(run) {
                 return run.items.iter().try_for_each(|item| {
                     let (sels, strides) = permuted(chain, &inside.sels(item), strides);
-                    self.encoded(chain, source.part(item.offset, item.length)?, &sels, &strides, None, false)
+                    self.encoded(chain, source.part(item.offset, item.length)?, &sels, &strides, None, None)
                 });
             }
             with_bench(|bench| {
@@ -237,7 +282,7 @@ impl Reader {
                 let mut block: Option<&[u8]> = None;
                 for item in &run.items {
                     let (sels, strides) = permuted(chain, &inside.sels(item), strides);
-                    let inner_id = id.map(|(chunk, _)| (chunk, item.offset.wrapping_add(1)));
+                    let inner_id = kept.map(|(chunk, index)| Id::inner(chunk, index, item));
                     if chain.plain().is_none() && self.remembered(chain, &sels, &strides, inner_id)? {
                         continue;
                     }
@@ -261,10 +306,17 @@ impl Reader {
         }
     }
 
-    /// The index of a shard, from the cache if it is a whole object.
-    fn index(&self, shard: &Shard, source: Source<'_>, number: Option<u64>) -> Result<Arc<ShardIndex>> {
+    /// The index of a shard, from the cache if it is a whole object that has not changed.
+    fn index(
+        &self,
+        shard: &Shard,
+        source: Source<'_>,
+        top: Option<(&dyn DirectObject, Option<u64>)>,
+    ) -> Result<Arc<Indexed>> {
+        let number = top.and_then(|(_, number)| number);
+        let state = top.map_or(ObjectState::Unknown, |(object, _)| object.state());
         let cell = number.and_then(|n| self.array.indexes.get(&(self.generation, n)));
-        if let Some(index) = cell.as_ref().and_then(|c| c.get()) {
+        if let Some(index) = cell.as_ref().and_then(|c| c.get()).filter(|i| i.state.agrees(&state)) {
             return Ok(index.clone());
         }
         let size = num::u64_of(shard.index_size());
@@ -276,10 +328,12 @@ impl Reader {
             0
         };
         let mut input = Vec::new();
-        let index = Arc::new(shard.read_index(source.part(offset, size)?.read(&mut input)?)?);
+        let index = shard.read_index(source.part(offset, size)?.read(&mut input)?)?;
+        let memory = index.memory();
+        let index = Indexed::new(&self.array, index, state);
         if let Some(n) = number {
             let cell = Arc::new(tokio::sync::OnceCell::new_with(Some(index.clone())));
-            self.array.indexes.put((self.generation, n), cell, index.memory());
+            self.array.indexes.put((self.generation, n), cell, memory);
         }
         Ok(index)
     }

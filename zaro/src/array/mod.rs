@@ -30,13 +30,13 @@ pub use slab::{Element, Order, Slab};
 pub use write::{Values, WriteOptions};
 
 use crate::codec::chain::Chain;
-use crate::codec::shard::ShardIndex;
 use crate::codec::{Buffer, Repr};
 use crate::error::{Error, Result};
 use crate::meta::path;
 use crate::meta::{ArrayMeta, Finding, Format, Mode};
 use crate::store::SharedStore;
 use cache::Cache;
+use read::{Id, Indexed};
 
 /// What a missing chunk means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -109,9 +109,11 @@ struct Inner {
     /// Counts the writes through this array and its clones, so that what was kept before one is not used after it.
     generation: AtomicU64,
     /// Indexes of shards, by generation and the shard's number; a cell, so that many askers make one request.
-    indexes: Cache<(u64, u64), tokio::sync::OnceCell<Arc<ShardIndex>>>,
-    /// Decoded chunks of which a part was asked for, by generation, chunk and inner chunk.
-    decoded: Cache<(u64, u64, u64), Buffer>,
+    indexes: Cache<(u64, u64), tokio::sync::OnceCell<Arc<Indexed>>>,
+    /// How many indexes were read: the number of the next one.
+    numbers: AtomicU64,
+    /// Decoded chunks of which a part was asked for, by generation and name.
+    decoded: Cache<(u64, Id), Buffer>,
     /// Chunks of which a sliver was asked for once; see [`Inner::worth_keeping`].
     touched: Mutex<HashSet<(u64, u64)>>,
     /// What is known of a V2 array's separator: see [`Inner::separator`].
@@ -158,6 +160,7 @@ impl Array {
                 chains: Mutex::default(),
                 generation: AtomicU64::new(0),
                 indexes: Cache::new(memory / 8),
+                numbers: AtomicU64::new(1),
                 // Files are read where they are decoded, so nothing is in flight and there is more to keep; and
                 // still more where no indexes are.
                 decoded: Cache::new(match (direct, chain.any_shard().is_some()) {

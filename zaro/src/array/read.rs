@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
+
 use super::odd::odd_texts;
 use super::place::{Nest, Output};
 use super::plan::{Job, Plan, inside};
@@ -10,12 +12,13 @@ use super::select::{Part, Sel, Selection, combination, split};
 use super::slab::Slab;
 use super::{Array, Inner, Missing, Progress, ReadOptions};
 use crate::codec::chain::{Chain, Decoded, Scratch};
-use crate::codec::shard::Shard;
+use crate::codec::shard::{Shard, ShardIndex};
 use crate::codec::{Buffer, split_view, view};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::grid::Axis;
 use crate::meta::{Format, path};
 use crate::num;
+use crate::store::{Ask, ObjectState};
 
 impl Array {
     /// Reads `selection`.
@@ -66,6 +69,21 @@ impl Array {
         self.inner.refuse_odd(buffer).map_err(|e| self.named(e))
     }
 
+    /// The encoded bytes of the chunk at `index` of the grid; `None` if it is not there.
+    pub(crate) async fn stored_chunk(&self, index: &[u64]) -> Result<Option<Bytes>> {
+        let array = &self.inner;
+        let ask = Ask::at_most(super::remote::longest(&*array.chain_at(index)?));
+        let key = array.chunk_key(index);
+        if let Some((bytes, _)) = array.store.get_with(&key, ask).await? {
+            array.found_as_stated();
+            return Ok(Some(bytes));
+        }
+        let Some(other) = array.doubtful_key(index, &key) else { return Ok(None) };
+        let Some((bytes, _)) = array.store.get_with(&other, ask).await? else { return Ok(None) };
+        array.found_under_other(&other)?;
+        Ok(Some(bytes))
+    }
+
     pub(super) fn named(&self, e: Error) -> Error {
         // Damaged bytes may lie elsewhere than the key says.
         let damage = matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported);
@@ -80,6 +98,40 @@ impl Array {
 
 fn wrong_length(answer: usize, buffer: usize) -> Error {
     Error::usage(format!("the answer has {answer} bytes, the buffer {buffer}"))
+}
+
+/// The index of a shard, and the state of the shard it is of: no other state's bytes are where it says.
+#[derive(Debug)]
+pub(super) struct Indexed {
+    pub(super) index: ShardIndex,
+    pub(super) state: ObjectState,
+    /// A number that no other index of this array has.
+    pub(super) number: u64,
+}
+
+impl Indexed {
+    pub(super) fn new(array: &Inner, index: ShardIndex, state: ObjectState) -> Arc<Self> {
+        Arc::new(Self { index, state, number: array.numbers.fetch_add(1, Ordering::Relaxed) })
+    }
+}
+
+/// The name of a decoded chunk among those that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Id {
+    chunk: u64,
+    /// The number of the index that says where the inner chunk is, and where it begins; zeros for a chunk without any.
+    index: u64,
+    offset: u64,
+}
+
+impl Id {
+    pub(super) fn chunk(chunk: u64) -> Self {
+        Self { chunk, index: 0, offset: 0 }
+    }
+
+    pub(super) fn inner(chunk: u64, index: &Indexed, item: &Item) -> Self {
+        Self { chunk, index: index.number, offset: item.offset }
+    }
 }
 
 /// A read under way.
@@ -236,6 +288,12 @@ impl Reader {
         Ok(())
     }
 
+    /// Makes the place of a chunk what it is without the chunk: the chunk is read again, and may have fewer inner chunks.
+    pub(super) fn blank(&self, job: &Job<'_>) -> Result<()> {
+        let shape: Vec<u64> = vec![0; job.sels.len()];
+        Nest::new(&shape, &job.sels, &self.plan.strides, self.fill.len())?.fill(&self.fill, &self.out)
+    }
+
     /// Decodes one chunk without inner chunks, given whole, and places what is wanted of it.
     ///
     /// `sels` and `strides` are in the order of the chunk's own dimensions, transposes at the head already applied.
@@ -245,7 +303,7 @@ impl Reader {
         bytes: &[u8],
         sels: &[&Sel],
         strides: &[usize],
-        id: Option<(u64, u64)>,
+        id: Option<Id>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let repr = chain.viewed();
@@ -263,10 +321,10 @@ impl Reader {
             nest.copy(decoded.bytes(), &self.out)?;
             // What took work to decode is kept if more of it may be asked for.
             let partial = is_partial(&repr.shape, sels);
-            let worth = |id: &(u64, u64)| {
+            let worth = |id: &Id| {
                 let wanted = sels.iter().fold(1u64, |n, s| n.saturating_mul(s.count()));
                 let all = repr.shape.iter().fold(1u64, |n, m| n.saturating_mul(*m));
-                self.array.worth_keeping(*id, wanted, all)
+                self.array.worth_keeping((id.chunk, id.offset), wanted, all)
             };
             if let Some(id) = id.filter(|id| partial && chain.plain().is_none() && worth(id)) {
                 let owned = if let Decoded::Owned(buffer) = decoded { Some(buffer) } else { None };
@@ -279,13 +337,13 @@ impl Reader {
 
     /// Keeps a decoded chunk of `size` bytes: `owned`, or what lies in `scratch`, which gets the memory of a chunk that
     /// had to go. So a full cache costs no copy and no fresh memory.
-    fn remember(&self, id: (u64, u64), owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
+    fn remember(&self, id: Id, owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
         let cache = &self.array.decoded;
         if !cache.takes(size) {
             return;
         }
         let buffer = owned.unwrap_or_else(|| Buffer::fixed(scratch.exchange(size, Vec::new())));
-        if let Some(gone) = cache.put((self.generation, id.0, id.1), Arc::new(buffer), size)
+        if let Some(gone) = cache.put((self.generation, id), Arc::new(buffer), size)
             && let Some(gone) = Arc::into_inner(gone)
         {
             scratch.exchange(0, gone.bytes);
@@ -298,12 +356,10 @@ impl Reader {
         chain: &Chain,
         sels: &[&Sel],
         strides: &[usize],
-        id: Option<(u64, u64)>,
+        id: Option<Id>,
     ) -> Result<bool> {
         let repr = chain.viewed();
-        let Some(buffer) =
-            id.and_then(|(chunk, inner)| self.array.decoded.get(&(self.generation, chunk, inner)))
-        else {
+        let Some(buffer) = id.and_then(|id| self.array.decoded.get(&(self.generation, id))) else {
             return Ok(false);
         };
         Nest::new(&repr.shape, sels, strides, repr.data_type.size())?.copy(&buffer.bytes, &self.out)?;
@@ -327,24 +383,28 @@ impl Reader {
 
     /// The inner chunks of a shard that are needed, missing ones dealt with, joined into runs.
     ///
-    /// `size` is the size of the shard, `u64::MAX` if unknown; entries are held against it.
+    /// `size` is the size of the shard, `u64::MAX` if unknown; entries are held against it. What `placed` says of is in
+    /// its place already.
+    #[expect(clippy::too_many_arguments, reason = "all of them say what is wanted")]
     pub(super) fn inside_shard(
         &self,
         shard: &Shard,
-        index: &crate::codec::shard::ShardIndex,
+        index: &ShardIndex,
         sels: &[&Sel],
         strides: &[usize],
         size: u64,
         joining: Joining,
+        placed: impl Fn(&Inside, &Item) -> Result<bool>,
     ) -> Result<Inside> {
         let inner = &shard.inner().decoded().shape;
-        self.inside(inner, shard.counts(), sels, strides, joining, |number| {
+        let entry = |number| {
             let entry = index.entry(usize::try_from(number).unwrap_or(usize::MAX))?;
             if let Some(entry) = entry {
                 shard.check_entry(entry, size)?;
             }
             Ok(entry)
-        })
+        };
+        self.inside(inner, shard.counts(), sels, strides, joining, entry, placed)
     }
 
     /// The rows of an uncompressed chunk that are needed, as if each were an inner chunk.
@@ -379,11 +439,12 @@ impl Reader {
         row.extend(shape.iter().skip(tail));
         let mut counts: Vec<u64> = shape.iter().take(tail).copied().collect();
         counts.resize(shape.len(), 1);
-        let inside =
-            self.inside(&row, &counts, sels, strides, joining, |number| Ok(Some((number * block, block))))?;
+        let entry = |number| Ok(Some((number * block, block)));
+        let inside = self.inside(&row, &counts, sels, strides, joining, entry, |_, _| Ok(false))?;
         Ok(Some((row, inside)))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "all of them say what is wanted")]
     fn inside(
         &self,
         inner: &[u64],
@@ -392,6 +453,7 @@ impl Reader {
         strides: &[usize],
         joining: Joining,
         entry: impl Fn(u64) -> Result<Option<(u64, u64)>>,
+        placed: impl Fn(&Inside, &Item) -> Result<bool>,
     ) -> Result<Inside> {
         let parts: Vec<Vec<Part>> =
             sels.iter().zip(inner).map(|(s, n)| split(s, &Axis::Regular(*n))).collect::<Result<_>>()?;
@@ -405,7 +467,12 @@ impl Reader {
                 number = number * n + parts.get(*i).map_or(0, |p| p.chunk);
             }
             match entry(number)? {
-                Some((offset, length)) => items.push(Item { offset, length, combination }),
+                Some((offset, length)) => {
+                    let item = Item { offset, length, combination };
+                    if !placed(&inside, &item)? {
+                        items.push(item);
+                    }
+                }
                 None => {
                     let item = Item { offset: 0, length: 0, combination };
                     self.missing(&inside.sels(&item), strides)?;

@@ -1,19 +1,19 @@
 //! Reading from remote stores: fetched ahead, bounded in bytes, decoded on the thread pool.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::{OnceCell, Semaphore};
 
-use super::direct::each_item;
-use super::read::{Inside, Joining, Reader, permuted};
+use super::direct::{AGAIN, each_item};
+use super::read::{Id, Indexed, Inside, Item, Joining, Reader, permuted};
 use super::select::Sel;
 use crate::codec::chain::{Chain, Scratch};
-use crate::codec::shard::{Shard, ShardIndex};
-use crate::error::{Error, Result};
+use crate::codec::shard::Shard;
+use crate::error::{Error, ErrorKind, Result};
 use crate::num;
-use crate::store::ByteRange;
+use crate::store::{Ask, ByteRange};
 
 /// Chunks under way at once. What they may hold in memory is bounded apart, in bytes.
 const IN_FLIGHT: usize = 128;
@@ -132,43 +132,89 @@ async fn chunk(reader: &Arc<Reader>, i: usize, budget: &Budget) -> Result<()> {
 }
 
 /// Fetches chunk `i` from `key` and places it; `false` if it is not there.
+///
+/// Everything that is fetched of the object is of one state of it. If it was replaced meanwhile, all begins anew; at last
+/// with one request for the whole object if it fits, which helps with a server that calls the same bytes now this and
+/// now that.
 async fn fetch(reader: &Arc<Reader>, i: usize, key: &str, budget: &Budget) -> Result<bool> {
+    for _ in 0..AGAIN {
+        match fetch_once(reader, i, key, budget, false).await {
+            Err(e) if e.kind() == ErrorKind::Conflict => {
+                let job = reader.plan.job(i);
+                if let Some(n) = job.number {
+                    reader.array.indexes.forget(&(reader.generation, n));
+                }
+                reader.blank(&job)?;
+            }
+            done => return done,
+        }
+    }
+    fetch_once(reader, i, key, budget, true).await
+}
+
+/// The same, once; in one go if `at_once` and if it fits.
+async fn fetch_once(
+    reader: &Arc<Reader>,
+    i: usize,
+    key: &str,
+    budget: &Budget,
+    at_once: bool,
+) -> Result<bool> {
     let array = &reader.array;
     let job = reader.plan.job(i);
     let chain = array.chain_at(&job.index)?;
     let (sels, strides) = permuted(&chain, &job.sels, &reader.plan.strides);
     let number = job.number;
-    if let Some(shard) = chain.shard() {
-        let size = chain.decoded().byte_size()?;
+    let size = chain.decoded().byte_size()?;
+    let at_once = at_once && size <= budget.bytes;
+    if let Some(shard) = chain.shard().filter(|_| !at_once) {
         let whole = reader.wants_whole(&job);
         let known =
             number.and_then(|n| array.indexes.get(&(reader.generation, n))).is_some_and(|c| c.initialized());
         if !(whole && size <= WHOLE_SHARD.min(budget.bytes) && !known) {
-            let Some(index) = index(reader, shard, key, number).await? else { return Ok(false) };
-            let inside = reader.inside_shard(shard, &index, &sels, &strides, u64::MAX, budget.joining())?;
+            let most = longest(&chain);
+            let Some(index) = index(reader, shard, key, number, most).await? else { return Ok(false) };
+            let inner = shard.inner();
+            // Inner chunks that an earlier read left behind are not fetched.
+            let kept = |inside: &Inside, item: &Item| {
+                let Some(n) = number.filter(|_| inner.shard().is_none() && inner.plain().is_none()) else {
+                    return Ok(false);
+                };
+                let (sels, strides) = permuted(inner, &inside.sels(item), &strides);
+                reader.remembered(inner, &sels, &strides, Some(Id::inner(n, &index, item)))
+            };
+            let size = index.state.size().unwrap_or(u64::MAX);
+            let joining = budget.joining();
+            let inside = reader.inside_shard(shard, &index.index, &sels, &strides, size, joining, kept)?;
             drop(sels);
-            runs(reader, &chain, i, key, inside, None, budget).await?;
+            runs(reader, &chain, i, key, inside, Within::Shard(index), budget).await?;
             return Ok(true);
         }
-    } else if chain.plain().is_some() {
+    } else if chain.plain().is_some() && !at_once {
         if let Some((row, inside)) = reader.inside_plain(&chain, &sels, &strides, budget.joining())? {
             drop(sels);
-            return runs(reader, &chain, i, key, inside, Some(row), budget).await;
+            return runs(reader, &chain, i, key, inside, Within::Plain(row), budget).await;
         }
-    } else if reader.remembered(&chain, &sels, &strides, number.map(|n| (n, 0)))? {
+    } else if reader.remembered(&chain, &sels, &strides, number.map(Id::chunk))? {
         return Ok(true);
     }
     drop(sels);
     // The decoded size stands for the encoded one, which nobody knows yet.
-    let _held = budget.take(chain.decoded().byte_size()?).await?;
-    let Some(bytes) = array.store.get(key, None).await? else { return Ok(false) };
+    let _held = budget.take(size).await?;
+    let ask = Ask::at_most(longest(&chain));
+    let Some((bytes, _)) = array.store.get_with(key, ask).await? else { return Ok(false) };
     compute(reader, move |reader| {
         let job = reader.plan.job(i);
         let (sels, strides) = permuted(&chain, &job.sels, &reader.plan.strides);
-        in_memory(reader, &chain, &bytes, &sels, &strides, number.map(|n| (n, 0)))
+        in_memory(reader, &chain, &bytes, &sels, &strides, number.map(Id::chunk))
     })
     .await?;
     Ok(true)
+}
+
+/// The longest that an encoded chunk may be. Some writers pad, so this is more than the codecs say.
+pub(super) fn longest(chain: &Chain) -> u64 {
+    num::u64_of(chain.encoded_size().limit()).saturating_mul(2).saturating_add(1 << 20)
 }
 
 /// Places what is wanted of an encoded chunk that is in memory.
@@ -178,7 +224,7 @@ fn in_memory(
     bytes: &[u8],
     sels: &[&Sel],
     strides: &[usize],
-    id: Option<(u64, u64)>,
+    id: Option<Id>,
 ) -> Result<()> {
     match chain.shard() {
         Some(shard) => reader.shard_in_memory(shard, bytes, sels, strides),
@@ -192,7 +238,8 @@ async fn index(
     shard: &Shard,
     key: &str,
     number: Option<u64>,
-) -> Result<Option<Arc<ShardIndex>>> {
+    most: u64,
+) -> Result<Option<Arc<Indexed>>> {
     let cell = match number {
         Some(n) => reader.array.indexes.get_or_put((reader.generation, n), shard.index_size(), OnceCell::new),
         None => Arc::new(OnceCell::new()),
@@ -200,8 +247,12 @@ async fn index(
     let size = num::u64_of(shard.index_size());
     let range = if shard.index_at_end() { ByteRange::Suffix(size) } else { ByteRange::span(0, size) };
     let load = || async {
-        match reader.array.store.get(key, Some(range)).await {
-            Ok(Some(bytes)) => shard.read_index(&bytes).map(Arc::new).map_err(Gone::Failed),
+        let ask = Ask { range: Some(range), of: None, most: Some(most) };
+        match reader.array.store.get_with(key, ask).await {
+            Ok(Some((bytes, state))) => match shard.read_index(&bytes) {
+                Ok(index) => Ok(Indexed::new(&reader.array, index, state)),
+                Err(e) => Err(Gone::Failed(e)),
+            },
             Ok(None) => Err(Gone::Missing),
             Err(e) => Err(Gone::Failed(e)),
         }
@@ -219,7 +270,17 @@ enum Gone {
     Failed(Error),
 }
 
-/// Fetches runs of chunk `i` and places their inner chunks, or rows of an uncompressed chunk if `row` is their shape.
+/// What runs are parts of.
+enum Within {
+    /// A shard, with its index.
+    Shard(Arc<Indexed>),
+    /// An uncompressed chunk, by rows of this shape.
+    Plain(Vec<u64>),
+}
+
+/// Fetches runs of chunk `i` and places their inner chunks, or rows of an uncompressed chunk.
+///
+/// On a `Conflict` nothing is under way any more that could still place something.
 ///
 /// `false` if the object is not there.
 async fn runs(
@@ -228,30 +289,48 @@ async fn runs(
     i: usize,
     key: &str,
     inside: Inside,
-    row: Option<Vec<u64>>,
+    within: Within,
     budget: &Budget,
 ) -> Result<bool> {
     // Runs hold selections of their own, so the plan must outlive every job.
     let inside = Arc::new(inside);
-    let row = Arc::new(row);
+    let within = Arc::new(within);
+    // The state that all runs are of: that of the index, or else of the run that comes first.
+    let state = match &*within {
+        Within::Shard(index) => OnceLock::from(index.state.clone()),
+        Within::Plain(_) => OnceLock::new(),
+    };
+    let conflict = OnceLock::new();
     let one = |n: usize| {
-        let (inside, row, chain) = (inside.clone(), row.clone(), chain.clone());
+        let (inside, within, chain) = (inside.clone(), within.clone(), chain.clone());
+        let (state, conflict) = (&state, &conflict);
         async move {
-            let Some(run) = inside.runs.get(n) else { return Ok(true) };
+            let Some(run) = inside.runs.get(n).filter(|_| conflict.get().is_none()) else { return Ok(true) };
             let _held = budget.take(num::usize_of(run.length)?).await?;
-            let range = ByteRange::span(run.offset, run.length);
-            let Some(bytes) = reader.array.store.get(key, Some(range)).await? else { return Ok(false) };
-            compute(reader, move |reader| place_run(reader, &chain, i, &inside, n, row.as_deref(), &bytes))
-                .await?;
+            let range = Some(ByteRange::span(run.offset, run.length));
+            let ask = Ask { range, of: state.get(), most: None };
+            let Some((bytes, of)) = reader.array.store.get_with(key, ask).await? else { return Ok(false) };
+            of.check(Some(state.get_or_init(|| of.clone())))?;
+            compute(reader, move |reader| place_run(reader, &chain, i, &inside, n, &within, &bytes)).await?;
             Ok::<bool, Error>(true)
         }
     };
-    let found: Vec<bool> =
-        stream::iter(0..inside.runs.len()).map(one).buffer_unordered(RUNS_IN_FLIGHT).try_collect().await?;
-    match (found.iter().all(|f| *f), row.is_some()) {
-        (true, _) => Ok(true),
-        (false, true) => Ok(false),
-        (false, false) => Err(Error::io("the shard vanished while it was read")),
+    let mut all = stream::iter(0..inside.runs.len()).map(one).buffer_unordered(RUNS_IN_FLIGHT);
+    let mut found = true;
+    while let Some(done) = all.next().await {
+        match done {
+            Ok(there) => found &= there,
+            // The others are waited for: what they place must not come after what is placed next.
+            Err(e) if e.kind() == ErrorKind::Conflict => drop(conflict.set(e)),
+            Err(e) => return Err(e),
+        }
+    }
+    drop(all);
+    match (conflict.into_inner(), found, &*within) {
+        (Some(e), ..) => Err(e),
+        (None, true, _) => Ok(true),
+        (None, false, Within::Plain(_)) => Ok(false),
+        (None, false, Within::Shard(_)) => Err(Error::io("the shard vanished while it was read")),
     }
 }
 
@@ -261,7 +340,7 @@ fn place_run(
     i: usize,
     inside: &Inside,
     n: usize,
-    row: Option<&[u64]>,
+    within: &Within,
     bytes: &Bytes,
 ) -> Result<()> {
     let Some(run) = inside.runs.get(n) else { return Ok(()) };
@@ -271,20 +350,20 @@ fn place_run(
     let scratch = std::cell::RefCell::new(&mut scratch);
     each_item(run, bytes, |item, bytes| {
         let sels = inside.sels(item);
-        match (row, chain.shard()) {
-            (Some(row), _) => reader.plain_row(chain, row, bytes, &sels, &strides),
-            (None, Some(shard)) => {
+        match (within, chain.shard()) {
+            (Within::Plain(row), _) => reader.plain_row(chain, row, bytes, &sels, &strides),
+            (Within::Shard(index), Some(shard)) => {
                 let inner = shard.inner();
                 let (sels, strides) = permuted(inner, &sels, &strides);
                 match inner.shard() {
                     Some(nested) => reader.shard_in_memory(nested, bytes, &sels, &strides),
                     None => {
-                        let id = number.map(|n| (n, item.offset.wrapping_add(1)));
+                        let id = number.map(|n| Id::inner(n, index, item));
                         reader.leaf(inner, bytes, &sels, &strides, id, &mut scratch.borrow_mut())
                     }
                 }
             }
-            (None, None) => Ok(()),
+            (Within::Shard(_), None) => Ok(()),
         }
     })
 }

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::array::{Array, OnProgress, Progress, Selection};
 use crate::blocking::wait;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
 use crate::meta::create::Layout;
@@ -414,8 +414,21 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
     } else {
         None
     };
+    let consolidated = source;
     let source = own.as_ref().unwrap_or(source);
-    let nodes = wait(source.walk(from))?;
+    let mut nodes = match wait(source.walk(from)) {
+        // The pages of a web server, and not of all folders: what is known without them is known.
+        Err(e) if e.kind() == ErrorKind::Unsupported && own.is_some() => wait(consolidated.walk(from))?,
+        nodes => nodes?,
+    };
+    if own.is_some() && !source.store().lists_all() {
+        // Pages may lack what consolidated metadata name.
+        let listed: BTreeSet<String> = nodes.iter().map(|n| n.path.clone()).collect();
+        for node in wait(consolidated.walk(from))?.into_iter().filter(|n| !listed.contains(&n.path)) {
+            nodes.extend(wait(source.direct_node(&node.path))?);
+        }
+        nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
+    }
     if let Some(damaged) = source.take_damaged().into_iter().next() {
         return Err(damaged.within("a node cannot be read, so that the copy would lack it"));
     }

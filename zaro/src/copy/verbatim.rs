@@ -13,7 +13,7 @@ use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::join;
 use crate::num;
-use crate::store::{Condition, KeyEntry, SharedStore};
+use crate::store::{Ask, Condition, KeyEntry, MAX_WHOLE, SharedStore};
 
 /// Objects on their way at once, between files and otherwise.
 const LOCAL: usize = 4;
@@ -99,8 +99,8 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -
 struct Announced {
     entry: KeyEntry,
     to: String,
-    /// Whether it was seen, not only possible.
-    certain: bool,
+    /// Its place in the grid, if it was not seen and is only possible.
+    possible: Option<Vec<u64>>,
 }
 
 /// What is to be copied next: one object, or up to `most` small ones; nothing at the end.
@@ -124,16 +124,20 @@ fn several(source: &Array, made: &Array, some: &[Announced], resumed: bool) -> R
 }
 
 async fn one(source: &Array, made: &Array, announced: &Announced, resumed: bool) -> Result<()> {
-    let Announced { entry, to, certain } = announced;
+    let Announced { entry, to, possible } = announced;
     if resumed && made.store().size(to).await? == Some(entry.size) {
         return Ok(());
     }
-    let Some(bytes) = source.store().get(&entry.key, None).await? else {
-        if *certain {
-            return Err(Error::conflict("somebody deleted this chunk while it was to be copied"));
+    let bytes = match possible {
+        Some(index) => source.stored_chunk(index).await?,
+        None => {
+            let ask = Ask::at_most(entry.size.max(MAX_WHOLE));
+            let got = source.store().get_with(&entry.key, ask).await?;
+            let gone = || Error::conflict("somebody deleted this chunk while it was to be copied");
+            Some(got.ok_or_else(gone)?.0)
         }
-        return Ok(());
     };
+    let Some(bytes) = bytes else { return Ok(()) };
     let _ = made.store().put(to, bytes, Condition::Always).await?;
     Ok(())
 }
@@ -170,8 +174,8 @@ pub(super) fn stored_bytes(store: &SharedStore, path: &str) -> Result<u64> {
     wait(sizes.try_fold(0u64, |sum, size| std::future::ready(Ok(sum.saturating_add(size)))))
 }
 
-/// Calls `f` with every chunk of `source` and its key in `made`: those that are listed, or, where a store cannot list,
-/// those that there may be.
+/// Calls `f` with every chunk of `source` and its key in `made`: those that are listed, or, where a store cannot list or
+/// its listings may lack some, those that there may be.
 fn announce(
     source: &Array,
     made: &Array,
@@ -181,6 +185,9 @@ fn announce(
     let meta = source.meta();
     let rank = meta.shape.len();
     let listed = wait(async {
+        if !source.store().lists_all() {
+            return Err(Error::unsupported("what is there is asked for one by one"));
+        }
         if source.store().direct().is_some() {
             check_folders(source).await?;
         }
@@ -191,7 +198,7 @@ fn announce(
             }
             if let Some(index) = index_of(source, &entry.key) {
                 let to = made.meta().keys.key(made.path(), &index);
-                f(Announced { entry, to, certain: true });
+                f(Announced { entry, to, possible: None });
             }
         }
         Ok(())
@@ -210,7 +217,7 @@ fn announce(
         // How large it is is not known yet; a chunk is no larger than its elements, or little more.
         let size = source.chain().decoded().byte_size().map(num::u64_of).unwrap_or(0);
         let to = made.meta().keys.key(made.path(), &at);
-        f(Announced { entry: KeyEntry { key, size }, to, certain: false });
+        f(Announced { entry: KeyEntry { key, size }, to, possible: Some(at.clone()) });
         crate::codec::shard::advance(&mut at, &counts);
     }
     Ok(())

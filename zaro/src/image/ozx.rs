@@ -21,7 +21,7 @@ use crate::num::u64_of;
 use crate::store::local::check_space;
 use crate::store::zip::ZipStore;
 use crate::store::zip::create::{Arrangement, Form, ZipCreateStore};
-use crate::store::{ByteRange, Condition, KeyEntry, Put, Store, check_key};
+use crate::store::{Ask, ByteRange, Condition, KeyEntry, ObjectState, Put, Store, check_key};
 
 /// What is larger is read and written piece by piece, each of this size: 8 MiB.
 const PIECE: u64 = 8 << 20;
@@ -111,18 +111,10 @@ pub async fn pack(zarr: &Zarr, path: &str, target: &Path, memory: usize) -> Resu
         })
         .collect();
     let store = zarr.store();
-    let mut left_out = 0;
-    let mut all: Vec<KeyEntry> = Vec::new();
-    let mut keys = store.keys(&path);
-    while let Some(entry) = keys.try_next().await? {
-        let name = entry.key.rsplit('/').next().unwrap_or_default();
-        if OLD.contains(&name) {
-            left_out += 1;
-        } else {
-            all.push(entry);
-        }
-    }
-    drop(keys);
+    let mut all = zarr.stored(&path, &nodes).await?;
+    let found = all.len();
+    all.retain(|entry| !OLD.contains(&entry.key.rsplit('/').next().unwrap_or_default()));
+    let left_out = u64_of(found.saturating_sub(all.len()));
     all.sort_by(|a, b| place(&a.key).cmp(&place(&b.key)));
     let form = Form { zip64: true, comment: comment(&version), in_order: true, arranged: None };
     let archive = ZipCreateStore::create_as(target, form)?;
@@ -151,11 +143,14 @@ pub async fn pack(zarr: &Zarr, path: &str, target: &Path, memory: usize) -> Resu
             None => {
                 packed.bytes = packed.bytes.saturating_add(entry.size);
                 let mut writer = archive.entry(name, entry.size)?;
-                let mut offset = 0;
+                let (mut offset, mut state) = (0, ObjectState::Unknown);
                 while offset < entry.size {
                     let length = PIECE.min(entry.size.saturating_sub(offset));
-                    let part = store.get(&entry.key, Some(ByteRange::span(offset, length))).await?;
-                    let part = part.ok_or_else(|| gone(store, &entry.key))?;
+                    let range = Some(ByteRange::span(offset, length));
+                    let ask = Ask { range, of: Some(&state), most: None };
+                    let part = store.get_with(&entry.key, ask).await?;
+                    let (part, of) = part.ok_or_else(|| gone(store, &entry.key))?;
+                    state = of;
                     writer.write(&part)?;
                     offset = offset.saturating_add(length);
                 }
@@ -204,7 +199,15 @@ fn place(key: &str) -> (usize, &str) {
 }
 
 async fn whole(store: &dyn Store, entry: &KeyEntry) -> Result<Bytes> {
-    store.get(&entry.key, None).await?.ok_or_else(|| gone(store, &entry.key))
+    let got = store.get_with(&entry.key, Ask::at_most(PIECE)).await?;
+    let (bytes, _) = got.ok_or_else(|| gone(store, &entry.key))?;
+    // What grew or shrank since it was listed is somebody's work under way.
+    match u64_of(bytes.len()) == entry.size {
+        true => Ok(bytes),
+        false => Err(Error::conflict("the object was changed while it was packed")
+            .with_key(&entry.key)
+            .with_store(store)),
+    }
 }
 
 fn gone(store: impl std::fmt::Display, key: &str) -> Error {

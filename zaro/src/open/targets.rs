@@ -19,6 +19,9 @@ use crate::store::{SharedStore, check_key};
 /// The most addresses whose stores are remembered, and the most stores.
 const REMEMBERED: usize = 4096;
 
+/// The most addresses that one may lead through: an archive in an archive is seen, more is not.
+const MAX_CHAIN: usize = 8;
+
 /// What fsspec puts before an address to say how it is to be cached.
 const CACHES: [&str; 3] = ["simplecache", "filecache", "blockcache"];
 
@@ -76,6 +79,12 @@ impl AnyTargets {
     }
 
     async fn resolve(&self, url: &str, near: Option<&str>, trusted: bool) -> Result<Target> {
+        // Each link is a call inside a call.
+        if url.matches("::").take(MAX_CHAIN + 1).count() > MAX_CHAIN {
+            return Err(Error::invalid(format!(
+                "an address of more than {MAX_CHAIN} parts, each inside the next"
+            )));
+        }
         if let Some((first, rest)) = url.split_once("::") {
             let (scheme, inner) = first.split_once("://").unwrap_or((first, ""));
             match scheme.to_ascii_lowercase().as_str() {
@@ -158,11 +167,16 @@ impl AnyTargets {
             Below::Here(key) => {
                 check_key(&key)
                     .map_err(|_| Error::invalid(format!("{path:?} is not a path of an object")))?;
+                if let (Some(Place::Local(root)), true) =
+                    (&base.place, self.named && self.guarded && !trusted)
+                {
+                    stays_below(root, &key)?;
+                }
                 Ok(Target { store: Arc::clone(&base.store), key })
             }
             Below::Elsewhere(place) => {
                 if self.named && self.guarded && !trusted {
-                    return Err(Error::not_permitted("the reference leads out of the root that was named"));
+                    return Err(leads_out());
                 }
                 // Out of one local folder into another is no further than the folder itself.
                 let text = text_of(&place);
@@ -177,8 +191,7 @@ impl AnyTargets {
         let (root, key, name) = match place {
             Place::Local(path) => {
                 if self.guarded && !trusted {
-                    let what = "a reference store from elsewhere names a local file";
-                    return Err(Error::not_permitted(what).with_hint("allow_local", "lets it"));
+                    return Err(names_local());
                 }
                 return self.local(&path).await;
             }
@@ -304,6 +317,25 @@ impl AnyTargets {
     }
 }
 
+fn names_local() -> Error {
+    Error::not_permitted("a reference store from elsewhere names a local file").with_hint("allow_local", "lets it")
+}
+
+fn leads_out() -> Error {
+    Error::not_permitted("the reference leads out of the root that was named")
+}
+
+/// Refuses a file whose links lead out of `root`. What does not exist leads nowhere.
+fn stays_below(root: &Path, key: &str) -> Result<()> {
+    let named = |e: std::io::Error| Error::from(e).with_store(root.display());
+    match std::fs::canonicalize(root.join(key)) {
+        Ok(file) if file.starts_with(std::fs::canonicalize(root).map_err(named)?) => Ok(()),
+        Ok(_) => Err(leads_out()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(named(e)),
+    }
+}
+
 /// The address of a place, as options for prefixes see it.
 fn text_of(place: &Place) -> String {
     match place {
@@ -318,6 +350,14 @@ fn text_of(place: &Place) -> String {
 
 #[async_trait]
 impl Targets for AnyTargets {
+    fn permits(&self, url: &str) -> Result<()> {
+        let last = url.rsplit("::").next().unwrap_or(url);
+        if self.guarded && matches!(Place::of_object(last), Ok(Some(Place::Local(_)))) {
+            return Err(names_local());
+        }
+        Ok(())
+    }
+
     async fn target(&self, remote: &Remote) -> Result<Target> {
         let place = (Arc::clone(&remote.url), remote.near.clone());
         if let Some(target) = self.state().found.get(&place) {

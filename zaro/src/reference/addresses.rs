@@ -142,6 +142,10 @@ impl Addresses {
                 url = found;
             }
         }
+        if change.pair.is_none() && !change.absolute {
+            // In a map of this machine, what a map from elsewhere says of local files would count.
+            self.targets.permits(&url).map_err(|e| e.within(remote.to_string()))?;
+        }
         if let Some(pair) = change.pair.and_then(|i| self.pairs.get(i)) {
             url = format!("{}{}", pair.to, url.get(pair.from.len()..).unwrap_or_default());
         }

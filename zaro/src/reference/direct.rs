@@ -6,7 +6,7 @@ use futures::FutureExt;
 use super::{Location, ReferenceStore, Remote};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
-use crate::store::{Direct, DirectObject};
+use crate::store::{Direct, DirectObject, ObjectState};
 
 impl Direct for ReferenceStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
@@ -86,6 +86,14 @@ impl DirectObject for Part {
             None => Err(Error::invalid("the reference ends before what was asked for")),
         };
         read.map_err(|e| e.within(self.remote.to_string()).moved_to(&self.place.0, &self.place.1))
+    }
+
+    fn state(&self) -> ObjectState {
+        self.object.state()
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        self.object.check_unchanged()
     }
 
     fn as_bytes(&self) -> Option<&[u8]> {

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 
-use crate::error::Result;
+use crate::error::{Result, redacted};
 use crate::store::{Listing, Pin, SharedStore};
 
 pub mod addresses;
@@ -42,6 +42,9 @@ pub enum Location {
     /// In another object.
     Remote(Remote),
 }
+
+/// How many characters of an address messages show.
+const LONGEST_SHOWN: usize = 1000;
 
 /// Bytes of an object somewhere else.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,11 +93,17 @@ impl Remote {
 }
 
 impl fmt::Display for Remote {
+    /// Without the secrets of the address.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let url: &str = if self.url.is_empty() { "the target" } else { &self.url };
+        let url = if self.url.is_empty() { "the target".into() } else { redacted(&self.url) };
+        // An address may be anything; a message should still be read.
+        let url = match url.char_indices().nth(LONGEST_SHOWN) {
+            Some((end, _)) => format!("{}…", url.get(..end).unwrap_or_default()).into(),
+            None => url,
+        };
         match self.span {
             Some(Span { offset, length }) => write!(f, "{url}, bytes {offset}+{length}"),
-            None => f.write_str(url),
+            None => f.write_str(&url),
         }
     }
 }
@@ -140,6 +149,13 @@ pub type SharedMap = Arc<dyn Map>;
 pub trait Targets: Debug + Send + Sync + 'static {
     /// The store that holds the object at this address, and its key there.
     async fn target(&self, remote: &Remote) -> Result<Target>;
+
+    /// Refuses an address that the map may not name, such as a local file in a map from elsewhere. Nothing is asked of
+    /// a store.
+    fn permits(&self, url: &str) -> Result<()> {
+        let _ = url;
+        Ok(())
+    }
 }
 
 /// An object of a store.

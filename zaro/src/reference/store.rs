@@ -9,9 +9,9 @@ use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 
 use super::{Location, Remote, SharedMap, Span, Targets};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, redacted};
 use crate::num::{u64_of, usize_of};
-use crate::store::{ByteRange, Direct, KeyEntry, Listing, Site, Store};
+use crate::store::{Ask, ByteRange, Direct, KeyEntry, Listing, ObjectState, Site, Store};
 
 /// How many sizes of whole objects are asked for at once.
 const SIZES_AT_ONCE: usize = 32;
@@ -73,10 +73,14 @@ impl ReferenceStore {
     }
 
     async fn fetch(&self, remote: &Remote, range: Option<ByteRange>) -> Result<Bytes> {
+        self.fetch_with(remote, Ask::range(range)).await.map(|(bytes, _)| bytes)
+    }
+
+    async fn fetch_with(&self, remote: &Remote, ask: Ask<'_>) -> Result<(Bytes, ObjectState)> {
         let versioned = remote.versioned();
         let remote = versioned.as_ref().unwrap_or(remote);
         let target = self.targets.target(remote).await?;
-        let range = match (remote.span, range) {
+        let range = match (remote.span, ask.range) {
             (None, range) => range,
             (Some(Span { offset, length }), None) => Some(ByteRange::span(offset, length)),
             (Some(Span { offset, length }), Some(range)) => {
@@ -88,8 +92,12 @@ impl ReferenceStore {
             }
         };
         let got = match &remote.pin {
-            Some(pin) => target.store.get_pinned(&target.key, range, pin).await?,
-            None => target.store.get(&target.key, range).await?,
+            // The state is named already.
+            Some(pin) => {
+                let bytes = target.store.get_pinned(&target.key, range, pin).await?;
+                bytes.map(|bytes| (bytes, ObjectState::Unknown))
+            }
+            None => target.store.get_with(&target.key, Ask { range, ..ask }).await?,
         };
         got.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
     }
@@ -97,7 +105,7 @@ impl ReferenceStore {
 
 impl fmt::Display for ReferenceStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
+        f.write_str(&redacted(&self.name))
     }
 }
 
@@ -140,14 +148,19 @@ impl Store for ReferenceStore {
     }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes))
+    }
+
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
         let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
         match found {
             None => Ok(None),
             Some(Location::Inline(bytes)) => {
-                slice(&bytes, range).map(Some).map_err(|e| e.with_key(key).with_store(self))
+                let part = slice(&bytes, ask.range).map(|bytes| Some((bytes, ObjectState::Unknown)));
+                part.map_err(|e| e.with_key(key).with_store(self))
             }
-            Some(Location::Remote(remote)) => match self.fetch(&remote, range).await {
-                Ok(bytes) => Ok(Some(bytes)),
+            Some(Location::Remote(remote)) => match self.fetch_with(&remote, ask).await {
+                Ok(got) => Ok(Some(got)),
                 // The reference exists, so its object must: this is never a missing chunk.
                 Err(e) => Err(e.within(remote.to_string()).moved_to(key, self)),
             },

@@ -6,7 +6,7 @@
 //! listing is an index page, where there is one, not WebDAV.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,15 +21,21 @@ use super::http_index;
 use super::memory::slice;
 use super::options::StoreOptions;
 use super::pin::is_md5;
-use super::{ByteRange, Listing, Pin, Site, Store, check_key, check_prefix, percent_decode};
+use super::{
+    Ask, ByteRange, Listing, MAX_WHOLE, ObjectState, Pin, Said, Site, Store, check_key, check_prefix,
+    percent_decode,
+};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 
 /// How many redirects are followed.
 const MAX_REDIRECTS: usize = 8;
 
-/// The largest index page that is read: 64 MiB.
+/// The largest index page that is read: 64 MiB. A longer one is an error.
 const MAX_INDEX: u64 = 64 << 20;
+
+/// How deep folders may lie inside each other, by index pages.
+const MAX_DEPTH: usize = 100;
 
 /// The most memory taken for a body before its bytes come: 16 MiB. What a server announces may be untrue.
 const MAX_TRUST: u64 = 16 << 20;
@@ -190,8 +196,8 @@ fn range_header(range: ByteRange) -> Option<String> {
 }
 
 /// The bytes of the body from `skip` on, `take` of them at most; what lies after them is not waited for.
-async fn body(mut response: Response, skip: u64, take: Option<u64>) -> Result<Bytes> {
-    let (mut skip, mut left) = (skip, take.unwrap_or(u64::MAX));
+async fn body(mut response: Response, skip: u64, take: u64) -> Result<Bytes> {
+    let (mut skip, mut left) = (skip, take);
     let announced = content_length(response.headers()).unwrap_or(0).saturating_sub(skip).min(left);
     let mut out: Option<BytesMut> = None;
     let mut first = Bytes::new();
@@ -214,6 +220,45 @@ async fn body(mut response: Response, skip: u64, take: Option<u64>) -> Result<By
         }
     }
     Ok(out.map_or(first, BytesMut::freeze))
+}
+
+/// All of the body, which is not longer than was asked for.
+async fn all(response: Response, ask: Ask<'_>) -> Result<Bytes> {
+    ask.check_length(content_length(response.headers()).unwrap_or(0))?;
+    let bytes = body(response, 0, ask.bound().saturating_add(1)).await?;
+    ask.check_length(u64_of(bytes.len()))?;
+    Ok(bytes)
+}
+
+/// The last `n` bytes of a body whose length nobody said, and which has at most `most`.
+async fn tail(mut response: Response, n: u64, most: u64) -> Result<Bytes> {
+    let (n, mut seen) = (usize_of(n)?, 0u64);
+    let mut kept = BytesMut::new();
+    while let Some(chunk) = response.chunk().await.map_err(network)? {
+        seen = seen.saturating_add(u64_of(chunk.len()));
+        Ask::at_most(most).check_length(seen)?;
+        kept.extend_from_slice(&chunk);
+        if kept.len() > n.saturating_mul(2).saturating_add(1 << 20) {
+            let _ = kept.split_to(kept.len().saturating_sub(n));
+            kept = BytesMut::from(kept.as_ref());
+        }
+    }
+    Ok(kept.split_off(kept.len().saturating_sub(n)).freeze())
+}
+
+/// What the head of an answer says of the state of the object.
+fn state_of(response: &Response) -> ObjectState {
+    let headers = response.headers();
+    let text = |name: HeaderName| Some(headers.get(name)?.to_str().ok()?.trim().to_owned());
+    let size = match response.status() {
+        StatusCode::PARTIAL_CONTENT => content_range(headers).and_then(|(_, size)| size),
+        _ => content_length(headers),
+    };
+    ObjectState::Said(Arc::new(Said {
+        etag: text(header::ETAG),
+        modified: text(header::LAST_MODIFIED),
+        size,
+    }))
 }
 
 /// What a server said to a request for a key.
@@ -361,14 +406,23 @@ impl HttpStore {
         }
     }
 
-    async fn fetch(&self, key: &str, range: Option<ByteRange>, pin: Option<&Pin>) -> Result<Option<Bytes>> {
+    /// The bytes that are asked for, and the state they are of.
+    async fn fetch(
+        &self,
+        key: &str,
+        ask: Ask<'_>,
+        pin: Option<&Pin>,
+    ) -> Result<Option<(Bytes, ObjectState)>> {
+        let range = ask.range;
         let empty = matches!(range, Some(ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0)));
         let range = range.filter(|_| !empty).map(|r| (r, range_header(r))).or(range.map(|r| (r, None)));
         let Some((range, asked)) = range else {
             return match self.ask(&Method::GET, key, None, pin).await? {
                 Answer::Here(response) => {
                     let proven = pin.is_none_or(|p| is_proven(p, response.headers()));
-                    let bytes = body(response, 0, None).await?;
+                    let state = state_of(&response);
+                    state.check(ask.of)?;
+                    let bytes = all(response, ask).await?;
                     if let Some(pin) = pin.filter(|_| !proven) {
                         if !pin.etag.as_deref().is_some_and(is_md5) {
                             return Err(Error::unsupported(
@@ -377,7 +431,7 @@ impl HttpStore {
                         }
                         pin.check_whole(&bytes)?;
                     }
-                    Ok(Some(bytes))
+                    Ok(Some((bytes, state)))
                 }
                 Answer::Missing => Ok(None),
                 Answer::Unsatisfiable(_) => {
@@ -392,7 +446,7 @@ impl HttpStore {
                 None => self.size(key).await?,
             };
             let Some(size) = size else { return Ok(None) };
-            return range.resolve(size).map(|_| Some(Bytes::new()));
+            return range.resolve(size).map(|_| Some((Bytes::new(), ObjectState::Unknown)));
         };
         match self.ask(&Method::GET, key, Some(&asked), pin).await? {
             Answer::Missing => Ok(None),
@@ -401,10 +455,15 @@ impl HttpStore {
                     "the server does not say which state of the object it sends, and a part of it does not tell",
                 ))
             }
-            Answer::Here(response) if response.status() == StatusCode::PARTIAL_CONTENT => {
-                partial(response, range).await.map(Some)
+            Answer::Here(response) => {
+                let state = state_of(&response);
+                state.check(ask.of)?;
+                let bytes = match response.status() {
+                    StatusCode::PARTIAL_CONTENT => partial(response, range, ask).await?,
+                    _ => whole(response, range, ask).await?,
+                };
+                Ok(Some((bytes, state)))
             }
-            Answer::Here(response) => whole(response, range).await.map(Some),
             Answer::Unsatisfiable(size) => {
                 let size = match size {
                     Some(size) => Some(size),
@@ -412,7 +471,7 @@ impl HttpStore {
                 };
                 let Some(size) = size else { return Ok(None) };
                 match range.resolve(size)? {
-                    (_, 0) => Ok(Some(Bytes::new())),
+                    (_, 0) => Ok(Some((Bytes::new(), ObjectState::Unknown))),
                     _ => Err(transient("the server refused a range that lies within the object")),
                 }
             }
@@ -435,28 +494,77 @@ impl HttpStore {
                     Some(size) => Ok(Some(size)),
                     None => {
                         // Nothing but reading it tells.
-                        let whole = self.fetch(key, None, None).await?;
-                        Ok(whole.map(|b| u64_of(b.len())))
+                        let whole = self.fetch(key, Ask::default(), None).await?;
+                        Ok(whole.map(|(bytes, _)| u64_of(bytes.len())))
                     }
                 }
             }
         }
     }
 
-    async fn index(&self, prefix: &str) -> Result<Option<Listing>> {
+    /// What the page of a folder shows.
+    async fn index(&self, prefix: &str) -> Result<Index> {
         let accept = [(header::ACCEPT, "text/html, application/json")];
         let url = self.url(prefix, true)?;
-        let Some(response) = self.send(&Method::GET, url, &accept).await? else { return Ok(None) };
+        let Some(response) = self.send(&Method::GET, url, &accept).await? else { return Ok(Index::None) };
         match response.status() {
             s if s.is_success() => {}
-            StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::FORBIDDEN => return Ok(None),
-            StatusCode::METHOD_NOT_ALLOWED => return Ok(None),
+            StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(Index::Missing),
+            StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => return Ok(Index::None),
             _ => return Err(self.failure(&response)),
         }
         let at = response.url().clone();
-        let page = body(response, 0, Some(MAX_INDEX)).await?;
-        Ok(http_index::parse(&page, &at))
+        let page = all(response, Ask::at_most(MAX_INDEX)).await.map_err(|e| e.within("the index page"))?;
+        Ok(http_index::parse(&page, &at).map_or(Index::None, Index::Page))
     }
+
+    /// What the page of a folder lists. A folder without a page may hold anything, unless the folder around it has a
+    /// page that does not name it.
+    async fn listed(&self, prefix: &str) -> Result<Listing> {
+        check_prefix(prefix)?;
+        if prefix.split('/').count() > MAX_DEPTH {
+            return Err(Error::invalid(format!(
+                "more than {MAX_DEPTH} folders inside each other; does the server show the same one again and again?"
+            )));
+        }
+        let unknown = "the server has no index page here, so what is there cannot be listed";
+        match self.index(prefix).await? {
+            Index::Page(listing) => return Ok(listing),
+            Index::Missing if !prefix.is_empty() => {}
+            Index::Missing | Index::None => {
+                if prefix.is_empty() {
+                    let _ = self.has_index.set(false);
+                }
+                return Err(Error::unsupported(unknown));
+            }
+        }
+        // The nearest folder around it that exists must have a page, and that must not name it.
+        let mut at = prefix;
+        while self.has_index.get() != Some(&false) {
+            let (above, name) = at.rsplit_once('/').unwrap_or(("", at));
+            let around = self.index(above).await?;
+            if above.is_empty() {
+                let _ = self.has_index.set(matches!(around, Index::Page(_)));
+            }
+            match around {
+                Index::Page(around) if !around.prefixes.iter().any(|n| n == name) => {
+                    return Ok(Listing::default());
+                }
+                Index::Missing if !above.is_empty() => at = above,
+                _ => break,
+            }
+        }
+        Err(Error::unsupported(unknown))
+    }
+}
+
+/// What the address of a folder leads to.
+enum Index {
+    Page(Listing),
+    /// No page, or one that is no index.
+    None,
+    /// There is nothing of that name, as the server says.
+    Missing,
 }
 
 /// Refuses an answer that is surely not of the state that is meant.
@@ -521,7 +629,7 @@ fn http_date(text: &str) -> Option<i64> {
 }
 
 /// The bytes of a 206, checked against what was asked for.
-async fn partial(response: Response, range: ByteRange) -> Result<Bytes> {
+async fn partial(response: Response, range: ByteRange, ask: Ask<'_>) -> Result<Bytes> {
     let (span, size) = content_range(response.headers()).unwrap_or((None, None));
     let wanted = match (range, size) {
         (range, Some(size)) => {
@@ -543,7 +651,8 @@ async fn partial(response: Response, range: ByteRange) -> Result<Bytes> {
         return Err(Error::io("the server sent a part without saying which"));
     };
     let length = end.saturating_sub(start);
-    let bytes = body(response, 0, Some(length)).await?;
+    ask.check_length(length)?;
+    let bytes = body(response, 0, length).await?;
     if u64_of(bytes.len()) == length {
         Ok(bytes)
     } else {
@@ -552,18 +661,29 @@ async fn partial(response: Response, range: ByteRange) -> Result<Bytes> {
 }
 
 /// The range out of a 200 that carries everything, from a server that does not know ranges.
-async fn whole(response: Response, range: ByteRange) -> Result<Bytes> {
+async fn whole(response: Response, range: ByteRange, ask: Ask<'_>) -> Result<Bytes> {
     match (range, content_length(response.headers())) {
         (range, Some(size)) => {
             let (offset, length) = range.resolve(size)?;
-            let bytes = body(response, offset, Some(length)).await?;
+            ask.check_length(length)?;
+            let bytes = body(response, offset, length).await?;
             if u64_of(bytes.len()) == length {
                 Ok(bytes)
             } else {
                 Err(transient("the answer ended too early"))
             }
         }
-        (range, None) => slice(&body(response, 0, None).await?, Some(range)),
+        (ByteRange::Suffix(n), None) => tail(response, n, ask.most.unwrap_or(MAX_WHOLE)).await,
+        (ByteRange::Span { offset, length }, None) => {
+            Ask { range: None, ..ask }.check_length(offset.saturating_add(length))?;
+            let bytes = body(response, offset, length).await?;
+            if u64_of(bytes.len()) == length {
+                Ok(bytes)
+            } else {
+                Err(Error::invalid(format!("bytes {offset}+{length} lie outside the object")))
+            }
+        }
+        (range @ ByteRange::From(_), None) => slice(&all(response, Ask::default()).await?, Some(range)),
     }
 }
 
@@ -592,27 +712,33 @@ impl Store for HttpStore {
     }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.fetch(key, range, None).await.map_err(|e| e.with_key(key).with_store(self))
+        Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes))
+    }
+
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        self.fetch(key, ask, None).await.map_err(|e| e.with_key(key).with_store(self))
     }
 
     /// A version goes into the query as `versionId`, which is how S3 has it. A server that says neither the version nor
     /// an `ETag` of the kind that is meant is trusted with whole objects only, whose MD5 tells.
     async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        self.fetch(key, range, Some(pin)).await.map_err(|e| e.with_key(key).with_store(self))
+        let most = pin.size;
+        let got = self.fetch(key, Ask { range, of: None, most }, Some(pin)).await;
+        got.map(|got| got.map(|(bytes, _)| bytes)).map_err(|e| e.with_key(key).with_store(self))
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {
         let size = async {
             match self.ask(&Method::HEAD, key, None, None).await {
-                Ok(Answer::Missing) => return Ok(None),
                 Ok(Answer::Here(response)) => {
                     if let Some(size) = content_length(response.headers()) {
                         return Ok(Some(size));
                     }
                 }
                 Err(e) if as_transient(&e).is_some() => return Err(e),
-                // A refusal may be of the method only: an address may be signed for GET alone.
-                Ok(Answer::Unsatisfiable(_)) | Err(_) => {}
+                // A refusal, or that there is nothing, may be of the method only: an address may be signed for GET
+                // alone, and some servers answer 404 to every HEAD.
+                Ok(Answer::Missing | Answer::Unsatisfiable(_)) | Err(_) => {}
             }
             self.size_by_range(key).await
         };
@@ -620,25 +746,12 @@ impl Store for HttpStore {
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
-        let list = async {
-            check_prefix(prefix)?;
-            if let Some(listing) = self.index(prefix).await? {
-                return Ok(listing);
-            }
-            // No index here: an empty prefix on a server that has index pages, or a server that has none.
-            let has_index = match self.has_index.get() {
-                Some(known) => *known,
-                None if prefix.is_empty() => false,
-                None => self.index("").await?.is_some(),
-            };
-            let has_index = *self.has_index.get_or_init(|| has_index);
-            if has_index && !prefix.is_empty() {
-                Ok(Listing::default())
-            } else {
-                Err(Error::unsupported("the server has no index page, so what is there cannot be listed"))
-            }
-        };
-        list.await.map_err(|e| e.with_key(prefix).with_store(self))
+        self.listed(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
+    }
+
+    /// An index page is made for people: it may be cut off, leave out hidden names, or be somebody's own.
+    fn lists_all(&self) -> bool {
+        false
     }
 }
 

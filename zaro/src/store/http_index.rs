@@ -79,10 +79,15 @@ fn hrefs(page: &str) -> impl Iterator<Item = &str> {
             rest = after;
             let Some(value) = after.trim_start().strip_prefix('=') else { continue };
             let value = value.trim_start();
-            let found = match value.chars().next()? {
-                quote @ ('"' | '\'') => value.get(1..)?.split_once(quote).map(|(v, _)| v)?,
-                _ => value.split(|c: char| c.is_ascii_whitespace() || c == '>').next()?,
+            // The search goes on behind the value, so that no part of the page is looked at twice.
+            let (found, behind) = match value.chars().next()? {
+                quote @ ('"' | '\'') => value.get(1..)?.split_once(quote)?,
+                _ => {
+                    let end = value.find(|c: char| c.is_ascii_whitespace() || c == '>');
+                    value.split_at_checked(end.unwrap_or(value.len()))?
+                }
             };
+            rest = behind;
             return Some(found);
         }
     })
@@ -285,6 +290,16 @@ mod tests {
         let traps = "<title>Index of</title><a href=\"..%2fetc\">x</a><a href=\"%2e%2e/\">x</a><a href=\"%ff\">x</a>\
             <a href=\"a/b\">x</a><a href";
         assert_eq!(names(traps), Some((vec![], vec![])));
+    }
+
+    /// A page is gone through once: what was quadratic here took minutes.
+    #[test]
+    fn a_page_of_links_without_end_is_read_once() {
+        let page = format!("<title>Index of /</title>{}", "href=".repeat(2 << 20));
+        assert_eq!(names(&page).map(|(objects, _)| objects.len()), Some(1));
+        let page = format!("<title>Index of /</title>{}", "href=a ".repeat(1 << 20));
+        assert_eq!(names(&page), Some((vec!["a".into()], vec![])));
+        assert_eq!(hrefs(&"href".repeat(1 << 20)).count(), 0);
     }
 
     #[test]

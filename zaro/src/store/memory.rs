@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
 
 use super::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, Store, Tag, check_key,
-    check_prefix, join,
+    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, Store, Tag,
+    answered, check_key, check_prefix, join,
 };
 use crate::error::{Error, Result};
 use crate::num::u64_of;
@@ -119,6 +119,12 @@ impl Store for MemoryStore {
         }
     }
 
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        let Some(held) = self.held(key)? else { return Ok(None) };
+        let got = slice(&held.bytes, ask.range).map(|bytes| Some((bytes, held.state())));
+        got.and_then(|got| answered(ask, got)).map_err(|e| e.with_key(key).with_store(self))
+    }
+
     async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
         let named = |e: Error| e.with_key(key).with_store(self);
         if pin.version.is_some() || pin.unmodified_since.is_some() {
@@ -212,6 +218,10 @@ impl DirectObject for Held {
         let part = slice(&self.bytes, Some(ByteRange::span(offset, u64_of(buf.len()))))?;
         buf.copy_from_slice(&part);
         Ok(())
+    }
+
+    fn state(&self) -> ObjectState {
+        ObjectState::Numbers([self.put, 0, 0, 0, 0])
     }
 
     fn tag(&self) -> Result<Tag> {

@@ -31,6 +31,7 @@ pub mod options;
 mod percent;
 mod pin;
 pub mod site;
+mod state;
 pub mod wrap;
 mod write;
 pub mod zip;
@@ -38,6 +39,8 @@ pub mod zip;
 pub(crate) use percent::percent_decode;
 pub use pin::Pin;
 pub use site::{Relation, Site};
+pub use state::{Ask, MAX_WHOLE, ObjectState, Said};
+pub(crate) use state::{answered, changed, one_state};
 pub use write::{Condition, KeyEntry, Put, Tag};
 
 /// A part of an object.
@@ -123,12 +126,27 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// The bytes behind `key`, or the `range` of them; `None` if the key does not exist.
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>>;
 
-    /// Several ranges of one object, in the order asked; `None` if the key does not exist.
+    /// As [`Store::get`], with the state of the object that the bytes are of, so that who reads an object in parts can
+    /// ask for all of them of one state. No request is made for that: the state is what comes with the bytes.
     ///
-    /// The default asks for all at once with [`Store::get`].
-    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
-        let parts = futures::future::try_join_all(ranges.iter().map(|r| self.get(key, Some(*r)))).await?;
-        Ok(parts.into_iter().collect())
+    /// The default knows nothing of states.
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        let got = self.get(key, ask.range).await?.map(|bytes| (bytes, ObjectState::Unknown));
+        answered(ask, got).map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    /// Several ranges of one object, in the order asked, all of one state, which is the one that is asked for, if any;
+    /// `None` if the key does not exist.
+    ///
+    /// The default asks for all at once with [`Store::get_with`].
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        let each = ranges.iter().map(|r| self.get_with(key, Ask { range: Some(*r), of, most: None }));
+        one_state(futures::future::try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(self))
     }
 
     /// As [`Store::get`], of the state of the object that `pin` names; an error if what is there is another state.
@@ -147,7 +165,7 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     async fn size(&self, key: &str) -> Result<Option<u64>>;
 
     /// What lies directly below `prefix` (`""` or a path without a closing slash). A prefix with nothing below it
-    /// is an empty listing. A store that cannot list says [`ErrorKind::Unsupported`](crate::ErrorKind).
+    /// is an empty listing. A store that cannot list, or not there, says [`ErrorKind::Unsupported`](crate::ErrorKind).
     async fn list(&self, prefix: &str) -> Result<Listing>;
 
     /// Every object below `prefix/` (`""` for all of the store), in no order in particular. An object called `prefix`
@@ -170,6 +188,12 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
             Ok(size.map(|size| KeyEntry { key, size }))
         });
         sizes.buffered(SIZES_AT_ONCE).try_filter_map(|entry| async { Ok(entry) }).boxed()
+    }
+
+    /// Whether a listing has everything that is there. That of a web server is a page made for people, which may leave
+    /// things out: it gives names to look for, and says nothing of what it does not name.
+    fn lists_all(&self) -> bool {
+        true
     }
 
     /// Whether [`Store::put`] and [`Store::delete`] are there at all. They may still be refused.
@@ -287,6 +311,16 @@ pub trait DirectObject: Send + Sync {
 
     /// Fills `buf` from `offset` on, wholly or with an error.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
+
+    /// The state that was opened, for what is remembered of the object.
+    fn state(&self) -> ObjectState {
+        ObjectState::Unknown
+    }
+
+    /// Fails if the object was changed since it was opened: what was read in parts is then of no state at all.
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// The tag of the state that was opened, for [`Condition::Unchanged`].
     fn tag(&self) -> Result<Tag> {

@@ -227,6 +227,10 @@ impl Store for FaultStore {
         keys.boxed()
     }
 
+    fn lists_all(&self) -> bool {
+        self.inner.lists_all()
+    }
+
     fn is_writable(&self) -> bool {
         self.inner.is_writable()
     }

@@ -30,6 +30,11 @@ pub enum TinyReply {
     Answer(u16, Vec<(String, String)>, Vec<u8>),
     /// Sends the object, or the range of it that was asked for, as a good server does.
     Object(Vec<u8>),
+    /// The same with these headers. An `etag` or `last-modified` among them takes the place of the server's own; an empty
+    /// one is not sent.
+    ObjectWith(Vec<u8>, Vec<(String, String)>),
+    /// Sends spaces without end: as a body of this many bytes, or of no known length.
+    Endless(Option<u64>),
     /// Announces this many bytes, sends what it has and hangs up.
     Short(u16, Vec<(String, String)>, u64, Vec<u8>),
     /// Sends the body in pieces of this length with this pause between them.
@@ -65,6 +70,7 @@ pub struct TinyServer {
 struct Shared {
     handler: Box<Handler>,
     count: AtomicU64,
+    endless: AtomicU64,
     seen: Mutex<Vec<TinyRequest>>,
     over: AtomicBool,
 }
@@ -87,6 +93,7 @@ impl TinyServer {
         let shared = Arc::new(Shared {
             handler: Box::new(handler),
             count: AtomicU64::new(0),
+            endless: AtomicU64::new(0),
             seen: Mutex::default(),
             over: AtomicBool::new(false),
         });
@@ -127,6 +134,12 @@ impl TinyServer {
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.shared.count.load(Ordering::SeqCst)
+    }
+
+    /// How many bytes of bodies without end were sent so far.
+    #[must_use]
+    pub fn sent_endlessly(&self) -> u64 {
+        self.shared.endless.load(Ordering::SeqCst)
     }
 
     /// The requests that came so far.
@@ -198,23 +211,31 @@ impl Shared {
 
     /// Does as the handler says; `None` hangs up.
     fn act(&self, mut stream: &TcpStream, request: &TinyRequest) -> Option<()> {
-        let mut head = |status: u16, headers: &[(String, String)], length: u64| {
-            let lines: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
-            // Some clients of buckets insist on the first two.
-            let head = format!(
-                "HTTP/1.1 {status} x\r\netag: \"1\"\r\nlast-modified: Sun, 15 Nov 2026 10:00:00 GMT\r\n\
-                 {lines}content-length: {length}\r\n\r\n"
-            );
-            stream.write_all(head.as_bytes()).ok()
+        let mut head = |status: u16, headers: &[(String, String)], length: Option<u64>| {
+            // Some clients of buckets insist on these.
+            let own = [("etag", "\"1\""), ("last-modified", "Sun, 15 Nov 2026 10:00:00 GMT")];
+            let own = own.into_iter().filter(|(n, _)| !headers.iter().any(|(name, _)| name == n));
+            let given = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(|(_, v)| !v.is_empty());
+            let lines: String = own.chain(given).map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+            let body = match length {
+                Some(length) => format!("content-length: {length}"),
+                None => "transfer-encoding: chunked".to_owned(),
+            };
+            stream.write_all(format!("HTTP/1.1 {status} x\r\n{lines}{body}\r\n\r\n").as_bytes()).ok()
         };
-        let long = |n: usize| u64::try_from(n).unwrap();
+        let long = |n: usize| Some(u64::try_from(n).unwrap());
         let silent = request.method == "HEAD";
-        match (self.handler)(request) {
+        let reply = match (self.handler)(request) {
+            TinyReply::Object(bytes) => TinyReply::ObjectWith(bytes, Vec::new()),
+            reply => reply,
+        };
+        match reply {
             TinyReply::Answer(status, headers, body) => {
                 head(status, &headers, long(body.len()))?;
                 if silent { Some(()) } else { stream.write_all(&body).ok() }
             }
-            TinyReply::Object(bytes) => {
+            TinyReply::Object(_) => None,
+            TinyReply::ObjectWith(bytes, mut headers) => {
                 let size = bytes.len();
                 let (status, note, part) = match request.range(size).filter(|_| !silent) {
                     None => (200, String::new(), bytes.as_slice()),
@@ -223,12 +244,12 @@ impl Shared {
                     }
                     Some(Err(())) => (416, format!("bytes */{size}"), [].as_slice()),
                 };
-                let note = Some(("content-range".to_owned(), note)).filter(|(_, n)| !n.is_empty());
-                head(status, note.as_slice(), long(part.len()))?;
+                headers.push(("content-range".to_owned(), note));
+                head(status, &headers, long(part.len()))?;
                 if silent { Some(()) } else { stream.write_all(part).ok() }
             }
             TinyReply::Short(status, headers, announced, body) => {
-                head(status, &headers, announced)?;
+                head(status, &headers, Some(announced))?;
                 stream.write_all(&body).ok()?;
                 None
             }
@@ -239,6 +260,21 @@ impl Shared {
                     std::thread::sleep(pause);
                 }
                 Some(())
+            }
+            TinyReply::Endless(length) => {
+                head(200, &[], length)?;
+                let spaces = vec![b' '; 1 << 16];
+                while !silent && !self.over.load(Ordering::SeqCst) {
+                    if length.is_none() {
+                        stream.write_all(b"10000\r\n").ok()?;
+                    }
+                    stream.write_all(&spaces).ok()?;
+                    if length.is_none() {
+                        stream.write_all(b"\r\n").ok()?;
+                    }
+                    self.endless.fetch_add(1 << 16, Ordering::SeqCst);
+                }
+                None
             }
             TinyReply::Drop => None,
             TinyReply::Hang => {

@@ -41,6 +41,8 @@ mod shard;
 mod store_faults;
 #[cfg(all(feature = "testing", feature = "cloud"))]
 mod store_servers;
+#[cfg(all(feature = "testing", feature = "cloud"))]
+mod store_states;
 #[cfg(feature = "testing")]
 mod store_wrap;
 #[cfg(feature = "testing")]

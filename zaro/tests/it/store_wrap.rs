@@ -131,7 +131,7 @@ async fn one_bad_range_repeats_alone() {
     let inner = faulty(|s| s.with_call(2, Fault::Broken));
     let store = RetryStore::new(inner.clone(), policy(6));
     let ranges = [ByteRange::span(0, 2), ByteRange::span(4, 2), ByteRange::Suffix(1)];
-    let got = store.get_ranges("k", &ranges).await.unwrap().unwrap();
+    let (got, _) = store.get_ranges("k", &ranges, None).await.unwrap().unwrap();
     assert_eq!(got, ["01", "45", "9"]);
     assert_eq!(inner.calls(), 4);
 }
@@ -147,7 +147,8 @@ async fn callers_of_the_same_range_share_one_request() {
     }
     assert_eq!(inner.calls(), 1);
     assert_eq!(store.get("k", range).await.unwrap().unwrap(), "234");
-    let both = store.get_ranges("k", &[ByteRange::span(2, 3), ByteRange::span(0, 1)]).await.unwrap().unwrap();
+    let both = store.get_ranges("k", &[ByteRange::span(2, 3), ByteRange::span(0, 1)], None).await;
+    let (both, _) = both.unwrap().unwrap();
     assert_eq!((both, inner.calls()), (vec!["234".into(), "0".into()], 2));
     // With all of it held, every range and the size are known.
     store.get("k", None).await.unwrap();
@@ -184,7 +185,11 @@ async fn who_waits_for_a_caller_that_was_stopped_asks_for_itself() {
     let second = tokio::spawn({
         let store = Arc::clone(&store);
         async move {
-            store.get_ranges("k", &[ByteRange::From(0)]).await.map(|_| ()).and(store.get("k", None).await)
+            store
+                .get_ranges("k", &[ByteRange::From(0)], None)
+                .await
+                .map(|_| ())
+                .and(store.get("k", None).await)
         }
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -213,13 +218,13 @@ async fn near_ranges_make_one_request_and_far_ones_several() {
     let inner = Arc::new(FaultStore::new(memory(&[("k".into(), vec![7; 5 << 20])])));
     let store = CoalesceStore::new(inner.clone());
     let near: Vec<_> = (0..100).map(|i| ByteRange::span(i * 3000, 100)).collect();
-    assert_eq!(store.get_ranges("k", &near).await.unwrap().unwrap().len(), 100);
+    assert_eq!(store.get_ranges("k", &near, None).await.unwrap().unwrap().0.len(), 100);
     assert_eq!(inner.calls(), 1);
     let far = [ByteRange::span(0, 10), ByteRange::span(10 + (1 << 20) + 1, 10), ByteRange::Suffix(5)];
-    store.get_ranges("k", &far).await.unwrap().unwrap();
+    store.get_ranges("k", &far, None).await.unwrap().unwrap();
     assert_eq!(inner.calls(), 4);
-    assert_eq!(store.get_ranges("absent", &far).await.unwrap(), None);
-    assert_eq!(store.get_ranges("k", &[]).await.unwrap(), Some(vec![]));
+    assert_eq!(store.get_ranges("absent", &far, None).await.unwrap(), None);
+    assert_eq!(store.get_ranges("k", &[], None).await.unwrap().unwrap().0, Vec::<bytes::Bytes>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +232,7 @@ async fn no_more_requests_run_at_once_than_the_host_allows() {
     let inner = faulty(|s| s.with_all(Fault::Delay(Duration::from_millis(10))));
     let (a, b) = (LimitStore::new(inner.clone(), "a host", 3), LimitStore::new(inner.clone(), "a host", 3));
     let ranges: Vec<_> = (0..10).map(|i| ByteRange::span(i, 1)).collect();
-    let (x, y) = futures::join!(a.get_ranges("k", &ranges), b.get_ranges("k", &ranges));
+    let (x, y) = futures::join!(a.get_ranges("k", &ranges, None), b.get_ranges("k", &ranges, None));
     assert!(x.is_ok() && y.is_ok());
     assert_eq!((inner.most_at_once(), inner.calls()), (3, 20));
 }
@@ -298,7 +303,7 @@ async fn no_remote_fault_becomes_a_missing_key() {
         };
         let store = zaro::open::wrapped(faulty(|s| s.with_all(fault)), &format!("{fault:?}"), &options);
         assert!(store.get("k", None).await.is_err());
-        assert!(store.get_ranges("k", &[ByteRange::From(0), ByteRange::span(0, 2)]).await.is_err());
+        assert!(store.get_ranges("k", &[ByteRange::From(0), ByteRange::span(0, 2)], None).await.is_err());
         assert!(store.size("k").await.is_err());
         assert!(store.list("").await.is_err());
     }

@@ -83,7 +83,7 @@ async fn a_range_of_a_stored_entry_reads_that_range() {
     store.get("first", Some(ByteRange::Suffix(10))).await.unwrap();
     assert_eq!(inner.calls() - opened, 3);
     let near = [ByteRange::span(10, 10), ByteRange::span(50, 10)];
-    store.get_ranges("first", &near).await.unwrap().unwrap();
+    store.get_ranges("first", &near, None).await.unwrap().unwrap();
     assert_eq!(inner.calls() - opened, 4, "near ranges join");
 }
 

@@ -108,6 +108,18 @@ async fn files(source: &Zarr, tree: &Tree) -> Result<Vec<String>> {
     let mut found = BTreeSet::new();
     let store = source.store();
     let listed = async {
+        if !store.lists_all() {
+            // Chunks are found by their place in the grid; only other files need a listing.
+            let is_array = |path: &str| {
+                tree.members.get(path).is_some_and(|m| matches!(m.node.meta, NodeMeta::Array(_)))
+            };
+            let others = source.other_files(root, is_array).await?;
+            if others.is_empty() {
+                return Err(Error::unsupported("nothing is listed"));
+            }
+            found.extend(others.iter().filter(|key| is_file(tree, key)).map(|key| relative(key)));
+            return Ok(());
+        }
         let mut keys = store.keys(root);
         while let Some(entry) = keys.try_next().await? {
             if is_file(tree, &entry.key) {
@@ -118,7 +130,8 @@ async fn files(source: &Zarr, tree: &Tree) -> Result<Vec<String>> {
     }
     .await;
     match listed {
-        Err(e) if e.kind() == ErrorKind::Unsupported => {
+        // Of a web server, a folder that has a name is one that is not listed, among others that are.
+        Err(e) if e.kind() == ErrorKind::Unsupported && (store.lists_all() || e.key().is_none()) => {
             // What there may be without anybody knowing.
             for (path, _) in tree.members.iter().filter(|(_, m)| m.group.layout) {
                 let key = join(path, "OME/METADATA.ome.xml");

@@ -94,3 +94,57 @@ async fn references_in_a_folder_look_in_three_places() {
     let target = t.target(&remote).await.unwrap();
     assert_eq!(target.store.get(&target.key, None).await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn a_long_chain_of_addresses_is_refused() {
+    let t = targets(Place::Local("/data".into()), |_| ());
+    for link in ["zip://x::", "simplecache::", "blockcache::"] {
+        let chain = link.repeat(100_000) + "a.zip";
+        let e = found(&t, &chain).await.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Invalid, "{link}");
+        assert!(e.to_string().len() < 2000, "{link}");
+        assert!(found(&t, &("simplecache::".repeat(3) + "a.zip")).await.is_ok(), "{link}");
+    }
+}
+
+#[cfg(feature = "cloud")]
+#[tokio::test]
+async fn a_link_does_not_lead_out_of_the_root() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, secret) = (dir.path().join("root"), dir.path().join("secret"));
+    std::fs::create_dir_all(root.join("in")).unwrap();
+    std::fs::write(&secret, "x").unwrap();
+    std::fs::write(root.join("in/file"), "x").unwrap();
+    for (to, name) in [("../secret", "file"), ("..", "folder"), ("in/file", "inside")] {
+        std::os::unix::fs::symlink(to, root.join(name)).unwrap();
+    }
+    let options = StoreOptions::default();
+    let base = Spot::at(Place::Local(root), &options).unwrap();
+    let guarded = AnyTargets::new(base.clone(), true, true, &options);
+    for out in ["file", "folder/secret", "../secret", "in/../file"] {
+        assert_eq!(found(&guarded, out).await.unwrap_err().kind(), ErrorKind::NotPermitted, "{out}");
+    }
+    for inside in ["in/file", "inside", "none"] {
+        assert!(found(&guarded, inside).await.is_ok(), "{inside}");
+    }
+    // What is of this machine may name what it likes.
+    let own = AnyTargets::new(base, true, false, &options);
+    assert!(found(&own, "file").await.is_ok());
+}
+
+#[cfg(feature = "cloud")]
+#[tokio::test]
+async fn local_files_do_not_get_into_a_map_of_this_machine_from_elsewhere() {
+    use crate::reference::addresses::Addresses;
+    let http = || Place::Http(url::Url::parse("https://archive.example/refs").unwrap());
+    let locals = ["/etc/passwd", "file:///etc/passwd", "simplecache::/etc/passwd", "zip://x::/a.zip"];
+    let to = |set: fn(&mut StoreOptions)| Addresses::new(Arc::new(targets(http(), set)), true);
+    for local in locals {
+        let e = to(|_| ()).of(&Remote::new(local, None)).await.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::NotPermitted, "{local}");
+        assert!(to(|o| o.allow_local = true).of(&Remote::new(local, None)).await.is_ok(), "{local}");
+        let mut moved = to(|_| ()).rebase(local, "s3://b/k").unwrap();
+        assert_eq!(&*moved.of(&Remote::new(local, None)).await.unwrap(), "s3://b/k", "{local}");
+    }
+    assert!(to(|_| ()).of(&Remote::new("s3://b/k", None)).await.is_ok());
+}

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 
 use super::document::{Builder, Parsed};
-use crate::error::{Error, Result};
-use crate::num::usize_of;
-use crate::store::{ByteRange, SharedStore};
+use crate::error::{Error, ErrorKind, Result};
+use crate::num::{u64_of, usize_of};
+use crate::store::{Ask, ByteRange, ObjectState, SharedStore};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 /// How much is read at once, from files and from elsewhere.
@@ -24,6 +24,11 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// The longest single member of a document.
 const MAX_MEMBER: usize = 1 << 30;
 
+/// How many times its own length a compressed document may unpack to, once that is more than 64 MiB. References are
+/// much alike, and shrink to a thirtieth, seldom to a hundredth.
+const MAX_RATIO: u64 = 400;
+const FREE: u64 = 64 << 20;
+
 /// A document on its way.
 pub(super) struct Feed {
     coding: Option<Coding>,
@@ -33,6 +38,9 @@ pub(super) struct Feed {
     enough: usize,
     /// Whether the first bytes have been looked at.
     begun: bool,
+    /// How many bytes came, and how many they were unpacked.
+    packed: u64,
+    unpacked: u64,
     builder: Builder,
 }
 
@@ -63,7 +71,8 @@ fn damaged(what: &str, e: impl std::fmt::Display) -> Error {
 
 impl Feed {
     pub(super) fn new() -> Self {
-        Self { coding: None, pending: Vec::new(), enough: 0, begun: false, builder: Builder::new() }
+        let (pending, builder) = (Vec::new(), Builder::new());
+        Self { coding: None, pending, enough: 0, begun: false, packed: 0, unpacked: 0, builder }
     }
 
     /// Takes the next bytes of the document.
@@ -74,9 +83,15 @@ impl Feed {
         if self.coding.is_none() {
             self.coding = Some(Coding::of(bytes));
         }
+        if matches!(self.coding, Some(Coding::Plain)) {
+            // What is not unpacked does not grow.
+            self.packed = self.packed.saturating_add(u64_of(bytes.len()));
+            return self.text(bytes);
+        }
         match self.coding.take() {
             Some(Coding::Gzip(mut decoder)) => {
                 for piece in bytes.chunks(PIECE) {
+                    self.packed = self.packed.saturating_add(u64_of(piece.len()));
                     decoder.write_all(piece).map_err(|e| damaged("(gzip)", e))?;
                     let out = std::mem::take(decoder.get_mut());
                     self.text(&out)?;
@@ -84,6 +99,7 @@ impl Feed {
                 self.coding = Some(Coding::Gzip(decoder));
             }
             Some(Coding::Zstd { mut context, mut out, .. }) => {
+                self.packed = self.packed.saturating_add(u64_of(bytes.len()));
                 let mut input = zstd_safe::InBuffer::around(bytes);
                 let hint = loop {
                     let mut output = zstd_safe::OutBuffer::around(out.as_mut_slice());
@@ -98,16 +114,19 @@ impl Feed {
                 };
                 self.coding = Some(Coding::Zstd { context, out, hint });
             }
-            coding => {
-                self.coding = coding;
-                self.text(bytes)?;
-            }
+            Some(Coding::Plain) | None => {}
         }
         Ok(())
     }
 
     /// Takes the next part of the text.
     fn text(&mut self, text: &[u8]) -> Result<()> {
+        self.unpacked = self.unpacked.saturating_add(u64_of(text.len()));
+        if self.unpacked > self.packed.saturating_mul(MAX_RATIO).max(FREE) {
+            return Err(Error::invalid(format!(
+                "the document unpacks to more than {MAX_RATIO} times its length, which no references do"
+            )));
+        }
         // What is complete is taken from where it lies; the rest is kept for later.
         self.pending.extend_from_slice(text);
         if self.pending.len() < self.enough {
@@ -173,16 +192,33 @@ pub(super) async fn read(
         }
         return feed.finish(templates).map(Some);
     }
+    match read_remote(store, key, templates).await {
+        // It was replaced while it was read.
+        Err(e) if e.kind() == ErrorKind::Conflict => read_remote(store, key, templates).await,
+        read => read,
+    }
+}
+
+/// The document from elsewhere, in blocks of one state of it.
+async fn read_remote(
+    store: &SharedStore,
+    key: &str,
+    templates: &[(String, String)],
+) -> Result<Option<Parsed>> {
+    let mut feed = Feed::new();
     let Some(size) = store.size(key).await? else { return Ok(None) };
     let whole = size <= REMOTE_BLOCK;
     let blocks = (0..size.div_ceil(REMOTE_BLOCK).max(1)).map(|i| {
         let offset = i.saturating_mul(REMOTE_BLOCK);
         let range = ByteRange::span(offset, size.saturating_sub(offset).min(REMOTE_BLOCK));
-        async move { store.get(key, (!whole).then_some(range)).await }
+        async move { store.get_with(key, Ask::range((!whole).then_some(range))).await }
     });
     let mut blocks = stream::iter(blocks).buffered(AT_ONCE);
+    let mut state = ObjectState::Unknown;
     while let Some(block) = blocks.try_next().await? {
-        let Some(block) = block else { return Ok(None) };
+        let Some((block, of)) = block else { return Ok(None) };
+        of.check(Some(&state)).map_err(|e| e.with_key(key).with_store(store))?;
+        state = of;
         feed.push(&block)?;
     }
     feed.finish(templates).map(Some)

@@ -236,6 +236,26 @@ fn bytes_may_come_in_any_pieces() {
 }
 
 #[test]
+fn a_short_document_does_not_unpack_to_gigabytes() {
+    use std::io::Write as _;
+    let inside = vec![b' '; 1 << 20];
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    (0..512).for_each(|_| gzip.write_all(&inside).unwrap());
+    let gzip = gzip.finish().unwrap();
+    let mut zstd = Vec::new();
+    for _ in 0..512 {
+        let mut frame = vec![0; zstd_safe::compress_bound(inside.len())];
+        let n = zstd_safe::compress(frame.as_mut_slice(), &inside, 3).unwrap();
+        zstd.extend_from_slice(&frame[..n]);
+    }
+    for bomb in [gzip, zstd] {
+        assert!(bomb.len() < 1 << 20);
+        let e = JsonMap::parse(&bomb, &[]).unwrap_err();
+        assert!(e.to_string().contains("times its length"), "{e}");
+    }
+}
+
+#[test]
 fn gzip_and_zstd_are_known_by_their_first_bytes() {
     use std::io::Write;
     let text = format!(r#"{{".zgroup": {{}}, "v/0": "{}"}}"#, "abc".repeat(50_000));

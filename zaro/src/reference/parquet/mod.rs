@@ -25,7 +25,7 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use super::{Location, Map, SharedMap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::u64_of;
-use crate::store::{ByteRange, Listing, SharedStore, join};
+use crate::store::{Ask, ByteRange, Listing, ObjectState, SharedStore, join};
 
 mod decode;
 mod footer;
@@ -100,6 +100,8 @@ struct Partition {
     footer: Footer,
     /// The file, if it is short.
     whole: Option<Bytes>,
+    /// The state of the file that the footer is of.
+    state: ObjectState,
 }
 
 impl Partition {
@@ -152,7 +154,8 @@ impl ParquetMap {
 
     async fn read_partition(&self, array: usize, partition: u64) -> Result<Option<Partition>> {
         let key = self.file(array, partition)?;
-        let Some(mut end) = self.store.get(&key, Some(ByteRange::Suffix(END))).await? else {
+        let tail = Ask::range(Some(ByteRange::Suffix(END)));
+        let Some((mut end, state)) = self.store.get_with(&key, tail).await? else {
             return Ok(None);
         };
         let named = |e: Error| e.within(&key);
@@ -160,15 +163,16 @@ impl ParquetMap {
         let all = length.saturating_add(TAIL);
         let whole = (u64_of(end.len()) < END).then(|| end.clone());
         if all > end.len() && whole.is_none() {
-            let longer = self.store.get(&key, Some(ByteRange::Suffix(u64_of(all)))).await?;
-            end = longer.ok_or_else(|| named(Error::io("the file has gone since it was opened")))?;
+            let range = Some(ByteRange::Suffix(u64_of(all)));
+            let longer = self.store.get_with(&key, Ask { range, of: Some(&state), most: None }).await?;
+            (end, _) = longer.ok_or_else(|| named(Error::io("the file has gone since it was opened")))?;
         }
         let Some(start) = end.len().checked_sub(all) else {
             return Err(named(Error::invalid("cut off: the file is shorter than its footer")));
         };
         let body = end.get(start..end.len().saturating_sub(TAIL)).unwrap_or_default();
         let footer = footer::parse(body, self.metadata.record_size).map_err(named)?;
-        Ok(Some(Partition { footer, whole }))
+        Ok(Some(Partition { footer, whole, state }))
     }
 
     async fn rows(&self, part: Part, from: &Partition) -> Result<Arc<Rows>> {
@@ -179,7 +183,8 @@ impl ParquetMap {
             let Some(wanted) = from.footer.blocks.get(block) else {
                 return Err(named(Error::invalid("there is no such row")));
             };
-            let file = File { store: &self.store, key: &key, whole: from.whole.as_ref() };
+            let whole = from.whole.as_ref();
+            let file = File { store: &self.store, key: &key, whole, state: &from.state };
             Rows::read(&file, &from.footer, *wanted).await.map_err(named)
         };
         self.rows.get((array, partition, block), Rows::cost, read).await

@@ -13,7 +13,7 @@ use crate::codec::zstd;
 use crate::codec::{BytesToBytes, Size};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
-use crate::store::{ByteRange, SharedStore};
+use crate::store::{ByteRange, ObjectState, SharedStore};
 
 /// Columns of a row group up to this are fetched whole.
 const WHOLE: u64 = 4 << 20;
@@ -37,6 +37,8 @@ pub(super) struct File<'a> {
     pub(super) key: &'a str,
     /// All its bytes, if they are at hand.
     pub(super) whole: Option<&'a Bytes>,
+    /// The state that is meant.
+    pub(super) state: &'a ObjectState,
 }
 
 impl File<'_> {
@@ -51,8 +53,8 @@ impl File<'_> {
             return spans.iter().map(cut).collect();
         }
         let ranges: Vec<_> = spans.iter().map(|&(offset, length)| ByteRange::span(offset, length)).collect();
-        let found = self.store.get_ranges(self.key, &ranges).await?;
-        found.ok_or_else(|| Error::io("the file has gone since it was opened"))
+        let found = self.store.get_ranges(self.key, &ranges, Some(self.state)).await?;
+        found.map(|(parts, _)| parts).ok_or_else(|| Error::io("the file has gone since it was opened"))
     }
 
     async fn get(&self, offset: u64, length: u64) -> Result<Bytes> {

@@ -1,5 +1,6 @@
 //! Files below a folder.
 
+mod rings;
 mod temporary;
 mod write;
 
@@ -13,11 +14,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
 
+use self::rings::Rings;
 pub(crate) use self::temporary::is_temporary;
 pub use self::temporary::{Temporary, keep_mode, remove_temporaries};
 use self::write::State;
 use super::{
-    ByteRange, Condition, Direct, DirectObject, Listing, Pin, Put, Site, Store, Tag, check_key, check_prefix,
+    Ask, ByteRange, Condition, Direct, DirectObject, Listing, ObjectState, Pin, Put, Site, Store, Tag,
+    changed, check_key, check_prefix,
 };
 use crate::error::{Error, Result};
 use crate::num;
@@ -131,6 +134,20 @@ impl Store for LocalStore {
         file.read(range).map(Some).map_err(|e| e.with_key(key).with_store(self))
     }
 
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        let named = |e: Error| e.with_key(key).with_store(self);
+        let Some(file) = self.file(key)? else { return Ok(None) };
+        let read = || {
+            file.state().check(ask.of)?;
+            let length = ask.range.map_or(Ok((0, file.size)), |r| r.resolve(file.size))?.1;
+            ask.check_length(length)?;
+            let bytes = file.read(ask.range)?;
+            file.check_unchanged()?;
+            Ok(Some((bytes, file.state())))
+        };
+        read().map_err(named)
+    }
+
     /// Files have no versions. The `ETag` of a pin is looked at where all of the file is read and it is an MD5.
     async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
         let named = |e: Error| e.with_key(key).with_store(self);
@@ -167,6 +184,7 @@ impl Store for LocalStore {
             Err(e) if is_missing(&e) => return Ok(out),
             Err(e) => return Err(self.fault(prefix, e)),
         };
+        let mut rings = Rings::new(&self.root, prefix);
         for entry in entries {
             let entry = entry.map_err(|e| self.fault(prefix, e))?;
             // A name that is not Unicode cannot be a key.
@@ -175,11 +193,15 @@ impl Store for LocalStore {
                 continue;
             }
             let mut kind = entry.file_type().map_err(|e| self.fault(prefix, e))?;
-            if kind.is_symlink() {
+            let linked = kind.is_symlink();
+            if linked {
                 // A link that leads nowhere, or to itself, stands for something: whoever reads it is told so.
                 if let Ok(m) = std::fs::metadata(entry.path()) {
                     kind = m.file_type();
                 }
+            }
+            if kind.is_dir() && rings.closes(&entry.path(), linked) {
+                continue;
             }
             if kind.is_dir() { &mut out.prefixes } else { &mut out.objects }.push(name);
         }
@@ -287,6 +309,14 @@ impl DirectObject for LocalFile {
             )),
             _ => e.into(),
         })
+    }
+
+    fn state(&self) -> ObjectState {
+        self.state.numbers()
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        if State::of(&self.file.metadata()?) == self.state { Ok(()) } else { Err(changed()) }
     }
 
     fn tag(&self) -> Result<Tag> {

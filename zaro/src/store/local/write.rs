@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::temporary::{self, Temporary, is_abandoned, is_temporary, keep_mode, temporary_name};
 use super::{LocalFile, LocalStore, is_missing};
 use crate::error::{Error, Result};
-use crate::store::{Condition, DELETING, Put, Tag, check_key, check_prefix};
+use crate::store::{Condition, DELETING, ObjectState, Put, Tag, check_key, check_prefix};
 
 /// How often a put begins anew because its folder was deleted under it.
 const ATTEMPTS: usize = 1000;
@@ -36,6 +36,12 @@ impl State {
     pub(super) fn of(meta: &Metadata) -> Self {
         let changed = (meta.mtime(), meta.mtime_nsec());
         Self { device: meta.dev(), inode: meta.ino(), size: meta.len(), changed }
+    }
+
+    pub(super) fn numbers(self) -> ObjectState {
+        let (seconds, nanos) = self.changed;
+        let (seconds, nanos) = (seconds.cast_unsigned(), nanos.cast_unsigned());
+        ObjectState::Numbers([self.device, self.inode, self.size, seconds, nanos])
     }
 }
 

@@ -11,6 +11,7 @@ pub mod bucket;
 mod gcs;
 mod packed;
 mod page;
+mod pages;
 mod profile;
 mod s3;
 pub mod tagging;
@@ -29,14 +30,20 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, UpdateVersion};
 
 pub(crate) use self::page::parse_time;
-use self::transport::{Reply, network_fault, reply_of};
+use self::transport::{Reply, endless, network_fault, reply_of};
 use self::write::Proven;
 use super::fault::{transient, transient_because};
 use super::http::{refusal, refused_read, untrusted};
 use super::options::StoreOptions;
-use super::{ByteRange, Condition, KeyEntry, Listing, Pin, Put, Site, Store, Tag, check_key, check_prefix};
+use super::{
+    Ask, ByteRange, Condition, KeyEntry, Listing, ObjectState, Pin, Put, Said, Site, Store, Tag, check_key,
+    check_prefix,
+};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
+
+/// The largest object that can be put under a condition, and so the largest that is read to be changed: 5 GiB.
+const MAX_PUT: u64 = 5 << 30;
 
 /// The most memory taken for a body before its bytes come: 16 MiB.
 const MAX_TRUST: u64 = 16 << 20;
@@ -172,6 +179,9 @@ impl CloudStore {
             if matches!(error, object_store::Error::NotFound { .. }) {
                 return Ok(None);
             }
+            if let Some(what) = endless(error) {
+                return Err(Error::io(what));
+            }
             return Err(match (network_fault(error), error) {
                 (Some(_), e) if untrusted(e) => {
                     Error::io("the server's certificate is not trusted").with_source(deepest(e))
@@ -219,34 +229,37 @@ impl CloudStore {
         })
     }
 
-    async fn fetch(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        Ok(self.fetch_tagged(key, range, None).await?.map(|(bytes, _)| bytes))
+    async fn fetch(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        let got = self.fetch_tagged(key, ask, None).await?;
+        Ok(got.map(|(bytes, meta)| (bytes, meta.as_ref().map_or(ObjectState::Unknown, state_of))))
     }
 
     /// The bytes of one state of the object. A version that is gone is `None`.
     async fn fetch_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        let Some((bytes, state)) = self.fetch_tagged(key, range, Some(pin)).await? else { return Ok(None) };
+        let ask = Ask { range, of: None, most: pin.size };
+        let Some((bytes, meta)) = self.fetch_tagged(key, ask, Some(pin)).await? else { return Ok(None) };
         // A server that knows no versions sends what is there now.
-        if let (Some(wanted), Some(sent)) = (&pin.version, &state.version)
-            && wanted != sent
+        if let (Some(wanted), Some(sent)) = (&pin.version, meta.and_then(|m| m.version))
+            && *wanted != sent
         {
             return Err(Error::io(format!("the server sent version {sent} in place of {wanted}")));
         }
         Ok(Some(bytes))
     }
 
-    /// The bytes, and which state of the object they are of where the server said it.
+    /// The bytes, and what is known of the object they are of; nothing if none were asked for.
     async fn fetch_tagged(
         &self,
         key: &str,
-        range: Option<ByteRange>,
+        ask: Ask<'_>,
         pin: Option<&Pin>,
-    ) -> Result<Option<(Bytes, UpdateVersion)>> {
+    ) -> Result<Option<(Bytes, Option<ObjectMeta>)>> {
         let version = pin.and_then(|p| p.version.clone());
-        let unknown = |bytes| (bytes, UpdateVersion { e_tag: None, version: None });
+        let unknown = |bytes| (bytes, None);
         check_key(key)?;
         let path = self.path(key)?;
-        let range = match range {
+        let mut measured = None;
+        let range = match ask.range {
             Some(r @ (ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0))) => {
                 // HTTP has no empty ranges: only whether it fits is asked.
                 let Some(size) = self.measure(key, pin).await? else { return Ok(None) };
@@ -254,6 +267,7 @@ impl CloudStore {
             }
             Some(r @ ByteRange::Suffix(_)) if !self.suffix_ranges => {
                 let Some(size) = self.measure(key, pin).await? else { return Ok(None) };
+                measured = Some(size);
                 match r.resolve(size)? {
                     (_, 0) => return Ok(Some(unknown(Bytes::new()))),
                     (offset, length) => Some(ByteRange::span(offset, length)),
@@ -299,6 +313,11 @@ impl CloudStore {
         if let Some(pin) = pin {
             check_pin(pin, &got.meta)?;
         }
+        state_of(&got.meta).check(ask.of)?;
+        if measured.is_some_and(|size| size != got.meta.size) {
+            // Where the end is was asked of another state.
+            return Err(transient("the object was changed while it was read"));
+        }
         let span = got.range.clone();
         if let Some(range) = range {
             let (offset, length) = range.resolve(got.meta.size)?;
@@ -310,7 +329,9 @@ impl CloudStore {
             }
         }
         let length = span.end.saturating_sub(span.start);
-        let state = UpdateVersion { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
+        ask.check_length(length)?;
+        let meta = got.meta.clone();
+        let mut seen = 0u64;
         let mut stream = got.into_stream();
         let mut first: Option<Bytes> = None;
         let mut rest: Option<BytesMut> = None;
@@ -318,6 +339,10 @@ impl CloudStore {
             Ok(chunk) => chunk,
             Err(e) => return self.sort_read(&e),
         } {
+            seen = seen.saturating_add(u64_of(chunk.len()));
+            if seen > length {
+                return Err(transient(format!("the server sent more than the {length} bytes it announced")));
+            }
             match (&first, &mut rest) {
                 (None, _) => first = Some(chunk),
                 (Some(_), Some(buffer)) => buffer.extend_from_slice(&chunk),
@@ -333,7 +358,7 @@ impl CloudStore {
         if u64_of(bytes.len()) != length {
             return Err(transient(format!("the answer ended after {} of {length} bytes", bytes.len())));
         }
-        Ok(Some((bytes, state)))
+        Ok(Some((bytes, Some(meta))))
     }
 
     async fn measure(&self, key: &str, pin: Option<&Pin>) -> Result<Option<u64>> {
@@ -361,7 +386,7 @@ impl CloudStore {
         let path = self.path(prefix)?;
         let listed = self.ask(|client| {
             let path = path.clone();
-            async move { client.list_with_delimiter(Some(&path)).await }
+            async move { pages::watched(client.list_with_delimiter(Some(&path))).await }
         });
         let found = match listed.await {
             Ok(found) => found,
@@ -393,6 +418,15 @@ impl CloudStore {
         }
         Ok(out)
     }
+}
+
+/// What is known of the state of an object.
+fn state_of(found: &ObjectMeta) -> ObjectState {
+    ObjectState::Said(Arc::new(Said {
+        etag: found.e_tag.clone(),
+        modified: Some(found.last_modified.timestamp().to_string()),
+        size: Some(found.size),
+    }))
 }
 
 /// Refuses an object that is not the one the pin means.
@@ -447,7 +481,11 @@ impl Store for CloudStore {
     }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.fetch(key, range).await.map_err(|e| e.with_key(key).with_store(self))
+        Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes))
+    }
+
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        self.fetch(key, ask).await.map_err(|e| e.with_key(key).with_store(self))
     }
 
     async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
@@ -476,8 +514,11 @@ impl Store for CloudStore {
     }
 
     async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        match self.fetch_tagged(key, None, None).await {
-            Ok(found) => Ok(found.map(|(bytes, state)| (bytes, Tag::new(state)))),
+        match self.fetch_tagged(key, Ask::at_most(MAX_PUT), None).await {
+            Ok(found) => Ok(found.map(|(bytes, meta)| {
+                let (e_tag, version) = meta.map_or((None, None), |m| (m.e_tag, m.version));
+                (bytes, Tag::new(UpdateVersion { e_tag, version }))
+            })),
             Err(e) => Err(e.with_key(key).with_store(self)),
         }
     }

@@ -14,9 +14,13 @@ use object_store::client::{
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
+use super::pages;
 use crate::error::Result;
 use crate::store::http::{self, is_transient, retry_after};
 use crate::store::options::StoreOptions;
+
+/// The longest page of a listing: 64 MiB. One has at most 5000 names of at most some thousand bytes.
+const MAX_PAGE: usize = 64 << 20;
 
 /// What is read of the text of a failure.
 const MAX_TEXT: usize = 4 << 10;
@@ -128,8 +132,19 @@ struct Transport {
 #[async_trait]
 impl HttpService for Transport {
     async fn call(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
+        let query = request.uri().query().unwrap_or_default();
+        let listing = pages::is_listing(query);
+        if listing && pages::comes_round(query) {
+            return Err(HttpError::new(
+                HttpErrorKind::Decode,
+                Endless("the server lists the same page again and again"),
+            ));
+        }
         let response = HttpService::call(&self.client, request).await?;
         let status = response.status();
+        if status.is_success() && listing {
+            return bounded(response).await;
+        }
         if status.is_success() || known(status) {
             return Ok(response);
         }
@@ -144,6 +159,40 @@ impl HttpService for Transport {
         }
         Err(failure(status, &parts.headers, &String::from_utf8_lossy(&text)))
     }
+}
+
+/// A page of a listing, read here: `object_store` would read one without end.
+async fn bounded(response: HttpResponse) -> std::result::Result<HttpResponse, HttpError> {
+    let (parts, body) = response.into_parts();
+    let mut page = BytesMut::new();
+    let mut stream = body.bytes_stream();
+    while let Some(chunk) = futures::TryStreamExt::try_next(&mut stream).await? {
+        page.extend_from_slice(&chunk);
+        if page.len() > MAX_PAGE {
+            return Err(HttpError::new(
+                HttpErrorKind::Decode,
+                Endless("a page of the server's listing does not end"),
+            ));
+        }
+    }
+    Ok(HttpResponse::from_parts(parts, page.freeze().into()))
+}
+
+/// A listing that has no end.
+#[derive(Debug)]
+struct Endless(&'static str);
+
+impl fmt::Display for Endless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl StdError for Endless {}
+
+/// What is endless about an answer.
+pub(super) fn endless(error: &object_store::Error) -> Option<&'static str> {
+    causes(error).find_map(|c| c.downcast_ref::<Endless>()).map(|e| e.0)
 }
 
 /// Answers to conditions, for which `object_store` has kinds of its own.

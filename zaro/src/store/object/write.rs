@@ -17,7 +17,7 @@ use object_store::{
 };
 
 use super::transport::reply_of;
-use super::{CloudStore, refusal};
+use super::{CloudStore, pages, refusal};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient;
@@ -173,7 +173,7 @@ impl CloudStore {
         let begun = self.ask(|client| {
             let path = path.clone();
             async move {
-                let mut found = client.list(Some(&path)).fuse();
+                let mut found = pages::watched_stream(client.list(Some(&path))).fuse();
                 let first = found.try_next().await?;
                 Ok((client, futures::stream::iter(first.map(Ok)).chain(found)))
             }

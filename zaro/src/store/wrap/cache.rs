@@ -9,16 +9,18 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use tokio::sync::watch;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::num::u64_of;
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
-    join,
+    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore,
+    Site, Store, Tag, join,
 };
 
 /// Holds the answers of [`Store::get`], up to a number of bytes, the least recently used leaving first.
+///
+/// What is held of one object is of one state of it: when another state is met, what was held of the first is forgotten.
 ///
 /// Callers who ask for the same range of the same key at the same time make one request together. Failures are
 /// handed to those who waited but not held; neither is the knowledge that a key is missing. What is held stays until
@@ -37,12 +39,20 @@ type Place = (Arc<str>, Option<ByteRange>);
 #[derive(Debug, Default)]
 struct State {
     /// By key first, so that a put finds all there is to forget.
-    held: HashMap<Arc<str>, HashMap<Option<ByteRange>, Held>>,
+    held: HashMap<Arc<str>, Parts>,
     /// From the moment of the last use to what was used.
     order: BTreeMap<u64, Place>,
     clock: u64,
     bytes: u64,
-    flights: HashMap<Place, Arc<Flight>>,
+    /// By the state that is meant, too: what is refused to who wants another state is not refused to all.
+    flights: HashMap<(Place, Option<ObjectState>), Arc<Flight>>,
+}
+
+/// What is held of one object, all of the same state.
+#[derive(Debug, Default)]
+struct Parts {
+    state: ObjectState,
+    of: HashMap<Option<ByteRange>, Held>,
 }
 
 #[derive(Debug)]
@@ -51,27 +61,33 @@ struct Held {
     used: u64,
 }
 
+type Answer = Result<Option<(Bytes, ObjectState)>>;
+
 /// A request under way. The channel closes when its maker is done or gone.
 #[derive(Debug)]
 struct Flight {
-    answer: OnceLock<Result<Option<Bytes>>>,
+    answer: OnceLock<Answer>,
     over: watch::Receiver<()>,
 }
 
 impl State {
-    fn lookup(&mut self, place: &Place) -> Option<Bytes> {
+    fn lookup(&mut self, place: &Place) -> Option<(Bytes, ObjectState)> {
         let now = self.clock.wrapping_add(1);
-        let held = self.held.get_mut(&place.0)?.get_mut(&place.1)?;
+        let parts = self.held.get_mut(&place.0)?;
+        let held = parts.of.get_mut(&place.1)?;
         self.clock = now;
         self.order.remove(&held.used);
         held.used = now;
         self.order.insert(now, place.clone());
-        Some(held.bytes.clone())
+        Some((held.bytes.clone(), parts.state.clone()))
     }
 
-    fn keep(&mut self, place: Place, bytes: &Bytes, capacity: u64) {
+    fn keep(&mut self, place: Place, bytes: &Bytes, state: &ObjectState, capacity: u64) {
+        if self.held.get(&place.0).is_some_and(|parts| !parts.state.agrees(state)) {
+            self.drop_held(&place.0);
+        }
         let cost = cost(&place.0, bytes.len());
-        let known = self.held.get(&place.0).is_some_and(|parts| parts.contains_key(&place.1));
+        let known = self.held.get(&place.0).is_some_and(|parts| parts.of.contains_key(&place.1));
         // One large object does not drive out all the small ones.
         if cost > capacity / 4 || known {
             return;
@@ -79,10 +95,10 @@ impl State {
         while self.bytes.saturating_add(cost) > capacity {
             let Some((_, oldest)) = self.order.pop_first() else { break };
             let Some(parts) = self.held.get_mut(&oldest.0) else { continue };
-            if let Some(gone) = parts.remove(&oldest.1) {
+            if let Some(gone) = parts.of.remove(&oldest.1) {
                 self.bytes = self.bytes.saturating_sub(self::cost(&oldest.0, gone.bytes.len()));
             }
-            if parts.is_empty() {
+            if parts.of.is_empty() {
                 self.held.remove(&oldest.0);
             }
         }
@@ -91,13 +107,22 @@ impl State {
         self.bytes = self.bytes.saturating_add(cost);
         // A copy: a slice would keep all of the block it was cut from.
         let bytes = Bytes::copy_from_slice(bytes);
-        self.held.entry(place.0).or_default().insert(place.1, Held { bytes, used: self.clock });
+        let parts = self.held.entry(place.0).or_default();
+        if parts.state == ObjectState::Unknown {
+            parts.state = state.clone();
+        }
+        parts.of.insert(place.1, Held { bytes, used: self.clock });
     }
 
     /// Forgets what is held of `key`, and what is on its way: it may have set out before the change.
     fn forget(&mut self, key: &str) {
-        self.flights.retain(|(k, _), _| **k != *key);
-        for held in self.held.remove(key).into_iter().flat_map(HashMap::into_values) {
+        self.flights.retain(|((k, _), _), _| **k != *key);
+        self.drop_held(key);
+    }
+
+    /// Forgets what is held of `key`.
+    fn drop_held(&mut self, key: &str) {
+        for held in self.held.remove(key).into_iter().flat_map(|parts| parts.of.into_values()) {
             self.order.remove(&held.used);
             self.bytes = self.bytes.saturating_sub(cost(key, held.bytes.len()));
         }
@@ -105,7 +130,7 @@ impl State {
 
     /// The same for every key that begins with `start`.
     fn forget_all(&mut self, start: &str) {
-        self.flights.retain(|(k, _), _| !k.starts_with(start));
+        self.flights.retain(|((k, _), _), _| !k.starts_with(start));
         let keys: Vec<_> = self.held.keys().filter(|k| k.starts_with(start)).cloned().collect();
         keys.iter().for_each(|key| self.forget(key));
     }
@@ -118,14 +143,14 @@ fn cost(key: &str, length: usize) -> u64 {
 
 /// What a caller has to do about one range.
 enum Part {
-    Ready(Bytes),
+    Ready(Bytes, ObjectState),
     Wait(Arc<Flight>),
     Fetch(Ours),
 }
 
 /// A flight of ours: taken off the table when it is dropped, whatever happens.
 struct Ours {
-    place: Place,
+    place: (Place, Option<ObjectState>),
     flight: Arc<Flight>,
     state: Arc<Mutex<State>>,
     _over: watch::Sender<()>,
@@ -164,19 +189,24 @@ impl CacheStore {
         lock(&self.state).bytes
     }
 
-    fn part(&self, key: &Arc<str>, range: Option<ByteRange>) -> Result<Part> {
+    fn part(&self, key: &Arc<str>, range: Option<ByteRange>, of: Option<&ObjectState>) -> Result<Part> {
         let place = (Arc::clone(key), range);
         let mut state = lock(&self.state);
-        if let Some(bytes) = state.lookup(&place) {
-            return Ok(Part::Ready(bytes));
+        // Who means another state than the one that is held has seen it.
+        if of.is_some_and(|of| state.held.get(key).is_some_and(|parts| !parts.state.agrees(of))) {
+            state.drop_held(key);
+        }
+        if let Some((bytes, of)) = state.lookup(&place) {
+            return Ok(Part::Ready(bytes, of));
         }
         if range.is_some()
-            && let Some(whole) = state.lookup(&(Arc::clone(key), None))
+            && let Some((whole, of)) = state.lookup(&(Arc::clone(key), None))
         {
             return slice(&whole, range)
-                .map(Part::Ready)
+                .map(|bytes| Part::Ready(bytes, of))
                 .map_err(|e| e.with_key(key).with_store(&self.inner));
         }
+        let place = (place, of.cloned());
         if let Some(flight) = state.flights.get(&place) {
             return Ok(Part::Wait(Arc::clone(flight)));
         }
@@ -186,83 +216,39 @@ impl CacheStore {
         Ok(Part::Fetch(Ours { place, flight, state: Arc::clone(&self.state), _over: sender }))
     }
 
-    /// Holds the answer and hands it to those who wait.
-    fn land(&self, ours: Ours, answer: &Result<Option<Bytes>>) {
-        let copy = match answer {
-            Ok(Some(bytes)) => {
-                let mut state = lock(&self.state);
-                if ours.is_current(&state) {
-                    state.keep(ours.place.clone(), bytes, self.capacity);
-                }
-                Ok(Some(bytes.clone()))
-            }
-            Ok(None) => Ok(None),
-            Err(e) => Err(copy_of(e)),
-        };
-        // Only the maker of a flight sets its answer, and only here.
-        let _ = ours.flight.answer.set(copy);
-    }
-}
-
-/// What the flight brought; `None` if its maker was stopped before it ended.
-async fn wait(flight: &Flight) -> Option<Result<Option<Bytes>>> {
-    let mut over = flight.over.clone();
-    // An error means that the sender is gone, which is what is waited for.
-    while over.changed().await.is_ok() {}
-    flight.answer.get().map(|answer| match answer {
-        Ok(bytes) => Ok(bytes.clone()),
-        Err(e) => Err(copy_of(e)),
-    })
-}
-
-impl fmt::Display for CacheStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl Store for CacheStore {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+    /// Ranges of one state: those that are held, those that others have asked for, and the rest in one go.
+    async fn ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
         let name = Arc::from(key);
-        loop {
-            match self.part(&name, range)? {
-                Part::Ready(bytes) => return Ok(Some(bytes)),
-                Part::Wait(flight) => {
-                    if let Some(answer) = wait(&flight).await {
-                        return answer;
-                    }
-                }
-                Part::Fetch(ours) => {
-                    let answer = self.inner.get(key, range).await;
-                    self.land(ours, &answer);
-                    return answer;
-                }
-            }
-        }
-    }
-
-    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
-        let name = Arc::from(key);
+        let mut state = of.cloned().unwrap_or_default();
         let mut out: Vec<Option<Bytes>> = vec![None; ranges.len()];
         let mut waits = Vec::new();
         let mut fetches = Vec::new();
         for (slot, range) in out.iter_mut().zip(ranges) {
-            match self.part(&name, Some(*range))? {
-                Part::Ready(bytes) => *slot = Some(bytes),
+            match self.part(&name, Some(*range), of)? {
+                Part::Ready(bytes, of) => {
+                    of.check(Some(&state)).map_err(|e| e.with_key(key).with_store(&self.inner))?;
+                    state = of;
+                    *slot = Some(bytes);
+                }
                 Part::Wait(flight) => waits.push((slot, *range, flight)),
                 Part::Fetch(ours) => fetches.push((slot, *range, ours)),
             }
         }
+        let meant = |state: &ObjectState| Some(state.clone()).filter(|s| *s != ObjectState::Unknown);
         if !fetches.is_empty() {
             let wanted: Vec<_> = fetches.iter().map(|(_, range, _)| *range).collect();
-            match self.inner.get_ranges(key, &wanted).await {
-                Ok(Some(parts)) => {
+            match self.inner.get_ranges(key, &wanted, meant(&state).as_ref()).await {
+                Ok(Some((parts, of))) => {
                     for ((slot, _, ours), bytes) in fetches.into_iter().zip(parts) {
-                        self.land(ours, &Ok(Some(bytes.clone())));
+                        self.land(ours, &Ok(Some((bytes.clone(), of.clone()))));
                         *slot = Some(bytes);
                     }
+                    state = of;
                 }
                 Ok(None) => {
                     fetches.into_iter().for_each(|(_, _, ours)| self.land(ours, &Ok(None)));
@@ -280,18 +266,103 @@ impl Store for CacheStore {
         for (slot, range, flight) in waits {
             let answer = match wait(&flight).await {
                 Some(answer) => answer?,
-                None => self.get(key, Some(range)).await?,
+                None => {
+                    let of = meant(&state);
+                    self.get_with(key, Ask { range: Some(range), of: of.as_ref(), most: None }).await?
+                }
             };
-            match answer {
-                Some(bytes) => *slot = Some(bytes),
-                None => return Ok(None),
+            let Some((bytes, of)) = answer else { return Ok(None) };
+            if let Err(e) = of.check(Some(&state)) {
+                lock(&self.state).drop_held(key);
+                return Err(e.with_key(key).with_store(&self.inner));
             }
+            *slot = Some(bytes);
         }
         match out.into_iter().collect::<Option<Vec<_>>>() {
-            Some(parts) => Ok(Some(parts)),
+            Some(parts) => Ok(Some((parts, state))),
             None => {
                 Err(Error::io("a range was left without an answer").with_key(key).with_store(&self.inner))
             }
+        }
+    }
+
+    /// Holds the answer and hands it to those who wait.
+    fn land(&self, ours: Ours, answer: &Answer) {
+        let copy = match answer {
+            Ok(Some((bytes, of))) => {
+                let mut state = lock(&self.state);
+                if ours.is_current(&state) {
+                    state.keep(ours.place.0.clone(), bytes, of, self.capacity);
+                }
+                Ok(Some((bytes.clone(), of.clone())))
+            }
+            Ok(None) => Ok(None),
+            Err(e) => {
+                if e.kind() == ErrorKind::Conflict {
+                    // What is held is of a state that is gone.
+                    lock(&self.state).drop_held(&ours.place.0.0);
+                }
+                Err(copy_of(e))
+            }
+        };
+        // Only the maker of a flight sets its answer, and only here.
+        let _ = ours.flight.answer.set(copy);
+    }
+}
+
+/// What the flight brought; `None` if its maker was stopped before it ended.
+async fn wait(flight: &Flight) -> Option<Answer> {
+    let mut over = flight.over.clone();
+    // An error means that the sender is gone, which is what is waited for.
+    while over.changed().await.is_ok() {}
+    flight.answer.get().map(|answer| match answer {
+        Ok(got) => Ok(got.clone()),
+        Err(e) => Err(copy_of(e)),
+    })
+}
+
+impl fmt::Display for CacheStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Store for CacheStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes))
+    }
+
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        let name = Arc::from(key);
+        loop {
+            match self.part(&name, ask.range, ask.of)? {
+                Part::Ready(bytes, of) => return Ok(Some((bytes, of))),
+                Part::Wait(flight) => {
+                    if let Some(answer) = wait(&flight).await {
+                        return answer;
+                    }
+                }
+                Part::Fetch(ours) => {
+                    let answer = self.inner.get_with(key, ask).await;
+                    self.land(ours, &answer);
+                    return answer;
+                }
+            }
+        }
+    }
+
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        match self.ranges(key, ranges, of).await {
+            // What was held is of a state that is gone, and forgotten now.
+            Err(e) if e.kind() == ErrorKind::Conflict && of.is_none() => self.ranges(key, ranges, of).await,
+            answer => answer,
         }
     }
 
@@ -303,7 +374,7 @@ impl Store for CacheStore {
     async fn size(&self, key: &str) -> Result<Option<u64>> {
         let whole = lock(&self.state).lookup(&(Arc::from(key), None));
         match whole {
-            Some(bytes) => Ok(Some(u64_of(bytes.len()))),
+            Some((bytes, _)) => Ok(Some(u64_of(bytes.len()))),
             None => self.inner.size(key).await,
         }
     }
@@ -314,6 +385,10 @@ impl Store for CacheStore {
 
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         self.inner.keys(prefix)
+    }
+
+    fn lists_all(&self) -> bool {
+        self.inner.lists_all()
     }
 
     fn is_writable(&self) -> bool {

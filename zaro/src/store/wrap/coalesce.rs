@@ -10,7 +10,8 @@ use futures::stream::BoxStream;
 use crate::error::{Error, Result};
 use crate::store::memory::slice;
 use crate::store::{
-    ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+    Ask, ByteRange, Condition, Direct, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Site, Store,
+    Tag, one_state,
 };
 
 /// The largest hole, in bytes, that is read along rather than left out: 1 MiB, about what a round trip of 30 ms
@@ -97,15 +98,26 @@ impl Store for CoalesceStore {
         self.inner.get(key, range).await
     }
 
-    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        self.inner.get_with(key, ask).await
+    }
+
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
         if !self.inner.is_remote() {
-            return self.inner.get_ranges(key, ranges).await;
+            return self.inner.get_ranges(key, ranges, of).await;
         }
         let blocks = plan(ranges, self.gap, self.block);
-        let fetched = try_join_all(blocks.iter().map(|b| self.inner.get(key, Some(b.range)))).await?;
+        let each =
+            blocks.iter().map(|b| self.inner.get_with(key, Ask { range: Some(b.range), of, most: None }));
+        let fetched = one_state(try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(self))?;
+        let Some((fetched, state)) = fetched else { return Ok(None) };
         let mut parts = vec![None; ranges.len()];
         for (block, bytes) in blocks.iter().zip(fetched) {
-            let Some(bytes) = bytes else { return Ok(None) };
             for &i in &block.members {
                 let (Some(range), Some(part)) = (ranges.get(i), parts.get_mut(i)) else { continue };
                 *part = Some(match (block.range, *range) {
@@ -118,7 +130,7 @@ impl Store for CoalesceStore {
             }
         }
         match parts.into_iter().collect::<Option<Vec<_>>>() {
-            Some(parts) => Ok(Some(parts)),
+            Some(parts) => Ok(Some((parts, state))),
             None => Err(Error::io("a range was left without an answer").with_key(key).with_store(self)),
         }
     }
@@ -137,6 +149,10 @@ impl Store for CoalesceStore {
 
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         self.inner.keys(prefix)
+    }
+
+    fn lists_all(&self) -> bool {
+        self.inner.lists_all()
     }
 
     fn is_writable(&self) -> bool {

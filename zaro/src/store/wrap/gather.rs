@@ -26,7 +26,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
 use crate::store::{
-    ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+    Ask, ByteRange, Condition, Direct, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Site, Store,
+    Tag,
 };
 
 /// The largest hole, in bytes, that is read along rather than left out. Less than where one caller asks for several
@@ -71,7 +72,15 @@ pub struct GatherStore {
 }
 
 /// An object, in the state that is meant.
-type Place = (String, Option<Pin>);
+type Place = (String, Meant);
+
+/// Which state of an object is meant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Meant {
+    Any,
+    Pinned(Pin),
+    Of(ObjectState),
+}
 
 #[derive(Debug, Default)]
 struct Desks {
@@ -108,7 +117,7 @@ type Flight = Shared<BoxFuture<'static, Arc<Vec<Part>>>>;
 struct Part {
     start: u64,
     end: u64,
-    got: Result<Option<Bytes>>,
+    got: Result<Option<(Bytes, ObjectState)>>,
 }
 
 /// Counts a flight, and its waste, for as long as it lives.
@@ -222,7 +231,12 @@ impl GatherStore {
     }
 
     /// Bytes `offset .. offset + length`, in one request with whatever else is wanted near them.
-    async fn gathered(&self, place: &Place, offset: u64, length: u64) -> Result<Option<Bytes>> {
+    async fn gathered(
+        &self,
+        place: &Place,
+        offset: u64,
+        length: u64,
+    ) -> Result<Option<(Bytes, ObjectState)>> {
         let range = ByteRange::span(offset, length);
         let (tell, told) = oneshot::channel();
         let (group, first, busy) = self.take_seat(place, Seat { range, tell }, length);
@@ -241,15 +255,15 @@ impl GatherStore {
         let Some(part) = covering.first() else {
             return Err(Error::io("a range was left without an answer"));
         };
-        let bytes = match &part.got {
-            Ok(Some(bytes)) => bytes,
+        let (bytes, state) = match &part.got {
+            Ok(Some((bytes, state))) => (bytes, state.clone()),
             Ok(None) => return Ok(None),
             Err(e) => return Err(copy_of(e)),
         };
         let own = slice(bytes, Some(ByteRange::span(offset.saturating_sub(part.start), length)))?;
         // A small piece must not keep all of the block.
         let small = own.len() < bytes.len() / 2;
-        Ok(Some(if small { Bytes::copy_from_slice(&own) } else { own }))
+        Ok(Some((if small { Bytes::copy_from_slice(&own) } else { own }, state)))
     }
 
     /// Waits to be sent off with the group by its first caller; or, if that does nothing, sends the group off.
@@ -385,8 +399,12 @@ fn fetch(inner: &SharedStore, place: &Arc<Place>, ranges: Vec<ByteRange>) -> Box
         let (start, end) = around(&ranges);
         let range = Some(ByteRange::span(start, end.saturating_sub(start)));
         let got = match &place.1 {
-            None => inner.get(&place.0, range).await,
-            Some(pin) => inner.get_pinned(&place.0, range, pin).await,
+            Meant::Any => inner.get_with(&place.0, Ask::range(range)).await,
+            Meant::Of(state) => inner.get_with(&place.0, Ask { range, of: Some(state), most: None }).await,
+            Meant::Pinned(pin) => {
+                let got = inner.get_pinned(&place.0, range, pin).await;
+                got.map(|bytes| bytes.map(|bytes| (bytes, ObjectState::Unknown)))
+            }
         };
         match got {
             Err(e) if e.kind() == ErrorKind::Invalid && ranges.len() > 1 => {
@@ -412,16 +430,30 @@ impl Store for GatherStore {
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         match self.held(range) {
             None => self.inner.get(key, range).await,
+            Some(_) => Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes)),
+        }
+    }
+
+    /// Joined with those of the same state.
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        match self.held(ask.range) {
+            None => self.inner.get_with(key, ask).await,
             Some((offset, length)) => {
-                let got = self.gathered(&(key.to_owned(), None), offset, length).await;
+                let meant = ask.of.map_or(Meant::Any, |state| Meant::Of(state.clone()));
+                let got = self.gathered(&(key.to_owned(), meant), offset, length).await;
                 got.map_err(|e| e.with_key(key).with_store(self))
             }
         }
     }
 
     /// One caller's ranges are joined below.
-    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
-        self.inner.get_ranges(key, ranges).await
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        self.inner.get_ranges(key, ranges, of).await
     }
 
     /// Joined with those of the same state.
@@ -429,9 +461,9 @@ impl Store for GatherStore {
         match self.held(range) {
             None => self.inner.get_pinned(key, range, pin).await,
             Some((offset, length)) => {
-                let pin = Some(pin.clone()).filter(|p| !p.is_empty());
-                let got = self.gathered(&(key.to_owned(), pin), offset, length).await;
-                got.map_err(|e| e.with_key(key).with_store(self))
+                let meant = if pin.is_empty() { Meant::Any } else { Meant::Pinned(pin.clone()) };
+                let got = self.gathered(&(key.to_owned(), meant), offset, length).await;
+                got.map(|got| got.map(|(bytes, _)| bytes)).map_err(|e| e.with_key(key).with_store(self))
             }
         }
     }
@@ -446,6 +478,10 @@ impl Store for GatherStore {
 
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         self.inner.keys(prefix)
+    }
+
+    fn lists_all(&self) -> bool {
+        self.inner.lists_all()
     }
 
     fn is_writable(&self) -> bool {

@@ -12,7 +12,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::{Error, Result};
 use crate::store::{
-    ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+    Ask, ByteRange, Condition, Direct, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Site, Store,
+    Tag, one_state,
 };
 
 /// The places at each host, shared by every store of this process that names the same host and the same limit.
@@ -57,10 +58,20 @@ impl Store for LimitStore {
         self.inner.get(key, range).await
     }
 
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        let _place = self.place().await?;
+        self.inner.get_with(key, ask).await
+    }
+
     /// Each range takes a place of its own.
-    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
-        let parts = try_join_all(ranges.iter().map(|r| self.get(key, Some(*r)))).await?;
-        Ok(parts.into_iter().collect())
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        let each = ranges.iter().map(|r| self.get_with(key, Ask { range: Some(*r), of, most: None }));
+        one_state(try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(self))
     }
 
     async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
@@ -81,6 +92,10 @@ impl Store for LimitStore {
     /// Takes no place: who reads the stream may need one for what it does with each key.
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         self.inner.keys(prefix)
+    }
+
+    fn lists_all(&self) -> bool {
+        self.inner.lists_all()
     }
 
     fn is_writable(&self) -> bool {

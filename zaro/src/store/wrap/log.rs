@@ -13,8 +13,8 @@ use futures::stream::{BoxStream, StreamExt};
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
-    join, unwritable,
+    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore,
+    Site, Store, Tag, join, one_state, unwritable,
 };
 
 /// What was asked for.
@@ -82,7 +82,9 @@ pub struct Request {
 impl fmt::Display for Request {
     /// One line: `get s3://b/k bytes=0+100 -> 100 bytes, 31 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.method.as_str(), self.store, self.key)?;
+        // The store of all files is the root, whose name is a slash already.
+        let store = if self.store == "/" { "" } else { self.store.as_str() };
+        write!(f, "{} {store}/{}", self.method.as_str(), self.key)?;
         match self.range {
             Some(ByteRange::Span { offset, length }) => write!(f, " bytes={offset}+{length}")?,
             Some(ByteRange::Suffix(n)) => write!(f, " bytes=-{n}")?,
@@ -218,10 +220,22 @@ impl Store for LogStore {
         answer
     }
 
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        let start = Instant::now();
+        let answer = self.inner.get_with(key, ask).await;
+        self.note(Method::Get, key, ask.range, start, &answer, |(b, _)| u64_of(b.len()));
+        answer
+    }
+
     /// Each range is a request of its own.
-    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
-        let parts = try_join_all(ranges.iter().map(|r| self.get(key, Some(*r)))).await?;
-        Ok(parts.into_iter().collect())
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        let each = ranges.iter().map(|r| self.get_with(key, Ask { range: Some(*r), of, most: None }));
+        one_state(try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(self))
     }
 
     async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
@@ -262,6 +276,10 @@ impl Store for LogStore {
             answer.err().map(|e| (Err(e), None))
         });
         keys.boxed()
+    }
+
+    fn lists_all(&self) -> bool {
+        self.inner.lists_all()
     }
 
     fn is_writable(&self) -> bool {
@@ -383,6 +401,14 @@ impl DirectObject for LogObject {
         let answer = self.object.read_at(offset, buf).map(Some);
         self.store.note(Method::Get, &self.key, range, start, &answer, |()| length);
         answer.map(|_| ())
+    }
+
+    fn state(&self) -> ObjectState {
+        self.object.state()
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        self.object.check_unchanged()
     }
 
     fn tag(&self) -> Result<Tag> {

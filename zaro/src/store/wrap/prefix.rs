@@ -8,8 +8,8 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
-    check_key, check_prefix, join,
+    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore,
+    Site, Store, Tag, check_key, check_prefix, join,
 };
 
 /// The part of a store below a prefix, as a store.
@@ -50,8 +50,17 @@ impl Store for PrefixStore {
         self.inner.get(&self.full(key)?, range).await
     }
 
-    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
-        self.inner.get_ranges(&self.full(key)?, ranges).await
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        self.inner.get_with(&self.full(key)?, ask).await
+    }
+
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        self.inner.get_ranges(&self.full(key)?, ranges, of).await
     }
 
     async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
@@ -80,6 +89,10 @@ impl Store for PrefixStore {
             Ok(entry)
         });
         keys.boxed()
+    }
+
+    fn lists_all(&self) -> bool {
+        self.inner.lists_all()
     }
 
     fn is_writable(&self) -> bool {

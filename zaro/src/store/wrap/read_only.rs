@@ -8,7 +8,8 @@ use futures::stream::BoxStream;
 
 use crate::error::{Error, Result};
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore,
+    Site, Store, Tag,
 };
 
 /// Reads as `inner` does, and refuses every put and delete with [`NotPermitted`](crate::ErrorKind::NotPermitted).
@@ -42,8 +43,17 @@ impl Store for ReadOnlyStore {
         self.inner.get(key, range).await
     }
 
-    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
-        self.inner.get_ranges(key, ranges).await
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        self.inner.get_with(key, ask).await
+    }
+
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        self.inner.get_ranges(key, ranges, of).await
     }
 
     async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
@@ -60,6 +70,10 @@ impl Store for ReadOnlyStore {
 
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         self.inner.keys(prefix)
+    }
+
+    fn lists_all(&self) -> bool {
+        self.inner.lists_all()
     }
 
     fn is_writable(&self) -> bool {

@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep};
 use crate::error::{Error, Result};
 use crate::store::fault::as_transient;
 use crate::store::{
-    ByteRange, Condition, Direct, KeyEntry, Listing, Pin, Put, SharedStore, Site, Store, Tag,
+    Ask, ByteRange, Condition, Direct, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Site, Store,
+    Tag, one_state,
 };
 
 /// How often a server is asked that has not answered yet.
@@ -196,10 +197,19 @@ impl Store for RetryStore {
         self.persist(|| self.inner.get(key, range)).await
     }
 
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        self.persist(|| self.inner.get_with(key, ask)).await
+    }
+
     /// Each range is repeated for itself: one that failed does not repeat the others.
-    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
-        let parts = try_join_all(ranges.iter().map(|r| self.get(key, Some(*r)))).await?;
-        Ok(parts.into_iter().collect())
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        let each = ranges.iter().map(|r| self.get_with(key, Ask { range: Some(*r), of, most: None }));
+        one_state(try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(self))
     }
 
     async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
@@ -235,6 +245,10 @@ impl Store for RetryStore {
             }
         });
         keys.boxed()
+    }
+
+    fn lists_all(&self) -> bool {
+        self.inner.lists_all()
     }
 
     fn is_writable(&self) -> bool {

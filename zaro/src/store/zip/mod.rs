@@ -19,8 +19,11 @@ use futures::stream::{BoxStream, StreamExt};
 
 use self::directory::{Entries, Entry, Location, MAX_DIRECTORY, TAIL, u32_at};
 use super::memory::slice;
-use super::{ByteRange, Direct, DirectObject, Listing, SharedStore, Site, Store, check_key, check_prefix};
-use crate::error::{Error, Result};
+use super::{
+    Ask, ByteRange, Direct, DirectObject, Listing, ObjectState, SharedStore, Site, Store, changed, check_key,
+    check_prefix,
+};
+use crate::error::{Error, ErrorKind, Result};
 use crate::num::{u64_of, usize_of};
 
 /// The largest compressed entry that is unpacked: 1 GiB of content.
@@ -62,6 +65,8 @@ pub struct ArchiveEntry<'a> {
 pub struct ZipStore {
     inner: SharedStore,
     key: String,
+    /// The state of the archive that its directory is of: everything else is asked of the same one.
+    state: ObjectState,
     entries: Entries,
     /// What stands behind everything else.
     comment: Vec<u8>,
@@ -78,14 +83,19 @@ impl ZipStore {
     /// Opens the archive behind `key` of `inner`; `None` if there is no such key.
     pub async fn open(inner: SharedStore, key: &str) -> Result<Option<Self>> {
         let opened = Self::read(&inner, key).await;
-        let Some(((entries, strange), location, file)) =
+        let opened = match opened {
+            // It was replaced between the requests for its directory.
+            Err(e) if e.kind() == ErrorKind::Conflict => Self::read(&inner, key).await,
+            opened => opened,
+        };
+        let Some(Opened { entries: (entries, strange), location, file, state }) =
             opened.map_err(|e| e.with_key(key).with_store(&inner))?
         else {
             return Ok(None);
         };
         let Location { comment, zip64, .. } = location;
         let (key, kept) = (key.to_owned(), Mutex::default());
-        Ok(Some(Self { inner, key, entries, comment, zip64, strange, file, kept }))
+        Ok(Some(Self { inner, key, state, entries, comment, zip64, strange, file, kept }))
     }
 
     /// The comment of the archive.
@@ -122,10 +132,7 @@ impl ZipStore {
         all.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    async fn read(
-        inner: &SharedStore,
-        key: &str,
-    ) -> Result<Option<((Entries, Vec<String>), Location, Option<Arc<dyn DirectObject>>)>> {
+    async fn read(inner: &SharedStore, key: &str) -> Result<Option<Opened>> {
         let file = match inner.direct() {
             Some(direct) => match direct.open(key)? {
                 Some(file) => Some(Arc::<dyn DirectObject>::from(file)),
@@ -133,9 +140,21 @@ impl ZipStore {
             },
             None => None,
         };
-        let (tail, size) =
-            futures::try_join!(inner.get(key, Some(ByteRange::Suffix(TAIL))), inner.size(key))?;
-        let (Some(tail), Some(size)) = (tail, size) else { return Ok(None) };
+        let ((tail, state), size) = match &file {
+            Some(file) => {
+                let (offset, length) = ByteRange::Suffix(TAIL).resolve(file.size())?;
+                ((part_of(file, offset, length)?, file.state()), file.size())
+            }
+            None => {
+                let ask = Ask::range(Some(ByteRange::Suffix(TAIL)));
+                let (tail, size) = futures::try_join!(inner.get_with(key, ask), inner.size(key))?;
+                let (Some(tail), Some(size)) = (tail, size) else { return Ok(None) };
+                (tail, size)
+            }
+        };
+        if state.size().is_some_and(|said| said != size) {
+            return Err(changed());
+        }
         let location = directory::locate(&tail, size)?;
         if location.length > MAX_DIRECTORY {
             return Err(Error::unsupported(format!(
@@ -147,13 +166,16 @@ impl ZipStore {
         let bytes = if location.start >= held {
             slice(&tail, Some(ByteRange::span(location.start.saturating_sub(held), location.length)))?
         } else {
-            let span = ByteRange::span(location.start, location.length);
-            match inner.get(key, Some(span)).await? {
-                Some(bytes) => bytes,
-                None => return Ok(None),
+            let range = Some(ByteRange::span(location.start, location.length));
+            match &file {
+                Some(file) => part_of(file, location.start, location.length)?,
+                None => match inner.get_with(key, Ask { range, of: Some(&state), most: None }).await? {
+                    Some((bytes, _)) => bytes,
+                    None => return Ok(None),
+                },
             }
         };
-        Ok(Some((directory::read(&bytes, &location)?, location, file)))
+        Ok(Some(Opened { entries: directory::read(&bytes, &location)?, location, file, state }))
     }
 
     /// The one folder that the archive was made of, if that is so: the only one, or else the only one that is a Zarr.
@@ -207,9 +229,13 @@ impl ZipStore {
     /// Some bytes of the archive.
     async fn archive(&self, ranges: &[(u64, u64)]) -> Result<Vec<Bytes>> {
         let spans: Vec<_> = ranges.iter().map(|&(offset, length)| ByteRange::span(offset, length)).collect();
+        let of = Some(&self.state);
         let parts = match spans.as_slice() {
-            [one] => self.inner.get(&self.key, Some(*one)).await?.map(|part| vec![part]),
-            all => self.inner.get_ranges(&self.key, all).await?,
+            [one] => {
+                let ask = Ask { range: Some(*one), of, most: None };
+                self.inner.get_with(&self.key, ask).await?.map(|(part, _)| vec![part])
+            }
+            all => self.inner.get_ranges(&self.key, all, of).await?.map(|(parts, _)| parts),
         };
         parts.ok_or_else(|| Error::io("the archive is gone"))
     }
@@ -338,6 +364,22 @@ impl ZipStore {
     }
 }
 
+/// Some bytes of an archive at hand.
+fn part_of(file: &Arc<dyn DirectObject>, offset: u64, length: u64) -> Result<Bytes> {
+    let mut buf = vec![0; usize_of(length)?];
+    file.read_at(offset, &mut buf)?;
+    Ok(buf.into())
+}
+
+/// What opening an archive finds.
+struct Opened {
+    /// The entries, and the names of those that cannot be keys.
+    entries: (Entries, Vec<String>),
+    location: Location,
+    file: Option<Arc<dyn DirectObject>>,
+    state: ObjectState,
+}
+
 /// Holds content against the checksum of its entry.
 fn check(entry: &Entry, content: &[u8]) -> Result<()> {
     if crc32fast::hash(content) == entry.crc {
@@ -370,7 +412,13 @@ impl Store for ZipStore {
         self.fetch(key, range).await.map_err(|e| e.with_key(key).with_store(self))
     }
 
-    async fn get_ranges(&self, key: &str, ranges: &[ByteRange]) -> Result<Option<Vec<Bytes>>> {
+    /// All of the state that the archive's directory is of.
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        _: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
         let place = |e: Error| e.with_key(key).with_store(self);
         let Some((_, entry)) = self.find(key).map_err(place)? else { return Ok(None) };
         // With its start known, ranges of a stored entry are ranges of the archive, which may join them.
@@ -381,9 +429,10 @@ impl Store for ZipStore {
             });
             let spans = spans.collect::<Result<Vec<_>>>().map_err(place)?;
             return if spans.is_empty() {
-                Ok(Some(Vec::new()))
+                Ok(Some((Vec::new(), ObjectState::Unknown)))
             } else {
-                self.archive(&spans).await.map(Some).map_err(place)
+                let parts = self.archive(&spans).await.map_err(place)?;
+                Ok(Some((parts, ObjectState::Unknown)))
             };
         }
         let mut out = Vec::with_capacity(ranges.len());
@@ -393,7 +442,7 @@ impl Store for ZipStore {
             out.push(part);
             let known = entry.data.get().is_some() && entry.method == 0;
             let rest = if known && !rest.is_empty() {
-                self.get_ranges(key, rest).await?
+                self.get_ranges(key, rest, None).await?.map(|(parts, _)| parts)
             } else {
                 futures::future::try_join_all(rest.iter().map(|r| self.get(key, Some(*r))))
                     .await?
@@ -405,7 +454,7 @@ impl Store for ZipStore {
                 None => return Ok(None),
             }
         }
-        Ok(Some(out))
+        Ok(Some((out, ObjectState::Unknown)))
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {
@@ -481,6 +530,14 @@ impl DirectObject for Window {
             return Err(Error::invalid("the entry's checksum differs"));
         }
         Ok(())
+    }
+
+    fn state(&self) -> ObjectState {
+        self.file.state()
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        self.file.check_unchanged()
     }
 
     fn as_bytes(&self) -> Option<&[u8]> {

@@ -1,0 +1,40 @@
+//! Links that lead back to a folder they lie in: below them the same folders come again and again.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Knows the folders around a listing, as soon as a link makes it worth asking.
+pub(super) struct Rings {
+    /// The folders from the root of the store to the one that is listed.
+    around: Vec<PathBuf>,
+    /// Whether one of them is a link, so that any folder below may be one of them again.
+    through_link: bool,
+    /// Their devices and inodes.
+    known: Option<Vec<(u64, u64)>>,
+}
+
+impl Rings {
+    /// For the listing of `prefix` below `root`.
+    pub(super) fn new(root: &Path, prefix: &str) -> Self {
+        let mut at = root.to_owned();
+        let mut around = vec![at.clone()];
+        for name in prefix.split('/').filter(|n| !n.is_empty()) {
+            at.push(name);
+            around.push(at.clone());
+        }
+        let is_link = |path: &PathBuf| std::fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink());
+        let through_link = around.iter().skip(1).any(is_link);
+        Self { around, through_link, known: None }
+    }
+
+    /// Whether the folder at `path` is one of those around it. `linked` if it was reached by a link.
+    pub(super) fn closes(&mut self, path: &Path, linked: bool) -> bool {
+        if !linked && !self.through_link {
+            return false;
+        }
+        let identity = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+        let around = &self.around;
+        let known = self.known.get_or_insert_with(|| around.iter().filter_map(|p| identity(p)).collect());
+        identity(path).is_some_and(|id| known.contains(&id))
+    }
+}
