@@ -196,7 +196,7 @@ async fn archives_of_others_are_judged() {
     let rules = |found: &[zaro::image::validate::Finding]| -> Vec<(&'static str, Level)> {
         found.iter().map(|f| (f.rule, f.level)).collect()
     };
-    let right = Form { zip64: true, comment: ozx::comment("0.5"), in_order: true };
+    let right = Form { zip64: true, comment: ozx::comment("0.5"), in_order: true, arranged: None };
     let found = make("right.ozx", right.clone(), &[("zarr.json", document), ("x", "1")]).await;
     assert!(found.is_empty(), "{found:?}");
     let found = make("plain.ozx", Form::default(), &[("a", "1"), ("zarr.json", document)]).await;
