@@ -225,7 +225,7 @@ async fn entries_that_lead_elsewhere_are_told_of_and_nothing_is_unpacked() {
     let path = dir.path().join("a.ozx");
     let store = ZipCreateStore::create(&path).unwrap();
     for key in ["zarr.json", "aa/x", "0/c/0"] {
-        store.put(key, "{}".into(), Condition::Absent).await.unwrap();
+        let _ = store.put(key, "{}".into(), Condition::Absent).await.unwrap();
     }
     store.finish().await.unwrap();
     let bytes = std::fs::read(&path).unwrap();
@@ -250,9 +250,9 @@ async fn archives_that_other_commands_make_follow_the_rules_too() {
     let store =
         zaro::open::open_store_for_writing(target.to_str().unwrap(), &StoreOptions::default()).await.unwrap();
     for (key, value) in files(&sample("06-omezarrpy-0.5.zarr")) {
-        store.put(&key, value.into(), Condition::Always).await.unwrap();
+        let _ = store.put(&key, value.into(), Condition::Always).await.unwrap();
     }
-    store.put("gone", "x".into(), Condition::Always).await.unwrap();
+    let _ = store.put("gone", "x".into(), Condition::Always).await.unwrap();
     store.delete("gone").await.unwrap();
     store.finish().await.unwrap();
     let zip = zip(&target).await;
