@@ -17,11 +17,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{join, name_fault, normal, shown};
 use crate::meta::{self, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
 use crate::store::options::StoreOptions;
-use crate::store::{Ask, Listing, SharedStore};
+use crate::store::{Ask, JOURNAL, Listing, SharedStore};
 use crate::suggest;
-
-/// What an unfinished copy is known by.
-pub(crate) const UNFINISHED: &str = ".zaro-copy.json";
 
 /// Metadata documents fetched at once.
 const DOCUMENTS_IN_FLIGHT: usize = 32;
@@ -378,8 +375,8 @@ impl Zarr {
     /// What to say of a node that is not there: whether the store is missing, or the node, and what was perhaps meant.
     async fn absent(&self, path: &str) -> Error {
         let error = |what: String| Error::not_found(what).with_store(&self.store);
-        if let Ok(Some(journal)) = self.store.get(&join(path, UNFINISHED), None).await {
-            return error(unfinished(&journal)).with_node(shown(path));
+        if let Ok(Some(what)) = unfinished(&self.store, path).await {
+            return error(what).with_node(shown(path));
         }
         if !self.has_root()
             && let Ok(listing) = self.store.list("").await
@@ -576,14 +573,6 @@ fn flatten(documents: Vec<(String, Arc<Json>)>) -> BTreeMap<String, Documents> {
         .collect()
 }
 
-/// What to say of a place where a copy was begun and not ended.
-fn unfinished(journal: &[u8]) -> String {
-    let journal = Json::parse(journal).ok();
-    let of = journal.as_ref().and_then(|j| j.value.get("source")).and_then(Json::as_str);
-    let of = of.map_or(String::new(), |of| format!(" of {of}"));
-    format!("a copy{of} to this place was not finished; rerun the same copy command to resume it")
-}
-
 /// By name at each level: `a/x` comes before `a-b`, which as text it does not.
 fn sort(nodes: &mut [Node]) {
     nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
@@ -612,4 +601,15 @@ fn describe(children: &[Node]) -> String {
         (true, false) => format!("a group with groups {}", list(groups)),
         (false, false) => format!("a group with arrays {} and groups {}", list(arrays), list(groups)),
     }
+}
+
+/// What is unfinished at `path`, and how to finish it, in words; `None` if nothing is.
+pub(crate) async fn unfinished(store: &SharedStore, path: &str) -> Result<Option<String>> {
+    let Some(bytes) = store.get(&join(path, JOURNAL), None).await? else { return Ok(None) };
+    let journal = Json::parse(&bytes).map(|d| d.value).unwrap_or(Json::Null);
+    let text = |json: Option<&Json>| json.and_then(Json::as_str).map(str::to_owned);
+    let operation = text(journal.get("operation")).map_or(String::new(), |o| format!(" of `zaro {o}`"));
+    let of = text(journal.get("source").and_then(|s| s.get("address")))
+        .map_or(String::new(), |a| format!(" from {a}"));
+    Ok(Some(format!("unfinished work{operation}{of} is here; rerun the same command to finish it")))
 }

@@ -12,7 +12,7 @@ mod resize;
 
 use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::{Error, ErrorKind, Result};
-use crate::group::{Node, OpenOptions, UNFINISHED, Zarr};
+use crate::group::{Node, OpenOptions, Zarr, unfinished};
 use crate::meta::create::NewArray;
 use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::write::{self, Stored};
@@ -23,7 +23,7 @@ pub use apart::{check_apart, check_files_apart};
 pub(crate) use consolidate::consolidate_above;
 use consolidate::renew_copies;
 pub use consolidate::{consolidate, unconsolidate};
-pub(crate) use delete::{check_unused_below, replace};
+pub(crate) use delete::{check_unused_below, clear, in_the_way, replace};
 pub use delete::{delete, is_half_deleted};
 pub(crate) use resize::keys_found;
 pub use resize::{extend, lengthen, lengthened, resize};
@@ -77,6 +77,7 @@ pub async fn create_group(
     existing: Existing,
 ) -> Result<()> {
     let path = normal(path)?;
+    refuse_unfinished(store, &path, existing).await?;
     make_room(store, &path, format, existing).await?;
     let group = write::new_group(format, attributes);
     make(store, &path, write::group(&group)).await
@@ -112,6 +113,7 @@ pub async fn create_from(
     if existing == Existing::Refuse && matches!(find(store, &path).await, Ok(None)) {
         delete::check_unused(store, &path, &meta).await?;
     }
+    refuse_unfinished(store, &path, existing).await?;
     make_room(store, &path, meta.format, existing).await?;
     if existing == Existing::Replace {
         delete::check_unused(store, &path, &meta).await?;
@@ -173,6 +175,17 @@ pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format)
         }
     }
     Ok(())
+}
+
+/// Fails if something unfinished is at `path`, unless it is to be replaced.
+async fn refuse_unfinished(store: &SharedStore, path: &str, existing: Existing) -> Result<()> {
+    match unfinished(store, path).await? {
+        Some(what) if existing == Existing::Refuse => {
+            let message = format!("{what}, or replace it with --overwrite");
+            Err(Error::usage(message).with_node(shown(path)).with_store(store))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Sees to it that a node can be made at `path`: nothing there, and groups above.

@@ -115,6 +115,7 @@ pub mod group;
 pub mod hierarchy;
 #[cfg(feature = "image")]
 pub mod image;
+mod journal;
 pub mod manifest;
 pub mod meta;
 pub mod num;

@@ -8,7 +8,6 @@ use zaro::image::Version;
 use zaro::image::model::Axis;
 use zaro::image::pyramid::{self, Built, Factors, Frame, Method, PyramidOptions};
 use zaro::meta::{Json, NodeMeta, short};
-use zaro::store::SharedStore;
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
@@ -171,7 +170,7 @@ impl Pyramid {
             cancel: Some(watch.cancel.clone()),
             ..self.options(common)?
         };
-        let (frame, labels) = (self.frame(), !self.no_labels);
+        let frame = self.frame();
         let begun = std::time::Instant::now();
         let built = match &self.to {
             Some(to) => {
@@ -186,8 +185,7 @@ impl Pyramid {
                 let (store, into) = common.open_for_writing(&at, self.fsync).await?;
                 let (name, from) = (self.target.uri.clone(), self.target.path.clone());
                 zaro::blocking::off(move || {
-                    let built = pyramid::build_at(&source, &name, &from, &frame, &store, &into, &options)?;
-                    Ok((built, follow(labels, &store, &into, &options)?))
+                    pyramid::build_at(&source, &name, &from, &frame, &store, &into, &options)
                 })
                 .await
             }
@@ -200,19 +198,17 @@ impl Pyramid {
                 }
                 zaro::blocking::off(move || {
                     if is_array {
-                        let built = pyramid::build_from_array(&store, &path, &frame, &options)?;
-                        return Ok((built, Vec::new()));
+                        return pyramid::build_from_array(&store, &path, &frame, &options);
                     }
-                    let built = pyramid::build(&store, &path, &options)?;
-                    Ok((built, follow(labels, &store, &path, &options)?))
+                    pyramid::build(&store, &path, &options)
                 })
                 .await
             }
         };
         watch.finish();
-        let (built, labels) = built?;
+        let built = built?;
         if self.json {
-            output::print(&format!("{}\n", report(&built, &labels)))?;
+            output::print(&format!("{}\n", report(&built)))?;
         } else {
             let shapes: Vec<String> =
                 built.levels.iter().map(|(path, shape)| format!("{path} {shape:?}")).collect();
@@ -225,8 +221,8 @@ impl Pyramid {
                 begun.elapsed().as_secs_f64(),
                 shapes.join(", ")
             ));
-            if !labels.is_empty() {
-                common.say(&format!("made those of labels, too: {}", labels.join(", ")));
+            if !built.labels.is_empty() {
+                common.say(&format!("made those of labels, too: {}", built.labels.join(", ")));
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -240,6 +236,7 @@ impl Pyramid {
             chunks: self.chunks.clone(),
             shards: self.shards.clone().map(|s| s.0),
             codecs: self.codec.as_deref().map(short::parse).transpose()?,
+            labels: !self.no_labels,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
             memory: common.memory,
             ..PyramidOptions::default()
@@ -256,12 +253,7 @@ impl Pyramid {
     }
 }
 
-/// Gives labels as many levels as their image, if that is wanted.
-fn follow(wanted: bool, store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Vec<String>> {
-    if wanted { pyramid::build_labels(store, path, options) } else { Ok(Vec::new()) }
-}
-
-fn report(built: &Built, labels: &[String]) -> Json {
+fn report(built: &Built) -> Json {
     let mut out = Json::object();
     let level = |(path, shape): &(String, Vec<u64>)| {
         let mut level = Json::object();
@@ -272,6 +264,6 @@ fn report(built: &Built, labels: &[String]) -> Json {
     out.set("levels", Json::Array(built.levels.iter().map(level).collect()));
     out.set("method", Json::string(built.method.text()));
     out.set("resumed", Json::Bool(built.resumed));
-    out.set("labels", Json::Array(labels.iter().map(|l| Json::string(l.as_str())).collect()));
+    out.set("labels", Json::Array(built.labels.iter().map(|l| Json::string(l.as_str())).collect()));
     out
 }

@@ -21,6 +21,7 @@ mod image_pyramid;
 mod image_render;
 mod image_upgrade;
 mod image_validate;
+mod killed;
 mod list;
 mod manifest;
 mod meaning;

@@ -46,12 +46,19 @@ fn a_missing_store_is_told_from_a_missing_node() {
     std::fs::create_dir(s.file("empty")).unwrap();
     s.zaro(&["read", "@:/empty", "a"]).fails(3, "there is no Zarr here");
     s.zaro(&["resize", "@:/new.zarr", "a", "--shape", "3"]).fails(3, "there is no Zarr here");
-    s.put("part.zarr/a/c/0", "x").put("part.zarr/.zaro-copy.json", r#"{"source":"old.zarr"}"#);
+    s.put("part.zarr/a/c/0", "x").put(
+        "part.zarr/.zaro-journal.json",
+        r#"{"journal":1,"operation":"copy","source":{"address":"old.zarr"}}"#,
+    );
     for path in ["", "a"] {
         let run = s.zaro(&["info", "@:/part.zarr", path]);
         assert_eq!(run.code, 3, "{}", run.err);
         if path.is_empty() {
-            assert!(run.err.contains("not finished") && run.err.contains("rerun"), "{}", run.err);
+            assert!(
+                run.err.contains("unfinished work of `zaro copy`") && run.err.contains("rerun"),
+                "{}",
+                run.err
+            );
         }
     }
 }

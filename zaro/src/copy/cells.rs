@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 
 use super::Run;
 use super::blocks::{Blocks, lcm};
-use super::journal::Journal;
 use super::recode::{Gaps, lock, on_threads, progress_of, read};
 use super::target::Target;
 use crate::array::{Array, Gathering, ReadOptions, Selection, Values, WriteOptions};
@@ -103,20 +102,13 @@ struct Next<'a> {
     open: Option<(Arc<Open<'a>>, u64)>,
 }
 
-pub(super) fn copy(
-    run: &Run<'_>,
-    source: &Array,
-    made: &Array,
-    target: &Target,
-    cell: &[u64],
-    journal: &mut Journal,
-) -> Result<()> {
+pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target, cell: &[u64]) -> Result<()> {
     let shards = Blocks::new(made.shape(), made.chain().decoded().shape.clone());
     let total = shards.count()?;
     let path = progress_of(made, &shards);
     let options = WriteOptions { blank: true, cancel: run.options.cancel.clone(), ..WriteOptions::default() };
-    let first = journal.done(&path);
-    let notes = Mutex::new((journal, Gaps::new(first)));
+    let first = run.before(&path);
+    let gaps = Mutex::new(Gaps::new(first));
     let next = Mutex::new(Next { shard: first, open: None });
     let failed = AtomicBool::new(false);
     let take = || -> Result<Option<(Arc<Open<'_>>, u64)>> {
@@ -159,9 +151,8 @@ pub(super) fn copy(
         }
         if open.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             open.gathering.put()?;
-            let mut notes = lock(&notes);
-            let upto = notes.1.close(open.number);
-            notes.0.note(&path, upto)?;
+            let mut gaps = lock(&gaps);
+            run.note(&path, gaps.close(open.number))?;
         }
         Ok(true)
     };

@@ -1,9 +1,14 @@
 //! From one version to the other where it is: only documents change, chunks stay. At most, chunks that are missing are
 //! written, where they would read as something else (`missing.rs`).
 //!
-//! At every moment one version of the hierarchy is whole: the new documents are put beside the old ones, that of the
-//! root last, and only then are the old ones deleted, that of the root first. A journal is put before anything else, so
-//! that a conversion that was killed is finished by beginning it again.
+//! At every moment one version of the hierarchy is whole: a journal says what is going to be put and deleted; the new
+//! documents are put beside the old ones, that of the root last; all of them are read back and compared; and only then
+//! are the old ones deleted, that of the root first. A conversion that was killed is finished by beginning it again. If
+//! the other version is asked for instead, it is undone, as long as no old document was deleted.
+
+use std::collections::HashMap;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
 
 use std::collections::HashSet;
 
@@ -13,12 +18,17 @@ use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy;
+use crate::journal::{Intent, Journal, Left, Source};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, Format, Json, Mode, NodeMeta, consolidate, convert};
+use crate::num;
 use crate::store::{Condition, SharedStore};
 
-const NAME: &str = ".zaro-convert.json";
+const OPERATION: &str = "copy --in-place";
+
+/// Documents on their way at once.
+const AT_ONCE: usize = 16;
 
 /// Converts the node at `path` and all below it to the version `to`, and says how many nodes there are.
 ///
@@ -28,26 +38,14 @@ const NAME: &str = ".zaro-convert.json";
 pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<usize> {
     let path = normal(path)?;
     let placed = |e: Error| e.with_node(shown(&path)).with_store(store);
-    let from = if to == Format::V3 { Format::V2 } else { Format::V3 };
-    let key = join(&path, NAME);
-    let began = match wait(store.get(&key, None))? {
-        Some(text) => Some(Json::parse(&text).map_err(|e| placed(e.with_key(&key)))?.value),
-        None => None,
-    };
-    let open = |format| {
-        let options = OpenOptions { format: Some(format), use_consolidated: false, ..OpenOptions::default() };
-        wait(Zarr::from_store(store.clone(), options))
-    };
-    if wait(open(to)?.direct_node(&path))?.is_some() {
-        let Some(began) = began else {
-            return Err(placed(Error::usage(format!("this is Zarr V{} already", to.number()))));
-        };
-        // Killed while it deleted the old documents.
-        let count = delete_old(store, &began)?;
-        wait(store.delete(&key))?;
-        return Ok(count);
+    if let Some(left) = Left::find(store, &path)? {
+        return take_up(store, &path, &left, to).map_err(placed);
     }
-    let zarr = open(from)?;
+    if wait(opened(store, to)?.direct_node(&path))?.is_some() {
+        return Err(placed(Error::usage(format!("this is Zarr V{} already", to.number()))));
+    }
+    let from = other(to);
+    let zarr = opened(store, from)?;
     for above in ancestors(&path) {
         if wait(zarr.direct_node(above))?.is_some() {
             let (above, from) = (shown(above), from.number());
@@ -56,10 +54,7 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
             ))));
         }
     }
-    let nodes = wait(zarr.walk(&path))?;
-    if let Some(damaged) = zarr.take_damaged().into_iter().next() {
-        return Err(damaged.within("a node cannot be read, so that it would be lost"));
-    }
+    let nodes = walk(&zarr, &path)?;
     let images: HashSet<&str> = nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.as_str()).collect();
     let mut made: Vec<(String, Stored)> = Vec::with_capacity(nodes.len());
     let mut lacking = Vec::new();
@@ -69,28 +64,245 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
             documents(store, node, to, kept, &mut lacking).map_err(|e| e.with_node(shown(&node.path)))?;
         made.push((node.path.clone(), documents));
     }
-    // Chunks that read the same in the old version, written or not.
-    for (old, new) in lacking {
-        missing::write(&old, &new, &|| Ok(()))?;
-    }
-    let old = old_keys(&nodes, from, &path);
-    let was_consolidated = is_consolidated(store, &path, from)?;
-    let mut journal = Json::object();
-    journal.set("zarr_format", Json::int(to.number()));
-    journal.set("delete", Json::Array(old.iter().map(Json::string).collect()));
-    put(store, &key, &journal)?;
-    if was_consolidated {
+    if is_consolidated(store, &path, from)? {
         carry(&path, to, &mut made)?;
     }
     // The root comes first in a walk, so last here.
-    for (node, stored) in made.iter().rev() {
-        for (name, document) in stored.iter().rev() {
-            put(store, &join(node, name), document)?;
+    let put: Vec<(String, Json)> = made
+        .into_iter()
+        .rev()
+        .flat_map(|(node, stored)| stored.into_iter().rev().map(move |(name, d)| (join(&node, name), d)))
+        .collect();
+    let plan = Plan { to, nodes: nodes.len(), put, delete: old_keys(&nodes, from, &path) };
+    plan.check_free(store)?;
+    // Chunks that read the same in the old version, written or not. Who is killed here begins anew.
+    for (old, new) in lacking {
+        missing::write(&old, &new, &|| Ok(()))?;
+    }
+    let mut options = Json::object();
+    options.set("zarr_format", Json::int(to.number()));
+    let source = documents_of(store, &path, &nodes, from);
+    let journal = Journal::create_for(
+        store,
+        &path,
+        &Intent { operation: OPERATION, source, options, plan: plan.json() },
+    )?;
+    plan.carry_out(store, journal)
+}
+
+fn other(format: Format) -> Format {
+    if format == Format::V3 { Format::V2 } else { Format::V3 }
+}
+
+fn opened(store: &SharedStore, format: Format) -> Result<Zarr> {
+    let options = OpenOptions { format: Some(format), use_consolidated: false, ..OpenOptions::default() };
+    wait(Zarr::from_store(store.clone(), options))
+}
+
+/// All nodes of one version.
+fn walk(zarr: &Zarr, path: &str) -> Result<Vec<Node>> {
+    let nodes = wait(zarr.walk(path))?;
+    match zarr.take_damaged().into_iter().next() {
+        Some(damaged) => Err(damaged.within("a node cannot be read, so that it would be lost")),
+        None => Ok(nodes),
+    }
+}
+
+/// What a journal says of the old documents.
+fn documents_of(store: &SharedStore, path: &str, nodes: &[Node], from: Format) -> Json {
+    let source = Source::new(store, path, nodes.iter().map(|n| (n.path.as_str(), &n.meta)));
+    let mut json = Json::object();
+    json.set("zarr_format", Json::int(from.number()));
+    json.set("documents", Json::string(source.documents()));
+    json
+}
+
+/// Finishes, undoes or refuses what somebody else began.
+fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format) -> Result<usize> {
+    left.refuse_alive()?;
+    if !left.is(OPERATION) {
+        return Err(left.refusal(&[], false));
+    }
+    let plan = left.document.get("plan").and_then(Plan::parse);
+    let plan = plan.ok_or_else(|| Error::invalid("the journal of the conversion is damaged"))?;
+    let begun = plan.to.number();
+    if left.document.get("proved").is_some() {
+        // The new documents are whole, and old ones are deleted.
+        if plan.to != to {
+            return Err(Error::usage(format!(
+                "a conversion to Zarr V{begun} is all but finished here; finish it with --zarr-format {begun}, and then \
+                 convert it back"
+            )));
+        }
+        return plan.carry_out(store, left.own()?);
+    }
+    let from = other(plan.to);
+    let zarr = opened(store, from)?;
+    let nodes = match wait(zarr.direct_node(path))? {
+        Some(_) => walk(&zarr, path)?,
+        None => Vec::new(),
+    };
+    let same = left.document.get("source") == Some(&documents_of(store, path, &nodes, from));
+    if plan.to == to && same {
+        return plan.carry_out(store, left.own()?);
+    }
+    if nodes.is_empty() {
+        return Err(Error::invalid(format!(
+            "a conversion to Zarr V{begun} was begun here, and the documents of V{} are gone; .zaro-journal.json has the \
+             new ones",
+            from.number()
+        )));
+    }
+    plan.undo(store, left.own()?)?;
+    if plan.to == to {
+        // The hierarchy was changed since: what is there now is converted.
+        return convert_in_place(store, path, to);
+    }
+    Ok(nodes.len())
+}
+
+/// What a conversion puts and deletes.
+struct Plan {
+    to: Format,
+    /// How many nodes there are.
+    nodes: usize,
+    /// The new documents, that of the root last.
+    put: Vec<(String, Json)>,
+    /// The keys of the old ones, that of the root first.
+    delete: Vec<String>,
+}
+
+impl Plan {
+    fn json(&self) -> Json {
+        let put = self.put.iter().map(|(key, document)| {
+            let mut put = Json::object();
+            put.set("key", Json::string(key.as_str()));
+            put.set("document", document.clone());
+            put
+        });
+        let mut plan = Json::object();
+        plan.set("zarr_format", Json::int(self.to.number()));
+        plan.set("nodes", Json::int(self.nodes));
+        plan.set("put", Json::Array(put.collect()));
+        plan.set("delete", Json::Array(self.delete.iter().map(Json::string).collect()));
+        plan
+    }
+
+    fn parse(json: &Json) -> Option<Self> {
+        let put = |item: &Json| Some((item.get("key")?.as_str()?.to_owned(), item.get("document")?.clone()));
+        let plan = Self {
+            to: match json.get("zarr_format")?.as_u64()? {
+                2 => Format::V2,
+                3 => Format::V3,
+                _ => return None,
+            },
+            nodes: num::usize_of(json.get("nodes")?.as_u64()?).ok()?,
+            put: json.get("put")?.items()?.iter().map(put).collect::<Option<_>>()?,
+            delete: json
+                .get("delete")?
+                .items()?
+                .iter()
+                .map(|k| k.as_str().map(str::to_owned))
+                .collect::<Option<_>>()?,
+        };
+        // Whatever it says, nothing is put but new documents, and nothing deleted but old ones.
+        let is = |key: &str, format: Format| {
+            document_names(format).contains(&key.rsplit_once('/').map_or(key, |(_, name)| name))
+        };
+        let new = !plan.put.is_empty() && plan.put.iter().all(|(key, _)| is(key, plan.to));
+        (new && plan.delete.iter().all(|key| is(key, other(plan.to)))).then_some(plan)
+    }
+
+    /// Fails if there are documents where new ones are to be: of nodes that have both versions.
+    fn check_free(&self, store: &SharedStore) -> Result<()> {
+        let keys: Vec<String> = self.put.iter().map(|(key, _)| key.clone()).collect();
+        let mut found = stream::iter(keys)
+            .map(|key| async move { Ok::<_, Error>((store.size(&key).await?, key)) })
+            .buffered(AT_ONCE)
+            .try_filter_map(|(size, key)| async move { Ok(size.map(|_| key)) })
+            .boxed();
+        match wait(async { found.try_next().await })? {
+            None => Ok(()),
+            Some(key) => Err(Error::usage(format!(
+                "a document of Zarr V{} is here already; delete it, or what it is of, first",
+                self.to.number()
+            ))
+            .with_key(key)),
         }
     }
-    delete_old(store, &journal)?;
-    wait(store.delete(&key))?;
-    Ok(nodes.len())
+
+    fn carry_out(&self, store: &SharedStore, journal: Journal) -> Result<usize> {
+        if journal.get("proved").is_none() {
+            for (key, document) in &self.put {
+                journal.beat()?;
+                let _ = wait(store.put(key, document.pretty().into(), Condition::Always))?;
+            }
+            self.prove(store)?;
+            journal.set("proved", Json::Bool(true))?;
+        }
+        for key in &self.delete {
+            journal.beat()?;
+            wait(store.delete(key))?;
+        }
+        journal.end()?;
+        wait(store.finish())?;
+        Ok(self.nodes)
+    }
+
+    /// Reads all new documents back: every node must be there, as it is to be.
+    fn prove(&self, store: &SharedStore) -> Result<()> {
+        let zarr = opened(store, self.to)?;
+        let zarr = &zarr;
+        let wanted: HashMap<&str, &Json> = self.put.iter().map(|(key, d)| (key.as_str(), d)).collect();
+        let wanted = &wanted;
+        let mut paths: Vec<&str> =
+            self.put.iter().map(|(key, _)| key.rsplit_once('/').map_or("", |(node, _)| node)).collect();
+        paths.dedup();
+        if paths.len() != self.nodes {
+            return Err(Error::invalid("the documents of the conversion are not those of its nodes"));
+        }
+        wait(async {
+            stream::iter(paths.into_iter().map(Ok::<_, Error>))
+                .try_for_each_concurrent(AT_ONCE, |path| async move {
+                    let wrong = || Error::invalid("what was put is not what is read").with_node(shown(path));
+                    let node = zarr.direct_node(path).await?.ok_or_else(wrong)?;
+                    for (name, found) in hierarchy::as_stored(&node.meta) {
+                        let key = join(path, name);
+                        let wanted = wanted.get(key.as_str()).map(|d| consolidate::without(d));
+                        if wanted != Some(consolidate::without(&found)) {
+                            return Err(wrong());
+                        }
+                    }
+                    Ok(())
+                })
+                .await
+        })
+    }
+
+    /// Deletes the new documents, that of the root first. Nothing else was changed yet.
+    fn undo(&self, store: &SharedStore, journal: Journal) -> Result<()> {
+        for (key, document) in self.put.iter().rev() {
+            journal.beat()?;
+            let Some(found) = wait(store.get(key, None))? else { continue };
+            if Json::parse(&found)?.value != *document {
+                return Err(Error::conflict(
+                    "this document was to be put by a conversion that was not finished, and was changed since; delete it, or \
+                     finish the conversion",
+                )
+                .with_key(key));
+            }
+            wait(store.delete(key))?;
+        }
+        journal.end()
+    }
+}
+
+/// The names of documents of a version.
+fn document_names(format: Format) -> &'static [&'static str] {
+    match format {
+        Format::V3 => &["zarr.json"],
+        Format::V2 => &[".zarray", ".zgroup", ".zattrs", ".zmetadata"],
+    }
 }
 
 /// The documents of a node in the version `to`.
@@ -140,13 +352,14 @@ fn documents(
 
 /// The keys of the old documents, the root's first.
 fn old_keys(nodes: &[Node], from: Format, root: &str) -> Vec<String> {
-    let names: &[&str] = match from {
-        Format::V3 => &["zarr.json"],
-        Format::V2 => &[".zarray", ".zgroup", ".zattrs"],
-    };
-    let carried = (from == Format::V2).then(|| join(root, ".zmetadata"));
-    let own = nodes.iter().flat_map(|n| names.iter().map(|name| join(&n.path, name)));
-    carried.into_iter().chain(own).collect()
+    let own = nodes.iter().flat_map(|n| {
+        let names = document_names(from).iter().filter(|name| **name != ".zmetadata" || n.path == root);
+        names.map(|name| join(&n.path, name))
+    });
+    let (mut carried, mut others): (Vec<String>, Vec<String>) =
+        own.partition(|key| key.ends_with(".zmetadata"));
+    carried.append(&mut others);
+    carried
 }
 
 fn is_consolidated(store: &SharedStore, path: &str, format: Format) -> Result<bool> {
@@ -178,26 +391,4 @@ fn carry(root: &str, to: Format, made: &mut [(String, Stored)]) -> Result<()> {
         (Format::V3, None) => {}
     }
     Ok(())
-}
-
-fn put(store: &SharedStore, key: &str, document: &Json) -> Result<()> {
-    let _ = wait(store.put(key, document.pretty().into(), Condition::Always))?;
-    Ok(())
-}
-
-/// Deletes the documents that the journal lists, and says how many nodes they were of.
-fn delete_old(store: &SharedStore, journal: &Json) -> Result<usize> {
-    let keys: Vec<&str> = journal
-        .get("delete")
-        .and_then(Json::items)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(Json::as_str)
-        .collect();
-    for key in &keys {
-        wait(store.delete(key))?;
-    }
-    let nodes: std::collections::BTreeSet<&str> =
-        keys.iter().map(|k| k.rsplit_once('/').map_or("", |(node, _)| node)).collect();
-    Ok(nodes.len())
 }

@@ -6,14 +6,15 @@
 //!
 //! Where only documents have to change, a hierarchy is converted in its place ([`convert_in_place`]).
 //!
-//! A copy that was killed goes on where it was when it is begun again with the same words (`journal.rs`).
+//! An interrupted copy resumes when it is rerun with the same arguments and the same data
+//! ([`journal`](crate::journal)).
 
 mod blocks;
 mod cells;
 mod in_place;
-mod journal;
 mod missing;
 mod recode;
+mod scratch;
 #[cfg(feature = "image")]
 mod single;
 mod target;
@@ -30,15 +31,16 @@ use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
+use crate::journal::{Intent, Journal, Source, Work};
 use crate::meta::create::Layout;
 use crate::meta::path::{join, normal, shown};
-use crate::meta::{ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, NodeMeta, convert, write};
+use crate::meta::write::Stored;
+use crate::meta::{ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, Json, NodeMeta, convert, write};
 use crate::num;
 use crate::store::SharedStore;
 use crate::store::local::check_space;
 use crate::suggest;
 pub use in_place::convert_in_place;
-use journal::Journal;
 #[cfg(feature = "image")]
 pub(crate) use single::Single;
 use target::Target;
@@ -143,19 +145,42 @@ pub struct CopyOptions {
 }
 
 impl fmt::Debug for CopyOptions {
-    /// What decides about the result; a copy goes on only with the same.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CopyOptions")
-            .field("format", &self.format)
-            .field("chunks", &self.chunks)
-            .field("shards", &self.shards)
-            .field("codecs", &self.codecs)
-            .field("layout", &self.layout)
-            .field("keys", &self.keys)
-            .field("data_type", &self.data_type)
-            .field("clamp", &self.clamp)
-            .field("region", &self.region)
-            .finish_non_exhaustive()
+        write!(f, "CopyOptions {}", self.json(self.consolidate.unwrap_or(false)))
+    }
+}
+
+impl CopyOptions {
+    /// What decides about the result, in a form that stays the same from version to version.
+    fn json(&self, consolidate: bool) -> Json {
+        let sizes = |sizes: &Sizes| match sizes {
+            Sizes::List(list) => Json::Array(list.iter().map(Json::int).collect()),
+            Sizes::Named(named) => {
+                Json::Object(named.iter().map(|(name, n)| (name.clone(), Json::int(n))).collect())
+            }
+        };
+        let layout = |layout: &Layout| match layout {
+            Layout::C => Json::string("C"),
+            Layout::F => Json::string("F"),
+            Layout::Axes(axes) => Json::Array(axes.iter().map(Json::int).collect()),
+        };
+        let mut options = Json::object();
+        let mut set = |name: &str, value: Option<Json>| {
+            if let Some(value) = value {
+                options.set(name, value);
+            }
+        };
+        set("zarr_format", self.format.map(|f| Json::int(f.number())));
+        set("chunks", self.chunks.as_ref().map(sizes));
+        set("shards", self.shards.as_ref().map(|s| s.as_ref().map_or(Json::Null, sizes)));
+        set("codecs", self.codecs.as_ref().map(|c| write::write_codecs(c)));
+        set("order", self.layout.as_ref().map(layout));
+        set("key_prefix", self.keys.prefixed.map(Json::Bool));
+        set("separator", self.keys.separator.map(|s| Json::string(s.to_string())));
+        set("data_type", self.data_type.as_ref().map(|t| Json::string(t.to_string())));
+        set("clamp", self.clamp.then_some(Json::Bool(true)));
+        set("consolidate", Some(Json::Bool(consolidate)));
+        options
     }
 }
 
@@ -180,14 +205,27 @@ struct Run<'a> {
     memory: usize,
     done: AtomicU64,
     total: u64,
+    /// Where it is noted what is done.
+    journal: Option<&'a Journal>,
 }
 
 impl Run<'_> {
+    /// Fails if the copy was stopped, or lost its place to another one.
     fn check(&self) -> Result<()> {
-        match &self.options.cancel {
-            Some(c) if c.load(Ordering::Relaxed) => Err(Error::cancelled()),
-            _ => Ok(()),
+        if self.options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
+            return Err(Error::cancelled());
         }
+        self.journal.map_or(Ok(()), Journal::beat)
+    }
+
+    /// How many blocks were done before, of an array and in a shape that `blocks` names.
+    fn before(&self, blocks: &str) -> u64 {
+        self.journal.map_or(0, |journal| journal.done(blocks))
+    }
+
+    /// Notes how many of them are done.
+    fn note(&self, blocks: &str, done: u64) -> Result<()> {
+        self.journal.map_or(Ok(()), |journal| journal.note(blocks, done))
     }
 
     /// Notes that `bytes` more are done.
@@ -212,7 +250,8 @@ struct Step {
 
 /// Copies the node at `from_path` of `source`, and all below it, to `to_path` of `store`. Blocks until it is done.
 ///
-/// `name` tells sources apart: an unfinished copy of another one is not taken up.
+/// `name` is the address of the source, for the journal; user, password and query of it are not kept. An unfinished copy
+/// is taken up only if address, data and options are the same.
 pub fn copy(
     source: &Zarr,
     name: &str,
@@ -221,68 +260,27 @@ pub fn copy(
     to_path: &str,
     options: &CopyOptions,
 ) -> Result<Copied> {
-    let memory = if options.memory == 0 { crate::array::DEFAULT_MEMORY } else { options.memory };
-    let (from_path, to_path) = (normal(from_path)?, normal(to_path)?);
-    let steps = plan(source, &from_path, &to_path, options, memory)?;
-    let arrays = || steps.iter().filter_map(|s| s.copy.as_ref().map(|(array, target)| (s, array, target)));
-    let bytes: Vec<u64> = arrays().map(|(_, _, t)| decoded_bytes(&t.meta)).collect::<Result<_>>()?;
-    let total = bytes.iter().fold(0, |a: u64, b| a.saturating_add(*b));
-    let run = Run { options, memory, done: AtomicU64::new(0), total };
-    // The arrays of the copy, which nobody sees before they are whole: their documents come last.
-    let making = |step: &Step, target: &Target, memory: usize| {
-        let meta = target.meta.clone();
-        Array::new(store.clone(), &step.to, meta, source.options().mode, Vec::new(), memory)
-    };
-    for (step, array, target) in arrays().filter(|(_, _, target)| !target.verbatim) {
-        recode::check(&run, array, &making(step, target, 0)?, target)
-            .map_err(|e| e.with_node(shown(&step.node.path)))?;
-    }
-    if let Some(top) = steps.first() {
-        let format = options.format.unwrap_or(top.node.meta.format());
-        wait(hierarchy::check_place(store, &to_path, format))?;
-    }
-    let nodes: Vec<String> = steps.iter().map(|s| s.node.path.clone()).collect();
-    wait(hierarchy::check_apart(source.store(), &from_path, &nodes, store, &to_path, options.existing))?;
-    let made = arrays().map(|(step, _, target)| (step.to.as_str(), &target.meta));
-    wait(hierarchy::check_unused_below(store, &to_path, made, options.existing))?;
-    look_for_room(store, &to_path, arrays().filter(|(_, _, t)| t.verbatim).map(|(_, array, _)| array))?;
-    let settings = format!("{from_path:?} {options:?}");
-    let (mut journal, resumed) = Journal::begin(store, &to_path, name, &settings, options.existing)?;
-    for (step, array, target) in arrays() {
-        let made = making(step, target, memory / 4)?;
-        let copied = if target.verbatim {
-            verbatim::copy(&run, array, &made, resumed)
-                .and_then(|()| missing::write(array, &made, &|| run.check()))
-        } else {
-            recode::copy(&run, array, &made, target, &mut journal)
-        };
-        copied.map_err(|e| e.within(format_args!("copying {}", shown(&step.node.path))))?;
-    }
+    let planned = Planned::of(source, from_path, store, to_path, options)?;
+    planned.check_destination()?;
+    let intent = planned.intent(name)?;
+    let (journal, resumed) = Journal::begin(&Work {
+        store,
+        path: &planned.to,
+        intent: &intent,
+        existing: options.existing,
+        whole: true,
+        in_the_way: &|_| hierarchy::in_the_way(store, &planned.to, options.existing),
+        clear: &|_| wait(hierarchy::clear(store, &planned.to)),
+    })?;
+    let copied = planned.run(&journal, resumed)?;
+    planned.content().unchanged(&intent.source)?;
+    planned.publish(&journal)?;
     if options.verify {
-        for (step, array, target) in arrays() {
-            recode::verify(&run, array, &making(step, target, memory / 4)?, target)
-                .map_err(|e| e.within(format_args!("verifying {}", shown(&step.to))))?;
-        }
-    }
-    publish(store, &steps, options)?;
-    wait(hierarchy::consolidate_above(store, &to_path))?;
-    let is_group = steps.first().is_some_and(|s| s.copy.is_none());
-    if is_group && options.consolidate.unwrap_or(source.is_consolidated()) {
-        wait(hierarchy::consolidate(store, &to_path))?;
-    }
-    if options.verify {
-        verify_documents(store, &steps)?;
+        verify_documents(store, &planned.steps)?;
     }
     journal.end()?;
     wait(store.finish())?;
-    let count = |n: usize| num::u64_of(n);
-    Ok(Copied {
-        arrays: count(arrays().count()),
-        groups: count(steps.len() - arrays().count()),
-        bytes: total,
-        verbatim: count(arrays().filter(|(_, _, target)| target.verbatim).count()),
-        resumed,
-    })
+    Ok(copied)
 }
 
 /// Fails if it is known that chunks which are copied as they are do not fit, even in the place of what is there.
@@ -299,25 +297,186 @@ fn look_for_room<'a>(store: &SharedStore, to: &str, arrays: impl Iterator<Item =
     Ok(())
 }
 
-/// Puts the documents of all nodes; that of the top comes last, so that the copy is there when it is whole.
-fn publish(store: &SharedStore, steps: &[Step], options: &CopyOptions) -> Result<()> {
-    for (i, step) in steps.iter().enumerate().rev() {
-        let (format, stored) = match (&step.node.meta, &step.copy) {
+/// As [`copy`], as a part of something whose journal somebody else keeps. Where it was done before, nothing is done.
+#[cfg(feature = "image")]
+pub(crate) fn copy_within(
+    source: &Zarr,
+    from_path: &str,
+    store: &SharedStore,
+    to_path: &str,
+    options: &CopyOptions,
+    journal: &Journal,
+    resumed: bool,
+) -> Result<()> {
+    let part = format!("copy of {to_path}");
+    if journal.done(&part) > 0 {
+        return Ok(());
+    }
+    let planned = Planned::of(source, from_path, store, to_path, options)?;
+    planned.run(journal, resumed)?;
+    planned.publish(journal)?;
+    journal.note(&part, 1)
+}
+
+/// A copy that can be made.
+struct Planned<'a> {
+    source: &'a SharedStore,
+    mode: crate::meta::Mode,
+    store: &'a SharedStore,
+    from: String,
+    to: String,
+    options: &'a CopyOptions,
+    memory: usize,
+    consolidate: bool,
+    steps: Vec<Step>,
+}
+
+impl<'a> Planned<'a> {
+    /// Looks at the source, and fails if the copy cannot be made.
+    fn of(
+        source: &'a Zarr,
+        from_path: &str,
+        store: &'a SharedStore,
+        to_path: &str,
+        options: &'a CopyOptions,
+    ) -> Result<Self> {
+        let memory = if options.memory == 0 { crate::array::DEFAULT_MEMORY } else { options.memory };
+        let (from, to) = (normal(from_path)?, normal(to_path)?);
+        let steps = plan(source, &from, &to, options, memory)?;
+        let is_group = steps.first().is_some_and(|s| s.copy.is_none());
+        let consolidate = is_group && options.consolidate.unwrap_or(source.is_consolidated());
+        let mode = source.options().mode;
+        let planned =
+            Self { source: source.store(), mode, store, from, to, options, memory, consolidate, steps };
+        let run = planned.start(None, 0);
+        for (step, array, target) in planned.arrays().filter(|(_, _, target)| !target.verbatim) {
+            recode::check(&run, array, &planned.making(step, target, 0)?, target)
+                .map_err(|e| e.with_node(shown(&step.node.path)))?;
+        }
+        if let Some(top) = planned.steps.first() {
+            let format = options.format.unwrap_or(top.node.meta.format());
+            wait(hierarchy::check_place(store, &planned.to, format))?;
+        }
+        Ok(planned)
+    }
+
+    /// Fails if the destination is the source, or holds what would be mixed with the copy, or has no room for it.
+    fn check_destination(&self) -> Result<()> {
+        let Self { source, store, from, to, options, .. } = self;
+        let nodes: Vec<String> = self.steps.iter().map(|s| s.node.path.clone()).collect();
+        wait(hierarchy::check_apart(source, from, &nodes, store, to, options.existing))?;
+        let made = self.arrays().map(|(step, _, target)| (step.to.as_str(), &target.meta));
+        wait(hierarchy::check_unused_below(store, to, made, options.existing))?;
+        look_for_room(store, to, self.arrays().filter(|(_, _, t)| t.verbatim).map(|(_, array, _)| array))
+    }
+
+    fn arrays(&self) -> impl Iterator<Item = (&Step, &Array, &Target)> {
+        self.steps.iter().filter_map(|s| s.copy.as_ref().map(|(array, target)| (s, array, target)))
+    }
+
+    /// An array of the copy, which nobody sees before it is whole: its documents come last.
+    fn making(&self, step: &Step, target: &Target, memory: usize) -> Result<Array> {
+        Array::new(self.store.clone(), &step.to, target.meta.clone(), self.mode, Vec::new(), memory)
+    }
+
+    fn start<'r>(&'r self, journal: Option<&'r Journal>, total: u64) -> Run<'r> {
+        Run { options: self.options, memory: self.memory, done: AtomicU64::new(0), total, journal }
+    }
+
+    /// What is copied.
+    fn content(&self) -> Source<'_> {
+        let nodes = self.steps.iter().map(|s| (s.node.path.as_str(), &s.node.meta));
+        Source::new(self.source, &self.from, nodes)
+    }
+
+    fn intent(&self, name: &str) -> Result<Intent> {
+        let mut options = self.options.json(self.consolidate);
+        let mut plan = Json::object();
+        plan.set("nodes", Json::int(self.steps.len()));
+        plan.set("documents", Json::string(self.documents()?));
+        let regions = self
+            .arrays()
+            .filter_map(|(step, array, target)| Some((step.to.clone(), target.region.json(array.meta())?)));
+        let regions: Vec<(String, Json)> = regions.collect();
+        if !regions.is_empty() {
+            options.set("select", Json::Object(regions));
+        }
+        Ok(Intent { operation: "copy", source: self.content().json(name)?, options, plan })
+    }
+
+    /// A digest of all documents that are to be put.
+    fn documents(&self) -> Result<String> {
+        let mut text = String::new();
+        for step in &self.steps {
+            for (name, document) in self.stored(step)?.1 {
+                text.push_str(&format!("{}\n{name}\n{document}\n", step.to));
+            }
+        }
+        Ok(crate::store::md5_hex(text.as_bytes()))
+    }
+
+    /// Copies the elements of all arrays.
+    fn run(&self, journal: &Journal, resumed: bool) -> Result<Copied> {
+        let bytes: Vec<u64> = self.arrays().map(|(_, _, t)| decoded_bytes(&t.meta)).collect::<Result<_>>()?;
+        let total = bytes.iter().fold(0, |a: u64, b| a.saturating_add(*b));
+        let run = self.start(Some(journal), total);
+        for (step, array, target) in self.arrays() {
+            let made = self.making(step, target, self.memory / 4)?;
+            let copied = if target.verbatim {
+                verbatim::copy(&run, array, &made, resumed)
+                    .and_then(|()| missing::write(array, &made, &|| run.check()))
+            } else {
+                recode::copy(&run, array, &made, target)
+            };
+            copied.map_err(|e| e.within(format_args!("copying {}", shown(&step.node.path))))?;
+        }
+        if self.options.verify {
+            for (step, array, target) in self.arrays() {
+                recode::verify(&run, array, &self.making(step, target, self.memory / 4)?, target)
+                    .map_err(|e| e.within(format_args!("verifying {}", shown(&step.to))))?;
+            }
+        }
+        let count = |n: usize| num::u64_of(n);
+        Ok(Copied {
+            arrays: count(self.arrays().count()),
+            groups: count(self.steps.len() - self.arrays().count()),
+            bytes: total,
+            verbatim: count(self.arrays().filter(|(_, _, target)| target.verbatim).count()),
+            resumed,
+        })
+    }
+
+    /// The documents of a node of the copy.
+    fn stored(&self, step: &Step) -> Result<(Format, Stored)> {
+        Ok(match (&step.node.meta, &step.copy) {
             (NodeMeta::Array(old), Some((_, target))) if *old != target.meta => {
                 (target.meta.format, write::array(&target.meta)?)
             }
-            (NodeMeta::Group(group), _) if options.format.is_some_and(|f| f != group.format) => {
-                let group = convert::group(group, options.format.unwrap_or(group.format));
+            (NodeMeta::Group(group), _) if self.options.format.is_some_and(|f| f != group.format) => {
+                let group = convert::group(group, self.options.format.unwrap_or(group.format));
                 (group.format, write::group(&group))
             }
             // As it is, with what zaro has no word for.
             (meta, _) => (meta.format(), hierarchy::as_stored(meta)),
-        };
-        // An earlier run may have come so far.
-        let top = i == 0 && wait(hierarchy::find(store, &step.to))?.is_none();
-        wait(hierarchy::put_documents(store, &step.to, format, stored, top))?;
+        })
     }
-    Ok(())
+
+    /// Puts the documents of all nodes; that of the top comes last, so that the copy is there when it is whole.
+    fn publish(&self, journal: &Journal) -> Result<()> {
+        // The place is still ours.
+        journal.write()?;
+        for (i, step) in self.steps.iter().enumerate().rev() {
+            let (format, stored) = self.stored(step)?;
+            // An earlier run may have come so far.
+            let top = i == 0 && wait(hierarchy::find(self.store, &step.to))?.is_none();
+            wait(hierarchy::put_documents(self.store, &step.to, format, stored, top))?;
+        }
+        wait(hierarchy::consolidate_above(self.store, &self.to))?;
+        if self.consolidate {
+            wait(hierarchy::consolidate(self.store, &self.to))?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads the documents of the copy, own and consolidated ones, and fails unless they mean what those of the source do.

@@ -1,15 +1,13 @@
 //! Copying an array by decoding and encoding it, block by block.
 
 use std::collections::BTreeSet;
-use std::hash::{Hash, Hasher};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Run;
 use super::blocks::{Blocks, Cutting, Way};
 use super::cells;
-use super::journal::Journal;
+use super::scratch::Scratch;
 use super::target::{Region, Target};
 use crate::array::{Array, ReadOptions, Selection, Slab, Values, WriteOptions};
 use crate::error::{Error, Result};
@@ -31,20 +29,14 @@ pub(super) fn check(run: &Run<'_>, source: &Array, made: &Array, target: &Target
 }
 
 /// Copies the elements that `target` takes of `source` to `made`.
-pub(super) fn copy(
-    run: &Run<'_>,
-    source: &Array,
-    made: &Array,
-    target: &Target,
-    journal: &mut Journal,
-) -> Result<()> {
+pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
     let from = target.region.chunks(source.meta());
     let to = made.meta().grid.largest();
     // In between, an element has its type of before the cast or after it.
     let size = source.meta().data_type.size().max(made.meta().data_type.size());
     let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
     if let Some(cell) = cells::cell(run, source, made, target) {
-        return cells::copy(run, source, made, target, &cell, journal);
+        return cells::copy(run, source, made, target, &cell);
     }
     // Two blocks, as much again while they are encoded, a quarter for the reader: just below all of it.
     let write = |slab: &Slab, start: &[u64], count: &[u64]| {
@@ -55,29 +47,25 @@ pub(super) fn copy(
     match cutting.way(run.memory / 6)? {
         Way::Direct(blocks) => {
             let path = progress_of(made, &blocks);
-            let journal = Mutex::new(journal);
-            let first = lock(&journal).done(&path);
-            let note = |n: u64| lock(&journal).note(&path, n);
-            each(run, &blocks, first, &note, |start, count| {
+            each(run, &blocks, run.before(&path), &|n| run.note(&path, n), |start, count| {
                 write(&read(run, source, target, start, count)?, start, count)
             })
         }
         Way::Between { read: reading, pieces, write: writing } => {
             let path = progress_of(made, &writing);
-            let reads = format!("{} (pieces)", progress_of(made, &reading));
-            let folder = Folder::of(run.options.temporary.clone(), journal, &(path.clone() + &reads));
-            let (read_before, written_before) =
-                if folder.is_there() { (journal.done(&reads), journal.done(&path)) } else { (0, 0) };
-            folder.make()?;
-            let between = between(&folder, made.meta(), &pieces)?;
-            let journal = Mutex::new(journal);
-            let note = |n: u64| lock(&journal).note(&reads, n);
-            each(run, &reading, read_before, &note, |start, count| {
+            let before = run.before(&path);
+            if before >= writing.count()? {
+                return Ok(());
+            }
+            // Temporary chunks are never those of another run, which could be of other elements.
+            let scratch = Scratch::new(run.options.temporary.as_deref())?;
+            let between = between(&scratch, made.meta(), &pieces)?;
+            each(run, &reading, 0, &|_| Ok(()), |start, count| {
                 let slab = read(run, source, target, start, count)?;
                 let options = WriteOptions { blank: true, alone: true, ..WriteOptions::default() };
                 between.write(&Selection::start_count(start, count), Values::from(&slab), &options)
             })?;
-            // What was read into pieces counts as nothing: the bar is about what is written.
+            // What was read into temporary chunks counts as nothing: the bar is about what is written.
             run.done.store(
                 run.done.load(Ordering::Relaxed).saturating_sub(super::decoded_bytes(made.meta())?),
                 Ordering::Relaxed,
@@ -88,12 +76,9 @@ pub(super) fn copy(
                 cast: None,
                 verbatim: false,
             };
-            let note = |n: u64| lock(&journal).note(&path, n);
-            each(run, &writing, written_before, &note, |start, count| {
+            each(run, &writing, before, &|n| run.note(&path, n), |start, count| {
                 write(&read(run, &between, &all, start, count)?, start, count)
-            })?;
-            folder.remove();
-            Ok(())
+            })
         }
     }
 }
@@ -101,7 +86,8 @@ pub(super) fn copy(
 /// Under which name the blocks that are done are noted. Their shape is part of it: with another, as other memory gives,
 /// their number would mean something else.
 pub(super) fn progress_of(made: &Array, blocks: &Blocks) -> String {
-    format!("{} {:?}", made.path(), blocks.block())
+    let block: Vec<String> = blocks.block().iter().map(u64::to_string).collect();
+    format!("{} {}", made.path(), block.join(","))
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -192,35 +178,8 @@ pub(super) fn read(
     Ok(slab)
 }
 
-/// The folder for pieces in between. Its name follows from what is copied where, so that a copy that goes on finds it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn of(parent: Option<PathBuf>, journal: &Journal, path: &str) -> Self {
-        let parent = parent.unwrap_or_else(std::env::temp_dir);
-        let mut hash = std::hash::DefaultHasher::new();
-        (journal.identity(), path).hash(&mut hash);
-        Self(parent.join(format!("zaro-pieces-{:016x}", hash.finish())))
-    }
-
-    fn is_there(&self) -> bool {
-        self.0.is_dir()
-    }
-
-    fn make(&self) -> Result<()> {
-        std::fs::create_dir_all(&self.0).map_err(|e| {
-            Error::from(e).with_store(self.0.display()).within("the folder for pieces in between")
-        })
-    }
-
-    fn remove(&self) {
-        // A folder that cannot be removed is litter, not a failed copy.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// An array of uncompressed pieces.
-fn between(folder: &Folder, like: &ArrayMeta, pieces: &[Vec<u64>]) -> Result<Array> {
+/// An array of uncompressed temporary chunks.
+fn between(scratch: &Scratch, like: &ArrayMeta, pieces: &[Vec<u64>]) -> Result<Array> {
     if like.data_type.is_variable() {
         return Err(Error::unsupported(
             "elements without a fixed size cannot be cut so differently; use more --memory",
@@ -241,7 +200,7 @@ fn between(folder: &Folder, like: &ArrayMeta, pieces: &[Vec<u64>]) -> Result<Arr
         format: crate::meta::Format::V3,
         ..like.clone()
     };
-    Array::new(Arc::new(LocalStore::new(&folder.0)), "", meta, Mode::Tolerant, Vec::new(), 1 << 20)
+    Array::new(Arc::new(LocalStore::new(scratch.path())), "", meta, Mode::Tolerant, Vec::new(), 1 << 20)
 }
 
 /// Reads source and copy once more and compares them, bit for bit.
@@ -256,7 +215,7 @@ pub(super) fn verify(run: &Run<'_>, source: &Array, made: &Array, target: &Targe
         // Reading needs no whole chunks.
         Err(_) => cutting.smaller(run.memory / 8),
     };
-    let quiet = Run { options: run.options, memory: run.memory, done: AtomicU64::new(0), total: 0 };
+    let quiet = Run { done: AtomicU64::new(0), total: 0, ..*run };
     each(&quiet, &blocks, 0, &|_| Ok(()), |start, count| {
         let want = read(&quiet, source, target, start, count)?;
         let got = made.read_blocking(&Selection::start_count(start, count), &ReadOptions::default())?;

@@ -177,6 +177,17 @@ impl Region {
         self.0.iter().zip(&meta.shape).all(|(r, n)| *r == (0, 1, *n))
     }
 
+    /// As a journal has it: the first position, the step and the count along each dimension; `None` for all of an array.
+    pub(super) fn json(&self, meta: &ArrayMeta) -> Option<Json> {
+        if self.is_all(meta) {
+            return None;
+        }
+        let range = |(first, step, count): &(u64, i64, u64)| {
+            Json::Array(vec![Json::int(first), Json::int(step), Json::int(count)])
+        };
+        Some(Json::Array(self.0.iter().map(range).collect()))
+    }
+
     /// How many positions it has along each dimension.
     pub(super) fn counts(&self) -> Vec<u64> {
         self.0.iter().map(|(_, _, n)| *n).collect()

@@ -217,7 +217,7 @@ fn announce(
         // How large it is is not known yet; a chunk is no larger than its elements, or little more.
         let size = source.chain().decoded().byte_size().map(num::u64_of).unwrap_or(0);
         let to = made.meta().keys.key(made.path(), &at);
-        f(Announced { entry: KeyEntry { key, size }, to, possible: Some(at.clone()) });
+        f(Announced { entry: KeyEntry { key, size, state: None }, to, possible: Some(at.clone()) });
         crate::codec::shard::advance(&mut at, &counts);
     }
     Ok(())

@@ -51,7 +51,7 @@ impl Zarr {
     async fn sizes(&self, keys: impl Iterator<Item = String>) -> Result<Vec<KeyEntry>> {
         let looked = stream::iter(keys).map(|key| async move {
             let size = self.store.size(&key).await?;
-            Ok(size.map(|size| KeyEntry { key, size }))
+            Ok(size.map(|size| KeyEntry { key, size, state: None }))
         });
         looked.buffered(AT_ONCE).try_filter_map(|entry| async { Ok(entry) }).try_collect().await
     }

@@ -9,11 +9,12 @@
 use bytes::Bytes;
 use futures::TryStreamExt;
 
-use super::{Existing, UNFINISHED, V2_DOCUMENTS, renew_copies};
+use super::{Existing, V2_DOCUMENTS, article, find, renew_copies};
+use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ArrayMeta, Findings, Format, Json, Mode, NodeMeta, v2, v3};
-use crate::store::{Condition, DELETING, Listing, SharedStore};
+use crate::store::{Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, SharedStore};
 
 /// How many names a refusal says.
 const NAMED: usize = 5;
@@ -49,6 +50,12 @@ pub async fn delete(store: &SharedStore, path: &str) -> Result<()> {
 
 /// Deletes what is to be replaced, if it is a node, however damaged, or what is left of one.
 pub(crate) async fn replace(store: &SharedStore, path: &str) -> Result<()> {
+    replaceable(store, path).await?;
+    delete(store, path).await
+}
+
+/// Whether anything is at `path`. Fails if that is no node, nor what is left of one, so that it must not be deleted.
+async fn replaceable(store: &SharedStore, path: &str) -> Result<bool> {
     let there = store.list(path).await?;
     let known =
         |name: &String| name == "zarr.json" || V2_DOCUMENTS.contains(&name.as_str()) || is_journal(name);
@@ -62,7 +69,42 @@ pub(crate) async fn replace(store: &SharedStore, path: &str) -> Result<()> {
         .with_node(shown(path))
         .with_store(store));
     }
-    delete(store, path).await
+    prove(store, path).await?;
+    Ok(!empty)
+}
+
+/// What has to be [cleared](clear) away before something is made at `path`, as a journal notes it. Fails if it may not be.
+pub(crate) fn in_the_way(store: &SharedStore, path: &str, existing: Existing) -> Result<Option<Json>> {
+    let placed = |e: Error| e.with_node(shown(path)).with_store(store);
+    match existing {
+        Existing::Refuse => match wait(find(store, path))? {
+            Some(node) => Err(placed(Error::usage(format!(
+                "there is {} here already; replace it with --overwrite",
+                article(node.meta.kind())
+            )))),
+            None => Ok(None),
+        },
+        Existing::Replace => Ok(wait(replaceable(store, path))?.then_some(Json::Bool(true))),
+    }
+}
+
+/// Deletes all that is at `path` but the journal, by which the place is somebody's. All of it must be of a Zarr.
+pub(crate) async fn clear(store: &SharedStore, path: &str) -> Result<()> {
+    let path = normal(path)?;
+    prove(store, &path).await?;
+    // What makes it a node comes first, so that no half-deleted one is ever seen.
+    for name in ["zarr.json", ".zmetadata"].iter().chain(&V2_DOCUMENTS) {
+        store.delete(&join(&path, name)).await?;
+    }
+    let there = store.list(&path).await?;
+    let objects = there.objects.iter().filter(|name| *name != JOURNAL).map(|name| join(&path, name));
+    futures::stream::iter(objects.collect::<Vec<_>>().into_iter().map(Ok::<_, Error>))
+        .try_for_each_concurrent(32, |key| async move { store.delete(&key).await })
+        .await?;
+    for name in &there.prefixes {
+        store.delete_prefix(&join(&path, name)).await?;
+    }
+    renew_copies(store, &path, None).await
 }
 
 /// Deletes what an unfinished copy or deletion left where no node is.
@@ -236,6 +278,11 @@ impl Place {
     }
 }
 
+/// Whether something unfinished is here.
+fn is_begun(there: &Listing) -> bool {
+    there.objects.iter().any(|n| n == JOURNAL || OLD_JOURNALS.iter().any(|(old, _)| n == old))
+}
+
 /// What zaro leaves in a place while it works on it.
 fn is_journal(name: &str) -> bool {
     name.starts_with(".zaro-")
@@ -259,7 +306,6 @@ fn is_chunk_like(name: &str) -> bool {
 pub(crate) async fn check_unused(store: &SharedStore, path: &str, meta: &ArrayMeta) -> Result<()> {
     let placed = |e: Error| e.with_node(shown(path)).with_store(store);
     let there = store.list(path).await?;
-    let has = |name: &str| there.objects.iter().any(|n| n == name);
     let mut found: Vec<String> =
         there.objects.iter().filter(|n| is_chunk(meta, n)).take(NAMED).cloned().collect();
     for folder in there.prefixes.iter().filter(|n| is_chunk_like(n)) {
@@ -278,7 +324,7 @@ pub(crate) async fn check_unused(store: &SharedStore, path: &str, meta: &ArrayMe
         return Ok(());
     }
     found.truncate(NAMED);
-    let whose = match has(UNFINISHED) {
+    let whose = match is_begun(&there) {
         true => "an unfinished copy is here: rerun its command, or add --overwrite",
         false => {
             "chunks of another array are here, which would be read as those of the new one; delete them first"
@@ -298,7 +344,7 @@ pub(crate) async fn check_unused_below<'a>(
         check_marker(store, path).await?;
     }
     let there = store.list(path).await?;
-    let begun = there.objects.iter().any(|n| n == UNFINISHED);
+    let begun = is_begun(&there);
     if existing == Existing::Replace || begun || there == Listing::default() {
         return Ok(());
     }

@@ -318,7 +318,8 @@ impl AnyTargets {
 }
 
 fn names_local() -> Error {
-    Error::not_permitted("a reference store from elsewhere names a local file").with_hint("allow_local", "lets it")
+    Error::not_permitted("a reference store from elsewhere names a local file")
+        .with_hint("allow_local", "lets it")
 }
 
 fn leads_out() -> Error {

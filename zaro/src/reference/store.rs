@@ -1,7 +1,8 @@
 //! A map and its targets as a store.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -9,12 +10,15 @@ use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 
 use super::{Location, Remote, SharedMap, Span, Targets};
-use crate::error::{Error, Result, redacted};
+use crate::error::{Error, ErrorKind, Result, redacted};
 use crate::num::{u64_of, usize_of};
-use crate::store::{Ask, ByteRange, Direct, KeyEntry, Listing, ObjectState, Site, Store};
+use crate::store::{Ask, ByteRange, Direct, KeyEntry, Listing, ObjectState, Site, Store, md5_hex};
 
 /// How many sizes of whole objects are asked for at once.
 const SIZES_AT_ONCE: usize = 32;
+
+/// The states of objects that were asked for already: by address, and what that is relative to.
+type Seen = Mutex<HashMap<(Arc<str>, Option<Arc<str>>), Option<String>>>;
 
 /// A Zarr whose bytes lie where a [`Map`](super::Map) says.
 #[derive(Debug, Clone)]
@@ -70,6 +74,43 @@ impl ReferenceStore {
             size.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
         };
         asked.await.map_err(|e: Error| e.within(remote.to_string()).moved_to(key, self))
+    }
+
+    /// What tells the state of what `location` stands for from others: where it is, and the state of the object there;
+    /// `None` if the target cannot tell. Objects in `seen` are not asked for again.
+    async fn state_of(&self, key: &str, location: &Location, seen: &Seen) -> Result<Option<String>> {
+        let remote = match location {
+            Location::Inline(bytes) => return Ok(Some(md5_hex(bytes))),
+            Location::Remote(remote) => remote,
+        };
+        let versioned = remote.versioned();
+        let pin = versioned.as_ref().unwrap_or(remote).pin.as_deref();
+        let pinned = pin.is_some_and(|p| p.version.is_some() || p.etag.is_some());
+        let place = (remote.url.clone(), remote.near.clone());
+        let known = seen.lock().unwrap_or_else(PoisonError::into_inner).get(&place).cloned();
+        let object = match known {
+            _ if pinned => pin.map(|p| {
+                let text = |part: &Option<String>| part.clone().unwrap_or_default();
+                format!("{} {}", text(&p.version), text(&p.etag))
+            }),
+            Some(state) => state,
+            None => {
+                let asked = async {
+                    let target = self.targets.target(remote).await?;
+                    match target.store.state(&target.key).await {
+                        Ok(state) => Ok(state),
+                        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
+                        Err(e) => Err(e),
+                    }
+                };
+                let state =
+                    asked.await.map_err(|e: Error| e.within(remote.to_string()).moved_to(key, self))?;
+                seen.lock().unwrap_or_else(PoisonError::into_inner).insert(place, state.clone());
+                state
+            }
+        };
+        let span = remote.span.map(|s| format!("{}+{}", s.offset, s.length)).unwrap_or_default();
+        Ok(object.map(|state| format!("{} {span} {state}", remote.url)))
     }
 
     async fn fetch(&self, remote: &Remote, range: Option<ByteRange>) -> Result<Bytes> {
@@ -179,11 +220,31 @@ impl Store for ReferenceStore {
         self.map.list(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
+        match found {
+            None => Ok(None),
+            Some(location) => {
+                let state = self.state_of(key, &location, &Mutex::default()).await?;
+                state.map(Some).ok_or_else(|| {
+                    let what = "the target of this reference cannot tell the states of an object apart";
+                    Error::unsupported(what).with_key(key).with_store(self)
+                })
+            }
+        }
+    }
+
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let sized = self.map.entries(prefix).map(move |found| async move {
-            let (key, location) = found.map_err(|e| e.with_store(self))?;
-            let size = self.size_of(&key, &location).await?;
-            Ok(KeyEntry { key, size })
+        let seen = Arc::new(Mutex::default());
+        let sized = self.map.entries(prefix).map(move |found| {
+            let seen = Arc::clone(&seen);
+            async move {
+                let (key, location) = found.map_err(|e| e.with_store(self))?;
+                let size = self.size_of(&key, &location).await?;
+                // What cannot be told now is not said; who asks for it by itself gets the reason.
+                let state = self.state_of(&key, &location, &seen).await.unwrap_or(None);
+                Ok(KeyEntry { key, size, state })
+            }
         });
         sized.buffered(SIZES_AT_ONCE).boxed()
     }

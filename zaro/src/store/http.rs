@@ -745,6 +745,25 @@ impl Store for HttpStore {
         size.await.map_err(|e| e.with_key(key).with_store(self))
     }
 
+    /// The `ETag`, if it is a strong one; else when it was changed, and its size.
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        let place = |e: Error| e.with_key(key).with_store(self);
+        let response = match self.ask(&Method::HEAD, key, None, None).await.map_err(place)? {
+            Answer::Missing => return Ok(None),
+            Answer::Here(response) => response,
+            Answer::Unsatisfiable(_) => {
+                return Err(place(Error::io("the server refused a range not asked for")));
+            }
+        };
+        let said = |name: HeaderName| response.headers().get(name)?.to_str().ok();
+        let changed =
+            || Some(format!("{} {}", said(header::LAST_MODIFIED)?, content_length(response.headers())?));
+        match said(header::ETAG).filter(|tag| !tag.starts_with("W/")).map(str::to_owned).or_else(changed) {
+            Some(state) => Ok(Some(state)),
+            None => Err(place(Error::unsupported("the server does not say which state an object is in"))),
+        }
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         self.listed(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
     }

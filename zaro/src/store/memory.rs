@@ -138,6 +138,10 @@ impl Store for MemoryStore {
         Ok(self.held(key)?.map(|held| u64_of(held.bytes.len())))
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        Ok(self.held(key)?.map(|held| held.put.to_string()))
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         let mut out = Listing::default();
         self.visit(prefix, |rest, _| out.add(rest))?;
@@ -147,7 +151,11 @@ impl Store for MemoryStore {
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         let mut found = Vec::new();
         let seen = self.visit(prefix, |rest, held| {
-            found.push(Ok(KeyEntry { key: join(prefix, rest), size: u64_of(held.bytes.len()) }));
+            found.push(Ok(KeyEntry {
+                key: join(prefix, rest),
+                size: u64_of(held.bytes.len()),
+                state: Some(held.put.to_string()),
+            }));
         });
         found.extend(seen.err().map(Err));
         futures::stream::iter(found).boxed()

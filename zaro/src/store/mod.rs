@@ -38,10 +38,28 @@ pub mod zip;
 
 pub(crate) use percent::percent_decode;
 pub use pin::Pin;
+pub(crate) use pin::md5_hex;
 pub use site::{Relation, Site};
 pub use state::{Ask, MAX_WHOLE, ObjectState, Said};
 pub(crate) use state::{answered, changed, one_state};
 pub use write::{Condition, KeyEntry, Put, Tag};
+
+/// The object by which unfinished work in a place is known. Files of this name are for their owner alone.
+pub(crate) const JOURNAL: &str = ".zaro-journal.json";
+
+/// What unfinished work of earlier versions is known by, and which command it was.
+pub(crate) const OLD_JOURNALS: [(&str, &str); 5] = [
+    (".zaro-copy.json", "copy"),
+    (".zaro-convert.json", "copy --in-place"),
+    (".zaro-upgrade.json", "image upgrade"),
+    (".zaro-pyramid.json", "image pyramid"),
+    (".zaro-pyramid-copy.json", "image pyramid --to"),
+];
+
+/// Whether an object of this name says that something is unfinished, and is no content.
+pub(crate) fn is_journal(name: &str) -> bool {
+    name == JOURNAL || OLD_JOURNALS.iter().any(|(old, _)| *old == name)
+}
 
 /// A part of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -164,6 +182,17 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// The size of the object behind `key`; `None` if it does not exist.
     async fn size(&self, key: &str) -> Result<Option<u64>>;
 
+    /// A text that tells the state of the object behind `key` from every other state it had or will have: its `ETag`, or
+    /// the number, size and time of a file. `None` if it does not exist. Nothing is read for it, and no cache asked.
+    /// A second line may differ although nothing changed: the number of a file, which some file systems make up.
+    ///
+    /// A store that cannot tell says [`ErrorKind::Unsupported`](crate::ErrorKind).
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        Err(Error::unsupported("this kind of store cannot tell the states of an object apart")
+            .with_key(key)
+            .with_store(self))
+    }
+
     /// What lies directly below `prefix` (`""` or a path without a closing slash). A prefix with nothing below it
     /// is an empty listing. A store that cannot list, or not there, says [`ErrorKind::Unsupported`](crate::ErrorKind).
     async fn list(&self, prefix: &str) -> Result<Listing>;
@@ -185,7 +214,7 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
             let key = key?;
             let size = self.size(&key).await?;
             // What was deleted since it was listed is left out.
-            Ok(size.map(|size| KeyEntry { key, size }))
+            Ok(size.map(|size| KeyEntry { key, size, state: None }))
         });
         sizes.buffered(SIZES_AT_ONCE).try_filter_map(|entry| async { Ok(entry) }).boxed()
     }

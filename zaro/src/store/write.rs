@@ -65,4 +65,6 @@ pub struct KeyEntry {
     pub key: String,
     /// Its size in bytes.
     pub size: u64,
+    /// What tells its state from others, as [`Store::state`](super::Store::state), where the listing says it.
+    pub state: Option<String>,
 }

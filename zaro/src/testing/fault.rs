@@ -210,6 +210,12 @@ impl Store for FaultStore {
         if self.pass(key, &faults).await? { self.inner.size(key).await } else { Ok(None) }
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        let _inside = self.enter();
+        let faults = self.faults(key);
+        if self.pass(key, &faults).await? { self.inner.state(key).await } else { Ok(None) }
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         let _inside = self.enter();
         let faults = self.faults(prefix);

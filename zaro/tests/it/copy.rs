@@ -438,7 +438,7 @@ fn a_copy_that_was_stopped_goes_on() {
 }
 
 fn hierarchy_is_unfinished(store: &SharedStore) -> bool {
-    keys(store).iter().any(|k| k.ends_with(".zaro-copy.json"))
+    keys(store).iter().any(|k| k.ends_with(".zaro-journal.json"))
 }
 
 #[test]

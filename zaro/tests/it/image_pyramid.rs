@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures::TryStreamExt;
 use zaro::blocking::wait;
 use zaro::hierarchy::{self, Existing};
 use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource};
@@ -54,6 +55,12 @@ fn levels(store: &SharedStore, path: &str) -> Vec<Vec<u8>> {
         .iter()
         .map(|a| a.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes)
         .collect()
+}
+
+/// Whether there is a journal anywhere.
+fn unfinished(store: &SharedStore) -> bool {
+    let keys = wait(async { store.keys("").map_ok(|e| e.key).try_collect::<Vec<_>>().await }).unwrap();
+    keys.iter().any(|k| k.contains(".zaro-"))
 }
 
 fn options() -> PyramidOptions {
@@ -147,9 +154,7 @@ fn an_image_is_made_elsewhere() {
             build(store).unwrap();
         }
         assert_eq!(levels(store, "a/b"), wanted);
-        for name in [".zaro-pyramid.json", ".zaro-pyramid-copy.json"] {
-            assert!(wait(store.get(&format!("a/b/{name}"), None)).unwrap().is_none());
-        }
+        assert!(!unfinished(store));
     });
 }
 
@@ -211,4 +216,103 @@ fn labels_follow_levels_that_others_rounded_up() {
     let pixels = pixels();
     let corner = [pixels[36], pixels[37 + 36]];
     assert_eq!(all[1][18], *corner.iter().min().unwrap());
+}
+
+/// An image of one level with labels of one level.
+fn labelled() -> SharedStore {
+    let store = image(Version::V05);
+    let array = wait(zarr(&store).array("0")).unwrap();
+    let from = LabelSource::Array(Box::new(array), Vec::new());
+    add_labels::add(&store, "", "cells", &from, &AddLabelsOptions::default()).unwrap();
+    store
+}
+
+#[test]
+fn labels_are_part_of_the_pyramid_that_is_finished() {
+    let with_labels = PyramidOptions { labels: true, ..options() };
+    let good = labelled();
+    assert_eq!(pyramid::build(&good, "", &with_labels).unwrap().labels, ["cells"]);
+    let wanted = (levels(&good, ""), levels(&good, "labels/cells"));
+    assert_eq!(wanted.1.len(), 4);
+    at_every_request(
+        9,
+        &labelled,
+        &|store| pyramid::build(store, "", &with_labels).map(drop),
+        &|store, whole| {
+            if !whole {
+                pyramid::build(store, "", &with_labels).unwrap();
+            }
+            assert_eq!((levels(store, ""), levels(store, "labels/cells")), wanted);
+            assert!(!unfinished(store));
+        },
+    );
+    // The same to another place, where the labels are copied first.
+    let source = labelled();
+    let build = |store: &SharedStore| {
+        pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "", &with_labels).map(drop)
+    };
+    at_every_request(23, &|| Arc::new(MemoryStore::new()), &build, &|store, whole| {
+        if !whole {
+            build(store).unwrap();
+        }
+        assert_eq!((levels(store, ""), levels(store, "labels/cells")), wanted);
+        assert!(!unfinished(store));
+    });
+}
+
+#[test]
+fn levels_of_other_pixels_are_not_taken_up() {
+    let changed = |store: &SharedStore| {
+        let array = wait(zarr(store).array("0")).unwrap();
+        array
+            .write(&Selection::all(), Values::new(&[200; 50 * 37], Order::C), &WriteOptions::default())
+            .unwrap();
+    };
+    let good = image(Version::V05);
+    changed(&good);
+    pyramid::build(&good, "", &options()).unwrap();
+    let wanted = levels(&good, "");
+    let mut refused = 0;
+    for n in (0..).step_by(13) {
+        let store = image(Version::V05);
+        if pyramid::build(&ending(&store, n).0, "", &options()).is_ok() {
+            break;
+        }
+        let begun = unfinished(&store);
+        changed(&store);
+        if begun {
+            let e = pyramid::build(&store, "", &options()).unwrap_err();
+            assert!(e.to_string().contains("chunks of its source were changed since"), "{e}");
+            refused += 1;
+        }
+        let anew = PyramidOptions { existing: Existing::Replace, ..options() };
+        pyramid::build(&store, "", &anew).unwrap();
+        assert_eq!(levels(&store, ""), wanted, "after {n} requests");
+    }
+    assert!(refused > 5);
+}
+
+#[test]
+fn a_plain_array_that_became_an_image_is_finished() {
+    let fresh = || {
+        let store: SharedStore = Arc::new(MemoryStore::new());
+        let new = NewArray {
+            shape: vec![50, 37],
+            chunks: Some(vec![8, 8]),
+            data_type: DataType::UInt(8),
+            ..NewArray::default()
+        };
+        let array = wait(hierarchy::create_array(&store, "g/0", &new, Existing::Refuse)).unwrap();
+        array.write(&Selection::all(), Values::new(&pixels(), Order::C), &WriteOptions::default()).unwrap();
+        store
+    };
+    let frame = Frame { axes: vec![Axis::named("y"), Axis::named("x")], ..Frame::default() };
+    let build = |store: &SharedStore| pyramid::build_from_array(store, "g/0", &frame, &options()).map(drop);
+    at_every_request(5, &fresh, &build, &|store, whole| {
+        if !whole {
+            build(store).unwrap();
+        }
+        assert_eq!(levels(store, "g").len(), 4);
+        assert!(!unfinished(store));
+    });
 }

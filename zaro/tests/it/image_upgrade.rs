@@ -394,7 +394,7 @@ fn killed(name: &str, version: Version, array: &str, stride: usize) {
         // Whatever happened, there is an image, and its pixels are right.
         assert_eq!(elements(&store, array), pixels, "{name} to {version} killed after {after}");
         assert!(matches!(wait(find(&open(&store), "")).unwrap(), Found::Image(_) | Found::Plate { .. }));
-        if done.is_err() && objects(&store).contains_key(".zaro-upgrade.json") {
+        if done.is_err() && objects(&store).contains_key(".zaro-journal.json") {
             let other = if version == Version::V06 { Version::V05 } else { Version::V06 };
             assert!(upgrade_in_place(&store, "", &to(other)).is_err(), "another version is not taken up");
         }
@@ -455,4 +455,42 @@ fn masks_that_nothing_lists_become_labels() {
         r#"["original/0"]"#
     );
     assert_eq!(elements(&new, "labels/original/0/0"), elements(&store, "masks/original/0"));
+}
+
+#[test]
+fn an_upgrade_that_turns_out_impossible_leaves_nothing() {
+    // A chunk that has to be coded anew, or copied, and is damaged.
+    let store: SharedStore = sample(SEED);
+    let before = objects(&store);
+    let chunk = before.keys().find(|k| k.starts_with("masks/") && !k.contains(".z")).unwrap().clone();
+    let bad = vec![7u8; 5];
+    let _ = wait(store.put(&chunk, bad.into(), zaro::store::Condition::Always)).unwrap();
+    let before = objects(&store);
+    let e = upgrade_in_place(&store, "", &to(Version::V05)).unwrap_err();
+    assert!(matches!(e.kind(), zaro::ErrorKind::Invalid | zaro::ErrorKind::Unsupported), "{e}");
+    let after = objects(&store);
+    let differ: Vec<&String> =
+        after.keys().chain(before.keys()).filter(|k| after.get(*k) != before.get(*k)).collect();
+    assert!(differ.is_empty(), "{differ:?}");
+}
+
+#[test]
+fn what_is_unfinished_is_not_taken_for_something_else() {
+    let source: SharedStore = sample(IMAGE);
+    let store: SharedStore = Arc::new(MemoryStore::new());
+    let dying: SharedStore = Arc::new(FaultStore::new(store.clone()).with_all_after(25, Fault::Final));
+    upgrade(&open(&source), "x", "", &dying, "", &to(Version::V05)).unwrap_err();
+    assert!(objects(&store).contains_key(".zaro-journal.json"));
+    let before = objects(&store);
+    let options = zaro::copy::CopyOptions::default();
+    let copied = zaro::copy::copy(&open(&source), "x", "", &store, "", &options).unwrap_err();
+    let in_place = upgrade_in_place(&store, "", &to(Version::V05)).unwrap_err();
+    let converted = zaro::copy::convert_in_place(&store, "", zaro::meta::Format::V3).unwrap_err();
+    for e in [copied, in_place, converted] {
+        assert!(e.to_string().contains("`zaro image upgrade`"), "{e}");
+        assert_eq!(e.kind(), zaro::ErrorKind::Usage);
+    }
+    assert!(objects(&store) == before);
+    let e = wait(open(&store).node("")).unwrap_err();
+    assert!(e.to_string().contains("unfinished work of `zaro image upgrade` from"), "{e}");
 }

@@ -261,7 +261,7 @@ fn a_killed_copy_goes_on_to_its_end() {
 /// Whether the copy is there and no journal any more.
 fn hierarchy_done(folder: &Path) -> bool {
     let copy = folder.join("copy");
-    copy.join("zarr.json").exists() && !copy.join(".zaro-copy.json").exists()
+    copy.join("zarr.json").exists() && !copy.join(".zaro-journal.json").exists()
 }
 
 /// Appends rows of one number until it is killed.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Each module of the library and the modules it may use besides itself. Everything may use the error and the checked
 /// numbers, which use nothing.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 17] = [
     ("error", &[]),
     ("num", &["error"]),
     // Names that are near each other, for messages.
@@ -20,12 +20,40 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("array", &["error", "num", "blocking", "store", "meta", "codec"]),
     ("group", &["error", "num", "suggest", "store", "meta", "codec", "array"]),
     ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
+    ("journal", &["error", "num", "blocking", "store", "meta", "codec", "hierarchy"]),
     (
         "copy",
-        &["error", "num", "suggest", "blocking", "store", "meta", "codec", "array", "group", "hierarchy"],
+        &[
+            "error",
+            "num",
+            "suggest",
+            "blocking",
+            "store",
+            "meta",
+            "codec",
+            "array",
+            "group",
+            "hierarchy",
+            "journal",
+        ],
     ),
     // Images are read, and made: pyramids and upgrades write arrays and copy those that stay as they are.
-    ("image", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy", "copy"]),
+    (
+        "image",
+        &[
+            "error",
+            "num",
+            "blocking",
+            "store",
+            "meta",
+            "codec",
+            "array",
+            "group",
+            "hierarchy",
+            "journal",
+            "copy",
+        ],
+    ),
     ("reference", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
     ("manifest", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "reference"]),
     (

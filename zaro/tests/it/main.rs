@@ -35,6 +35,8 @@ mod regression;
 mod remote;
 #[cfg(all(feature = "testing", feature = "cloud"))]
 mod remote_http;
+#[cfg(feature = "testing")]
+mod resume;
 mod select;
 mod shard;
 #[cfg(all(feature = "testing", feature = "cloud"))]

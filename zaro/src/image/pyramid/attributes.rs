@@ -77,24 +77,19 @@ pub(super) fn with_levels(
         list.push(dataset(version, &first, rank, level, centred)?);
     }
     multiscale.set("datasets", Json::Array(list));
-    match method {
-        Some((method, how)) => {
-            multiscale.set("type", Json::string(method.text()));
-            let mut metadata = match multiscale.get("metadata") {
-                Some(old @ Json::Object(_)) => old.clone(),
-                _ => Json::object(),
-            };
-            // Words about another way to make levels are wrong now.
-            metadata.remove("args");
-            for (name, value) in how.members().unwrap_or_default() {
-                metadata.set(name, value.clone());
-            }
-            multiscale.set("metadata", metadata);
+    // Without a method, levels are still to come: what else the metadata say has to be there then, also after a kill.
+    if let Some((method, how)) = method {
+        multiscale.set("type", Json::string(method.text()));
+        let mut metadata = match multiscale.get("metadata") {
+            Some(old @ Json::Object(_)) => old.clone(),
+            _ => Json::object(),
+        };
+        // Words about another way to make levels are wrong now.
+        metadata.remove("args");
+        for (name, value) in how.members().unwrap_or_default() {
+            metadata.set(name, value.clone());
         }
-        None => {
-            multiscale.remove("type");
-            multiscale.remove("metadata");
-        }
+        multiscale.set("metadata", metadata);
     }
     let mut changed = attributes.clone();
     match changed.get("ome") {

@@ -1,24 +1,25 @@
 //! A pyramid somewhere else: the largest level is copied, and the others are made there. And those of labels, which follow
 //! their image's.
 
-use super::journal::{COPY, Journal, LEVELS};
 use super::places::Places;
-use super::{Built, Factors, Frame, Method, PyramidOptions, attributes, build, build_from_array, follow};
+use super::{Built, Factors, Frame, Method, PyramidOptions, Task, attributes, follow};
 use crate::blocking::wait;
-use crate::copy::{CopyOptions, Sizes, copy};
+use crate::copy::{CopyOptions, Sizes, copy_within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
 use crate::hierarchy::{self, Existing};
 use crate::image::find;
 use crate::image::model::Axis;
+use crate::journal::{Intent, Journal, Source, Work};
 use crate::meta::path::{join, normal, shown};
-use crate::meta::{Json, NodeMeta, edit};
+use crate::meta::{Json, NodeMeta, edit, write};
 use crate::store::SharedStore;
 
 /// Makes at `to` of `store` an image of the one, or of the plain array, that is at `from` of `source`: its largest
 /// level with smaller ones, its metadata, its labels and masks. Blocks until it is done.
 ///
-/// `name` tells sources apart: what was begun of another one is not taken up.
+/// `name` is the address of the source, for the journal. What was begun is taken up only if address, data and options are
+/// the same.
 pub fn build_at(
     source: &Zarr,
     name: &str,
@@ -55,38 +56,55 @@ pub fn build_at(
             Some(attributes::with_levels(&image.attributes, image.version, rank, &[], None)?)
         }
     };
-    let nodes: Vec<String> = parts.iter().map(|(path, _)| path.clone()).collect();
-    wait(hierarchy::check_apart(source.store(), &from, &nodes, store, &to, options.existing))?;
-    let settings = format!("{name} {from:?} {:?} {:?} {:?}", options.chunks, options.shards, options.codecs);
-    let old = Journal::find(store, &to, COPY)?;
-    let (mut journal, resumed) = match old {
-        Some(old) if old.is_of(&settings) => (old, true),
-        old => {
-            if options.existing == Existing::Refuse {
-                let listed = wait(store.list(&to))?;
-                if old.is_some() || !(listed.objects.is_empty() && listed.prefixes.is_empty()) {
-                    return Err(placed(Error::usage(
-                        "something is here already; replace it with --overwrite",
-                    )));
-                }
-            } else {
-                clear(store, &to, old.is_some())?;
+    let apart: Vec<String> = parts.iter().map(|(path, _)| path.clone()).collect();
+    wait(hierarchy::check_apart(source.store(), &from, &apart, store, &to, options.existing))?;
+    let mut nodes = Vec::new();
+    for (part, _) in &parts {
+        nodes.extend(wait(source.walk(part))?);
+    }
+    let content = Source::new(source.store(), &from, nodes.iter().map(|n| (n.path.as_str(), &n.meta)));
+    let mut wanted = options.json();
+    wanted.set("frame", frame_json(frame));
+    let mut plan = Json::object();
+    plan.set("parts", Json::Array(parts.iter().map(|(_, below)| Json::string(below.as_str())).collect()));
+    let intent =
+        Intent { operation: "image pyramid --to", source: content.json(name)?, options: wanted, plan };
+    let in_the_way = |_: Option<&Json>| {
+        if options.existing == Existing::Refuse {
+            let listed = wait(store.list(&to))?;
+            if !(listed.objects.is_empty() && listed.prefixes.is_empty()) {
+                return Err(placed(Error::usage("something is here already; replace it with --overwrite")));
             }
-            (Journal::begin(store, &to, COPY, &settings, &[])?, false)
         }
+        hierarchy::in_the_way(store, &to, options.existing)
     };
+    let format = node.meta.format();
+    wait(hierarchy::check_place(store, &to, format))?;
+    let (journal, resumed) = Journal::begin(&Work {
+        store,
+        path: &to,
+        intent: &intent,
+        existing: options.existing,
+        whole: true,
+        in_the_way: &in_the_way,
+        clear: &|_| wait(hierarchy::clear(store, &to)),
+    })?;
     if journal.done("copied") == 0 {
-        let format = node.meta.format();
-        wait(hierarchy::check_place(store, &to, format))?;
         for (i, (part, below)) in parts.iter().enumerate() {
-            let at = join(&to, below);
-            // A copy is there when it is whole.
-            if wait(hierarchy::find(store, &at))?.is_none() {
-                copy(source, name, part, store, &at, &copying(options, i == 0))?;
-            }
+            copy_within(
+                source,
+                part,
+                store,
+                &join(&to, below),
+                &copying(options, i == 0),
+                &journal,
+                resumed,
+            )?;
         }
+        content.unchanged(&intent.source)?;
         if wait(hierarchy::find(store, &to))?.is_none() {
-            wait(hierarchy::create_group(store, &to, format, &Json::object(), Existing::Refuse))?;
+            let group = write::group(&write::new_group(format, &Json::object()));
+            wait(hierarchy::put_documents(store, &to, format, group, true))?;
         }
         if let Some(attributes) = &attributes {
             let set = attributes.members().unwrap_or_default().to_vec();
@@ -96,24 +114,30 @@ pub fn build_at(
         journal.note("copied", 1)?;
         journal.write()?;
     }
-    // It may have been stopped after the very last level.
-    let whole = PyramidOptions {
-        existing: if resumed && Journal::find(store, &to, LEVELS)?.is_none() {
-            Existing::Replace
-        } else {
-            Existing::Refuse
-        },
-        chunks: None,
-        shards: None,
-        codecs: None,
-        ..options.clone()
+    // The largest level is as it is to be.
+    let whole = PyramidOptions { chunks: None, shards: None, codecs: None, ..options.clone() };
+    let task = match attributes {
+        Some(_) => Task::of_image(store, &to)?,
+        None => Task::of_array(store, &join(&to, "0"), frame, true)?,
     };
-    let built = match attributes {
-        Some(_) => build(store, &to, &whole)?,
-        None => build_from_array(store, &join(&to, "0"), frame, &whole)?,
-    };
+    let levels = task.levels(&whole)?;
+    task.make(&levels, &whole, &journal, &|| Ok(()))?;
+    let labels = make_labels(store, &to, &whole, &journal, &|| Ok(()))?;
     journal.end()?;
-    Ok(Built { resumed: resumed || built.resumed, ..built })
+    wait(store.finish())?;
+    Ok(levels.built(labels, resumed))
+}
+
+/// How a plain array becomes an image, as a journal has it.
+fn frame_json(frame: &Frame) -> Json {
+    let text = |text: &Option<String>| text.as_ref().map_or(Json::Null, |t| Json::string(t.as_str()));
+    let mut json = Json::object();
+    let axis = |axis: &Axis| Json::Array(vec![Json::string(axis.name.as_str()), text(&axis.unit)]);
+    json.set("axes", Json::Array(frame.axes.iter().map(axis).collect()));
+    json.set("scale", Json::Array(frame.scale.iter().map(|s| Json::float(*s)).collect()));
+    json.set("version", frame.version.map_or(Json::Null, |v| Json::string(v.text())));
+    json.set("name", text(&frame.name));
+    json
 }
 
 /// How the largest level is copied, or what belongs to the image.
@@ -128,18 +152,18 @@ fn copying(options: &PyramidOptions, is_level: bool) -> CopyOptions {
     copying
 }
 
-/// Deletes what is to be replaced.
-fn clear(store: &SharedStore, to: &str, unfinished: bool) -> Result<()> {
-    if unfinished {
-        // Nothing but what an earlier call left.
-        return wait(hierarchy::delete(store, to));
+/// Gives labels of the image at `path` that have one level as many as the image has, by their mode, if that is wanted;
+/// with [`Existing::Replace`] also those that have others. Says which.
+pub(super) fn make_labels(
+    store: &SharedStore,
+    path: &str,
+    options: &PyramidOptions,
+    journal: &Journal,
+    unchanged: &dyn Fn() -> Result<()>,
+) -> Result<Vec<String>> {
+    if !options.labels {
+        return Ok(Vec::new());
     }
-    wait(hierarchy::replace(store, to))
-}
-
-/// Gives labels of the image at `path` that have one level as many as the image has, by their mode; with
-/// [`Existing::Replace`] also those that have others. Says which.
-pub fn build_labels(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Vec<String>> {
     let zarr = super::opened(store)?;
     let image = wait(find::image_at(&zarr, path))?;
     let multiscale = image.multiscale(None)?;
@@ -168,7 +192,17 @@ pub fn build_labels(store: &SharedStore, path: &str, options: &PyramidOptions) -
             progress: None,
             ..options.clone()
         };
-        build(store, &label.path, &labels)?;
+        let task = Task::of_image(store, &label.path)?;
+        let levels = task.levels(&labels)?;
+        let part = format!("room for levels of {}", label.path);
+        if journal.done(&part) == 0 {
+            if let Some(paths) = task.in_the_way(&levels, labels.existing, None)? {
+                task.clear(&paths)?;
+            }
+            journal.note(&part, 1)?;
+            journal.write()?;
+        }
+        task.make(&levels, &labels, journal, unchanged)?;
         made.push(label.name);
     }
     Ok(made)

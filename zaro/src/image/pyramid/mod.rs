@@ -3,13 +3,13 @@
 //! [`plan()`] says which there will be; [`build`] makes them, and says so in the image's metadata when all are whole.
 //!
 //! Every level is made of the one above it, several in one pass over the pixels (`cut.rs`, `pass.rs`): the largest level
-//! is read once. A pyramid that was killed goes on where it was when it is begun again with the same words (`journal.rs`).
+//! is read once. An interrupted pyramid resumes when it is rerun with the same arguments and the same pixels
+//! ([`journal`](crate::journal)).
 
 mod attributes;
 mod cut;
 mod elsewhere;
 mod gaussian;
-mod journal;
 mod kernel;
 mod pass;
 mod places;
@@ -29,16 +29,18 @@ use crate::hierarchy::{self, Existing};
 use crate::image::model::{Axis, Level, Multiscale};
 use crate::image::version::Version;
 use crate::image::{document, find};
+use crate::journal::{Intent, Journal, Left, Source, Work};
 use crate::meta::create::NewArray;
 use crate::meta::path::{join, shown};
-use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, Mode, edit, write};
+use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, Mode, NodeMeta, edit, write};
 use crate::store::SharedStore;
 use attributes::Made;
 use cut::Stage;
-pub use elsewhere::{build_at, build_labels};
-use journal::Journal;
+pub use elsewhere::build_at;
 use places::Places;
 pub use plan::{Factors, LevelPlan, follow, plan};
+
+const OPERATION: &str = "image pyramid";
 
 /// How several pixels become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,6 +93,9 @@ pub struct PyramidOptions {
     pub shards: Option<Option<Vec<u64>>>,
     /// The codecs, in encoding order.
     pub codecs: Option<Vec<CodecMeta>>,
+    /// Give labels that have one level as many as their image, by their mode; with [`Existing::Replace`] also those that
+    /// have others.
+    pub labels: bool,
     /// What to do with smaller levels that are there already.
     pub existing: Existing,
     /// Memory to use; 0 for the default.
@@ -99,6 +104,36 @@ pub struct PyramidOptions {
     pub progress: Option<OnProgress>,
     /// Set it to stop. What is done stays, and the same call goes on later.
     pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl PyramidOptions {
+    /// What decides about the result, in a form that stays the same from version to version.
+    fn json(&self) -> Json {
+        let list = |list: &[u64]| Json::Array(list.iter().map(Json::int).collect());
+        let level = |level: &LevelPlan| Json::Array(vec![list(&level.shape), list(&level.step)]);
+        let factors = match &self.factors {
+            Factors::Plane(n) => Json::int(n),
+            Factors::Space(n) => list(n),
+            Factors::Named(named) => {
+                Json::Object(named.iter().map(|(name, n)| (name.clone(), Json::int(n))).collect())
+            }
+            Factors::Levels(levels) => Json::Array(levels.iter().map(level).collect()),
+        };
+        let mut options = Json::object();
+        let mut set = |name: &str, value: Option<Json>| {
+            if let Some(value) = value {
+                options.set(name, value);
+            }
+        };
+        set("levels", self.levels.map(Json::int));
+        set("method", self.method.map(|m| Json::string(m.text())));
+        set("factors", Some(factors));
+        set("chunks", self.chunks.as_deref().map(list));
+        set("shards", self.shards.as_ref().map(|s| s.as_deref().map_or(Json::Null, list)));
+        set("codecs", self.codecs.as_ref().map(|c| write::write_codecs(c)));
+        set("labels", Some(Json::Bool(self.labels)));
+        options
+    }
 }
 
 impl fmt::Debug for PyramidOptions {
@@ -121,6 +156,8 @@ pub struct Built {
     pub levels: Vec<(String, Vec<u64>)>,
     /// How pixels became one.
     pub method: Method,
+    /// The names of labels that got levels, too.
+    pub labels: Vec<String>,
     /// Whether an earlier call was taken up.
     pub resumed: bool,
 }
@@ -150,20 +187,63 @@ pub fn build(store: &SharedStore, path: &str, options: &PyramidOptions) -> Resul
 
 /// The same, in a store in which more is to be made.
 pub(crate) fn build_levels(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
-    let zarr = opened(store)?;
-    let image = wait(find::image_at(&zarr, path))?;
-    let multiscale = image.multiscale(None)?.clone();
-    let places = Places::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?;
-    let task = Task {
-        store,
-        group: image.path.clone(),
-        first: places.first,
-        axes: multiscale.axes.clone(),
-        version: image.version,
-        attributes: Attributes::There((*image.attributes).clone()),
-        is_label: image.label.is_some(),
-    };
-    task.run(options).map_err(|e| e.with_node(shown(&image.path)))
+    let task = Task::of_image(store, path)?;
+    task.run(options).map_err(|e| e.with_node(shown(&task.group)))
+}
+
+impl<'a> Task<'a> {
+    /// The levels of the image whose group is at `path`.
+    fn of_image(store: &'a SharedStore, path: &str) -> Result<Self> {
+        let zarr = opened(store)?;
+        let image = wait(find::image_at(&zarr, path))?;
+        let multiscale = image.multiscale(None)?.clone();
+        let places = Places::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?;
+        Ok(Self {
+            store,
+            group: image.path.clone(),
+            first: places.first,
+            axes: multiscale.axes.clone(),
+            version: image.version,
+            attributes: Attributes::There((*image.attributes).clone()),
+            is_label: image.label.is_some(),
+        })
+    }
+
+    /// The levels of an image that the array at `path` becomes.
+    fn of_array(store: &'a SharedStore, path: &str, frame: &Frame, begun: bool) -> Result<Self> {
+        let zarr = opened(store)?;
+        let path = zarr.key_of(path)?;
+        let Some((group, name)) =
+            path.rsplit_once('/').or(Some(("", path.as_str()))).filter(|(_, n)| !n.is_empty())
+        else {
+            return Err(Error::usage(
+                "this array lies in no group that could be an image; name another place with --to",
+            )
+            .with_node(shown(&path)));
+        };
+        let array = wait(zarr.array(&path))?;
+        let attributes = match wait(hierarchy::find(store, group))? {
+            Some(node) => node.meta.attributes().clone(),
+            None => Json::object(),
+        };
+        // What was begun may have come so far.
+        let begun = begun || Left::find(store, group)?.is_some_and(|left| left.is(OPERATION));
+        if attributes::which(&attributes).is_some() && !begun {
+            return Err(
+                Error::usage("this array lies in an image already; name that").with_node(shown(group))
+            );
+        }
+        let (version, multiscale) = framed(array.meta(), name, frame)?;
+        Ok(Self {
+            store,
+            group: group.to_owned(),
+            first: name.to_owned(),
+            axes: multiscale.axes.clone(),
+            version,
+            attributes: Attributes::New(attributes, Box::new(multiscale)),
+            is_label: false,
+        })
+    }
 }
 
 /// Makes an image of the array at `path`: smaller levels beside it, and metadata in the group it lies in. Blocks until it
@@ -174,35 +254,8 @@ pub fn build_from_array(
     frame: &Frame,
     options: &PyramidOptions,
 ) -> Result<Built> {
-    let zarr = opened(store)?;
-    let path = zarr.key_of(path)?;
-    let Some((group, name)) =
-        path.rsplit_once('/').or(Some(("", path.as_str()))).filter(|(_, n)| !n.is_empty())
-    else {
-        return Err(Error::usage(
-            "this array lies in no group that could be an image; name another place with --to",
-        )
-        .with_node(shown(&path)));
-    };
-    let array = wait(zarr.array(&path))?;
-    let attributes = match wait(hierarchy::find(store, group))? {
-        Some(node) => node.meta.attributes().clone(),
-        None => Json::object(),
-    };
-    if attributes::which(&attributes).is_some() {
-        return Err(Error::usage("this array lies in an image already; name that").with_node(shown(group)));
-    }
-    let (version, multiscale) = framed(array.meta(), name, frame)?;
-    let task = Task {
-        store,
-        group: group.to_owned(),
-        first: name.to_owned(),
-        axes: multiscale.axes.clone(),
-        version,
-        attributes: Attributes::New(attributes, Box::new(multiscale)),
-        is_label: false,
-    };
-    let built = task.run(options).map_err(|e| e.with_node(shown(group)))?;
+    let task = Task::of_array(store, path, frame, false)?;
+    let built = task.run(options).map_err(|e| e.with_node(shown(&task.group)))?;
     wait(store.finish())?;
     Ok(built)
 }
@@ -310,14 +363,56 @@ struct Task<'a> {
     is_label: bool,
 }
 
+/// The levels that a task makes.
+struct Levels {
+    base: Array,
+    stages: Vec<Stage>,
+    made: Vec<Made>,
+    method: Method,
+    memory: usize,
+}
+
 impl Task<'_> {
     fn run(&self, options: &PyramidOptions) -> Result<Built> {
+        let levels = self.levels(options)?;
+        let bases = self.bases(&levels, options)?;
+        let source =
+            Source::new(self.store, &self.group, bases.iter().map(|(path, meta)| (path.as_str(), meta)));
+        let intent = Intent {
+            operation: OPERATION,
+            source: source.json(&self.store.to_string())?,
+            options: options.json(),
+            plan: levels.json(),
+        };
+        let (journal, resumed) = Journal::begin(&Work {
+            store: self.store,
+            path: &self.group,
+            intent: &intent,
+            existing: options.existing,
+            whole: false,
+            in_the_way: &|old| self.in_the_way(&levels, options.existing, old),
+            clear: &|what| self.clear(what),
+        })?;
+        let unchanged = || source.unchanged(&intent.source);
+        self.make(&levels, options, &journal, &unchanged)?;
+        let labels = match self.attributes {
+            Attributes::There(_) => {
+                elsewhere::make_labels(self.store, &self.group, options, &journal, &unchanged)?
+            }
+            Attributes::New(..) => Vec::new(),
+        };
+        journal.end()?;
+        Ok(levels.built(labels, resumed))
+    }
+
+    /// The levels to be made; nothing is changed yet.
+    fn levels(&self, options: &PyramidOptions) -> Result<Levels> {
         let memory = if options.memory == 0 { DEFAULT_MEMORY } else { options.memory };
         let at = join(&self.group, &self.first);
         let base = wait(hierarchy::open_array(self.store, &at, memory / 4))?;
         let method = method(base.meta(), self.is_label, options.method);
         let plans = plan(base.shape(), &self.axes, &options.factors, options.levels)?;
-        let mut levels = Vec::with_capacity(plans.len());
+        let mut made = Vec::with_capacity(plans.len());
         let mut stages = Vec::with_capacity(plans.len());
         for (i, plan) in plans.into_iter().enumerate() {
             let path = attributes::level_path(&self.first, i.saturating_add(1));
@@ -330,23 +425,49 @@ impl Task<'_> {
             // They are read, too, where levels are made of them.
             let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), memory / 8)?;
             stages.push(Stage::new(array, plan.clone()));
-            levels.push(Made { path, plan });
+            made.push(Made { path, plan });
         }
         // What cannot be made is refused before anything is changed.
         can_become_one(method, &base.meta().data_type)?;
-        let (mut journal, resumed) = self.begin(&stages, &levels, method, options.existing)?;
-        pass::run(&base, &stages, method, memory, options, &mut journal)?;
-        for stage in &stages {
+        Ok(Levels { base, stages, made, method, memory })
+    }
+
+    /// What the levels are made of: the largest level, and those of labels.
+    fn bases(&self, levels: &Levels, options: &PyramidOptions) -> Result<Vec<(String, NodeMeta)>> {
+        let mut bases = vec![(levels.base.path().to_owned(), NodeMeta::Array(levels.base.meta().clone()))];
+        if options.labels && matches!(self.attributes, Attributes::There(_)) {
+            let zarr = opened(self.store)?;
+            let image = wait(find::image_at(&zarr, &self.group))?;
+            for label in wait(image.labels(&zarr))? {
+                let Some(first) = label.levels.first() else { continue };
+                let array = wait(zarr.array(&first.path))?;
+                bases.push((array.path().to_owned(), NodeMeta::Array(array.meta().clone())));
+            }
+        }
+        Ok(bases)
+    }
+
+    /// Makes the levels, and says so in the metadata if they are whole, and what they were made of `unchanged`.
+    fn make(
+        &self,
+        levels: &Levels,
+        options: &PyramidOptions,
+        journal: &Journal,
+        unchanged: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let Levels { base, stages, made, method, memory } = levels;
+        pass::run(base, stages, *method, *memory, options, journal)?;
+        unchanged()?;
+        // The place is still ours.
+        journal.write()?;
+        for stage in stages {
             let there = wait(hierarchy::find(self.store, stage.array.path()))?.is_some();
             let stored = write::array(stage.array.meta())?;
             let format = stage.array.meta().format;
             wait(hierarchy::put_documents(self.store, stage.array.path(), format, stored, !there))?;
         }
-        let how = attributes::how(method, &options.factors, &levels);
-        self.publish(&levels, Some((method, how)))?;
-        journal.end()?;
-        let levels = levels.into_iter().map(|l| (l.path, l.plan.shape)).collect();
-        Ok(Built { levels, method, resumed })
+        let how = attributes::how(*method, &options.factors, made);
+        self.publish(made, Some((*method, how)))
     }
 
     /// Writes the levels into the metadata.
@@ -403,35 +524,9 @@ impl Task<'_> {
         new.meta()
     }
 
-    /// Takes up an unfinished pyramid of the same kind, and says so, or begins a new one.
-    fn begin(
-        &self,
-        stages: &[Stage],
-        levels: &[Made],
-        method: Method,
-        existing: Existing,
-    ) -> Result<(Journal, bool)> {
-        let documents = stages.iter().map(|s| format!("{} {}", s.array.path(), s.array.meta().document));
-        let settings = format!("{} {}", method.text(), documents.collect::<Vec<_>>().join(" "));
+    /// The paths of levels that have to be deleted before these are made. Fails if there are some and they are to stay.
+    fn in_the_way(&self, levels: &Levels, existing: Existing, old: Option<&Json>) -> Result<Option<Json>> {
         let places = Places::of(&self.attributes.image(self.version))?;
-        let old = Journal::find(self.store, &self.group, journal::LEVELS)?;
-        if let Some(old) = old {
-            if old.is_of(&settings) {
-                return Ok((old, true));
-            }
-            if existing == Existing::Refuse {
-                return Err(Error::usage(
-                    "a pyramid with other settings was begun here and not finished; begin anew with --overwrite",
-                ));
-            }
-            // Nobody names these but the journal, which anybody may have written.
-            for path in old.levels() {
-                places.check(&places::level(&path)?)?;
-                if places::is_array(self.store, &self.group, &path)? {
-                    wait(hierarchy::delete(self.store, &join(&self.group, &path)))?;
-                }
-            }
-        }
         if existing == Existing::Refuse && !places.smaller.is_empty() {
             return Err(Error::usage(format!(
                 "the image has {} levels already; they are made anew with --overwrite",
@@ -439,27 +534,65 @@ impl Task<'_> {
             )));
         }
         let mut replaced = Vec::new();
-        for path in places.smaller.iter().chain(levels.iter().map(|l| &l.path)) {
-            places.check(path)?;
-            let at = join(&self.group, path);
+        let planned = levels.made.iter().map(|l| l.path.clone());
+        // Nobody names the levels of an unfinished pyramid but its journal, which anybody may have written.
+        let unfinished = old.and_then(|o| o.get("levels")).and_then(Json::items).unwrap_or_default();
+        let unfinished = unfinished.iter().filter_map(|l| l.get("path")?.as_str().map(places::level));
+        let unfinished: Vec<String> = unfinished.collect::<Result<_>>()?;
+        for path in places.smaller.iter().cloned().chain(planned).chain(unfinished) {
+            places.check(&path)?;
+            let at = join(&self.group, &path);
             if existing == Existing::Refuse && places::is_taken(self.store, &at)? {
                 return Err(Error::usage(format!(
                     "something is at {path:?} already, where a level is to be; it is replaced with --overwrite"
                 )));
             }
-            if places::is_array(self.store, &self.group, path)? && !replaced.contains(&at) {
-                replaced.push(at);
+            if places::is_array(self.store, &self.group, &path)? && !replaced.contains(&path) {
+                replaced.push(path);
             }
         }
+        if existing == Existing::Refuse {
+            return Ok(None);
+        }
+        Ok(Some(Json::Array(replaced.iter().map(Json::string).collect())))
+    }
+
+    /// Deletes the levels at these paths.
+    fn clear(&self, paths: &Json) -> Result<()> {
+        let places = Places::of(&self.attributes.image(self.version))?;
         if !places.smaller.is_empty() {
             // Before they go, nobody is to look for them.
             self.publish(&[], None)?;
         }
-        for at in &replaced {
-            wait(hierarchy::delete(self.store, at))?;
+        for path in paths.items().unwrap_or_default().iter().filter_map(Json::as_str) {
+            places.check(&places::level(path)?)?;
+            if places::is_array(self.store, &self.group, path)? {
+                wait(hierarchy::delete(self.store, &join(&self.group, path)))?;
+            }
         }
-        let paths: Vec<String> = levels.iter().map(|l| l.path.clone()).collect();
-        Ok((Journal::begin(self.store, &self.group, journal::LEVELS, &settings, &paths)?, false))
+        Ok(())
+    }
+}
+
+impl Levels {
+    /// As a journal has them.
+    fn json(&self) -> Json {
+        let level = |(made, stage): (&Made, &Stage)| {
+            let mut level = Json::object();
+            level.set("path", Json::string(made.path.as_str()));
+            level.set("step", Json::Array(made.plan.step.iter().map(Json::int).collect()));
+            level.set("document", (*stage.array.meta().document).clone());
+            level
+        };
+        let mut plan = Json::object();
+        plan.set("method", Json::string(self.method.text()));
+        plan.set("levels", Json::Array(self.made.iter().zip(&self.stages).map(level).collect()));
+        plan
+    }
+
+    fn built(self, labels: Vec<String>, resumed: bool) -> Built {
+        let levels = self.made.into_iter().map(|l| (l.path, l.plan.shape)).collect();
+        Built { levels, method: self.method, labels, resumed }
     }
 }
 

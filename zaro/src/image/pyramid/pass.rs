@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::cut::{Cutting, Pass, Stage, Tiles};
 use super::gaussian::{Gaussian, Region};
-use super::journal::Journal;
 use super::kernel::{Kernel, advance, strides};
 use super::{Method, PyramidOptions};
 use crate::array::{Array, Gathering, Order, Progress, ReadOptions, Selection, Values, WriteOptions};
 use crate::error::{Error, Result};
+use crate::journal::Journal;
 use crate::num;
 
 /// The most cells on their way from or to a remote store.
@@ -28,7 +28,7 @@ pub(super) fn run(
     method: Method,
     memory: usize,
     options: &PyramidOptions,
-    journal: &mut Journal,
+    journal: &Journal,
 ) -> Result<()> {
     let neighbours = method == Method::Gaussian;
     let threads = num::u64_of(rayon::current_num_threads()).max(1);
@@ -146,11 +146,12 @@ struct Bench {
 }
 
 impl Work<'_> {
-    fn run(&self, pass: &Pass, cells: &[Vec<u64>], threads: u64, journal: &mut Journal) -> Result<()> {
+    fn run(&self, pass: &Pass, cells: &[Vec<u64>], threads: u64, journal: &Journal) -> Result<()> {
         let Some(first) = self.stages.first() else { return Ok(()) };
         let blocks = Tiles::new(&first.plan.shape, &pass.block);
         let total = blocks.count()?;
-        let name = format!("{} {:?}", self.above.path(), pass.block);
+        let block: Vec<String> = pass.block.iter().map(u64::to_string).collect();
+        let name = format!("levels of {} {}", self.above.path(), block.join(","));
         let before = journal.done(&name).min(total);
         for i in 0..before {
             let start = blocks.start(i);
@@ -159,11 +160,10 @@ impl Work<'_> {
         }
         let queue =
             Queue { block: before, cell: 0, left: HashMap::new(), early: BTreeSet::new(), done: before };
-        let shared = Mutex::new((queue, journal));
+        let shared = Mutex::new(queue);
         let failed = AtomicBool::new(false);
         let take = || {
-            let mut shared = lock(&shared);
-            let queue = &mut shared.0;
+            let mut queue = lock(&shared);
             if queue.block >= total {
                 return None;
             }
@@ -176,8 +176,7 @@ impl Work<'_> {
             Some((block, cell))
         };
         let finish = |block: u64| -> Result<()> {
-            let mut shared = lock(&shared);
-            let (queue, journal) = &mut *shared;
+            let mut queue = lock(&shared);
             let left = queue.left.entry(block).or_insert(1);
             *left = left.saturating_sub(1);
             if *left > 0 {
@@ -185,7 +184,9 @@ impl Work<'_> {
             }
             queue.left.remove(&block);
             queue.early.insert(block);
-            while queue.early.remove(&queue.done) {
+            while let done = queue.done
+                && queue.early.remove(&done)
+            {
                 queue.done += 1;
             }
             journal.note(&name, queue.done)
@@ -194,6 +195,7 @@ impl Work<'_> {
             if self.options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
                 return Err(Error::cancelled());
             }
+            journal.beat()?;
             let Some((block, cell)) = take() else { return Ok(false) };
             let mut start = blocks.start(block);
             // The last block may be shorter than others, and a cell outside of it.
@@ -229,7 +231,7 @@ impl Work<'_> {
                 done.and(other.join().unwrap_or_else(|_| Err(Error::io("a thread was lost"))))
             })
         })?;
-        lock(&shared).1.write()
+        journal.write()
     }
 
     /// Reads what becomes the part `made` of the first level, and makes it.

@@ -13,9 +13,10 @@ use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
+use crate::journal::{Intent, Journal, Work as Kept};
 use crate::meta::NodeMeta;
 use crate::meta::path::{join, normal, shown};
-use crate::store::{Condition, SharedStore};
+use crate::store::{Condition, SharedStore, is_journal};
 
 /// Files copied at once.
 const AT_ONCE: usize = 8;
@@ -23,13 +24,11 @@ const AT_ONCE: usize = 8;
 /// Names of documents, which are no files to be kept.
 const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
 
-/// Names of journals of ours.
-const JOURNALS: [&str; 3] = [".zaro-copy.json", ".zaro-convert.json", ".zaro-upgrade.json"];
-
 /// Makes of the hierarchy at `from_path` of `source` one of another version at `to_path` of `store`. Blocks until it is
 /// done.
 ///
-/// `name` tells sources apart: an unfinished upgrade of the same one goes on, that of another is not taken up.
+/// `name` is the address of the source, for the journal. An unfinished upgrade is taken up only if address, data and options
+/// are the same.
 pub fn upgrade(
     source: &Zarr,
     name: &str,
@@ -57,7 +56,7 @@ pub fn upgrade(
     let mut report = Upgraded::of(&plan)?;
     report.files = files.len();
     let total = work.bytes()?;
-    work.check(&Single::unkept(&copying, total, false)?)?;
+    work.check(&Single::new(&copying, total))?;
     wait(hierarchy::check_place(store, &to_path, plan.to.format()))?;
     let nodes: Vec<String> = tree.members.keys().cloned().collect();
     // Nothing is put where nothing is to be done, not even to find out.
@@ -70,14 +69,32 @@ pub fn upgrade(
     let made = made.iter().map(|(path, meta)| (path.as_str(), *meta));
     wait(hierarchy::check_unused_below(store, &to_path, made, existing))?;
 
-    let settings = format!("upgrade of {from_path:?} to {} lossy {}", options.to.text(), options.lossy);
-    let mut single = Single::begin(&copying, total, store, &to_path, name, &settings)?;
-    report.resumed = single.resumed;
-    work.bring(&mut single)?;
+    let content = tree.content(source.store());
+    let intent = Intent {
+        operation: "image upgrade",
+        source: content.json(name)?,
+        options: options.json(),
+        plan: plan.digest()?,
+    };
+    let (journal, resumed) = Journal::begin(&Kept {
+        store,
+        path: &to_path,
+        intent: &intent,
+        existing: options.existing,
+        whole: true,
+        in_the_way: &|_| hierarchy::in_the_way(store, &to_path, options.existing),
+        clear: &|_| wait(hierarchy::clear(store, &to_path)),
+    })?;
+    let single = Single::new(&copying, total).with_journal(&journal, resumed);
+    report.resumed = resumed;
+    work.bring(&single)?;
     wait(copy_files(source, &plan, store, &to_path, &files))?;
     if options.verify {
         work.verify(&single)?;
     }
+    content.unchanged(&intent.source)?;
+    // The place is still ours.
+    journal.write()?;
     // Leaves first: the hierarchy is there when its root is.
     for (path, planned) in plan.nodes.iter().rev() {
         let (stored, _) = plan.documents(planned)?;
@@ -95,7 +112,7 @@ pub fn upgrade(
         work.look_again()?;
         report.broken = broken(store, &to_path, &plan.tops)?;
     }
-    single.end()?;
+    journal.end()?;
     wait(store.finish())?;
     Ok(report)
 }
@@ -147,7 +164,7 @@ async fn files(source: &Zarr, tree: &Tree) -> Result<Vec<String>> {
 
 fn is_file(tree: &Tree, key: &str) -> bool {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
-    if DOCUMENTS.contains(&name) && tree.members.contains_key(folder) || JOURNALS.contains(&name) {
+    if DOCUMENTS.contains(&name) && tree.members.contains_key(folder) || is_journal(name) {
         return false;
     }
     let mut at = key;

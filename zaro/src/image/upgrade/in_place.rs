@@ -1,10 +1,11 @@
 //! An upgrade where the hierarchy is.
 //!
-//! First a journal is put. Then chunks that cannot stay are brought to their new keys, beside the old ones; no document
+//! First a [journal](crate::journal) is put. Then chunks that cannot stay are brought to their new keys, beside the old ones; no document
 //! speaks of them yet. When all are there, and compared, the journal gets the list of all new documents and of all that
 //! is to be deleted; from then on the upgrade is finished from the journal alone. Documents are put from the leaves to
 //! the root, and only then is anything deleted. So a reader finds the old hierarchy or the new one whole; only where both
-//! have the same Zarr version are there moments in which some groups are new and some old.
+//! have the same Zarr version are there moments in which some groups are new and some old. An upgrade that turns out to be
+//! impossible before anything old was touched is undone: the new chunks and the journal are deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,17 +17,18 @@ use super::tree::Tree;
 use super::{UpgradeOptions, Upgraded, broken};
 use crate::blocking::wait;
 use crate::copy::Single;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy;
 use crate::image::version::{Stated, Version, stated};
+use crate::journal::{Intent, Journal, Left};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::Stored;
 use crate::meta::{ChunkKeys, Format, Json, NodeMeta, consolidate};
 use crate::num;
 use crate::store::{Condition, SharedStore};
 
-const NAME: &str = ".zaro-upgrade.json";
+const OPERATION: &str = "image upgrade --in-place";
 
 /// Brings the hierarchy at `path` to another version, where it is. Blocks until it is done.
 ///
@@ -35,26 +37,28 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
     options.check()?;
     let root = normal(path)?;
     let placed = |e: Error| e.with_node(shown(&root)).with_store(store);
-    let key = join(&root, NAME);
-    let journal = match wait(store.get(&key, None))? {
-        Some(text) => Some(Json::parse(&text).map_err(|e| placed(e.with_key(&key)))?.value),
-        None => None,
-    };
-    if let Some(journal) = &journal {
-        let begun = journal.get("to").and_then(Json::as_str).unwrap_or("?");
-        if begun != options.to.text() {
+    let left = Left::find(store, &root)?;
+    if let Some(left) = &left {
+        left.refuse_alive()?;
+        if !left.is(OPERATION) {
+            return Err(left.refusal(&[], false));
+        }
+        let begun = left.document.get("options").and_then(|o| o.get("to")).and_then(Json::as_str);
+        if begun != Some(options.to.text()) {
+            let begun = begun.unwrap_or("?");
             return Err(placed(Error::usage(format!(
                 "an upgrade to {begun} was begun here and is to be finished first"
             ))));
         }
-        if journal.get("put").is_some() {
-            if options.dry_run {
-                return Err(placed(Error::usage("an upgrade was begun here; it is to be finished first")));
-            }
-            finish(store, &root, journal).map_err(placed)?;
-            let mut report = report_of(journal, options.to);
+        if options.dry_run {
+            return Err(placed(Error::usage("an upgrade was begun here; it is to be finished first")));
+        }
+        if left.document.get("put").is_some() {
+            let journal = left.own()?;
+            finish(store, &root, &left.document, journal).map_err(placed)?;
+            let mut report = report_of(&left.document, options.to);
             if options.verify {
-                let tops = journal.get("tops").and_then(Json::items).unwrap_or_default();
+                let tops = left.document.get("tops").and_then(Json::items).unwrap_or_default();
                 let tops: Vec<String> = tops.iter().filter_map(Json::as_str).map(str::to_owned).collect();
                 report.broken = broken(store, &root, &tops)?;
             }
@@ -62,7 +66,7 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
         }
     }
 
-    let known = journal.as_ref().map(separators).unwrap_or_default();
+    let known = left.as_ref().map(|l| separators(&l.document)).unwrap_or_default();
     let open = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
     let zarr = wait(Zarr::from_store(store.clone(), open))?;
     let tree = wait(Tree::gather(&zarr, &root, &known))?;
@@ -70,22 +74,57 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
     above(&zarr, &plan).map_err(placed)?;
     let copying = options.copying();
     let work = Work { plan: &plan, from: store, to: store, root: &root, options: &copying };
-    let mut single = Single::unkept(&copying, work.bytes()?, journal.is_some())?;
+    let single = Single::new(&copying, work.bytes()?);
     work.check(&single)?;
     let mut report = Upgraded::of(&plan)?;
-    report.resumed = journal.is_some();
-    if options.dry_run || report.changed == 0 && plan.leaves.is_empty() && journal.is_none() {
+    if options.dry_run || report.changed == 0 && plan.leaves.is_empty() && left.is_none() {
         return Ok(report);
     }
 
-    put(store, &key, &begun(&plan))?;
-    work.bring(&mut single)?;
-    if options.verify {
-        work.verify(&single)?;
+    let content = tree.content(store).exact();
+    let source = content.json(&store.to_string())?;
+    let intent = Intent { operation: OPERATION, source, options: options.json(), plan: plan.digest()? };
+    let journal = match &left {
+        // What was brought is of the same chunks.
+        Some(left) if left.differences(&intent).is_empty() => {
+            report.resumed = true;
+            left.own()?
+        }
+        Some(left) => {
+            // Nothing old was touched yet: what was brought is taken back, and brought anew.
+            let journal = left.own()?;
+            work.take_back()?;
+            journal.end()?;
+            Journal::create_for(store, &root, &intent)?
+        }
+        None => Journal::create_for(store, &root, &intent)?,
+    };
+    journal.set("separators", separators_json(&plan))?;
+    let brought = || -> Result<()> {
+        let single = single.with_journal(&journal, report.resumed);
+        work.bring(&single)?;
+        if options.verify {
+            work.verify(&single)?;
+        }
+        content.unchanged(&intent.source)
+    };
+    if let Err(e) = brought() {
+        // What was stopped can go on; what is impossible is undone.
+        if !matches!(e.kind(), ErrorKind::Io | ErrorKind::Cancelled) && journal.write().is_ok() {
+            work.take_back()?;
+            journal.end()?;
+        }
+        return Err(e);
     }
-    let journal = whole(&plan, &report)?;
-    put(store, &key, &journal)?;
-    finish(store, &root, &journal)?;
+    let whole = whole(&plan, &report)?;
+    for (name, value) in whole.members().unwrap_or_default() {
+        if name != "put" {
+            journal.keep(name, value.clone());
+        }
+    }
+    // From now on it can be finished from the journal.
+    journal.set("put", whole.get("put").cloned().unwrap_or(Json::Null))?;
+    finish(store, &root, &whole, journal)?;
     if options.verify {
         work.look_again()?;
         report.broken = broken(store, &root, &plan.tops)?;
@@ -114,15 +153,9 @@ fn above(zarr: &Zarr, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// The journal before chunks are brought: what has to be known to do it again.
-fn begun(plan: &Plan) -> Json {
-    let mut journal = Json::object();
-    journal.set("from", Json::string(plan.from.text()));
-    journal.set("to", Json::string(plan.to.text()));
-    let separators =
-        plan.separators.iter().map(|(path, s)| (path.clone(), Json::string(s.to_string()))).collect();
-    journal.set("separators", Json::Object(separators));
-    journal
+fn separators_json(plan: &Plan) -> Json {
+    let separators = plan.separators.iter().map(|(path, s)| (path.clone(), Json::string(s.to_string())));
+    Json::Object(separators.collect())
 }
 
 fn separators(journal: &Json) -> BTreeMap<String, char> {
@@ -130,7 +163,7 @@ fn separators(journal: &Json) -> BTreeMap<String, char> {
     all.iter().filter_map(|(path, s)| Some((path.clone(), s.as_str()?.chars().next()?))).collect()
 }
 
-/// The journal when all chunks are there: what is to be put and deleted, in this order.
+/// What the journal says when all chunks are there: what is to be put and deleted, in this order.
 fn whole(plan: &Plan, report: &Upgraded) -> Result<Json> {
     let mut documents: BTreeMap<&str, (Stored, bool)> = BTreeMap::new();
     for (path, planned) in &plan.nodes {
@@ -179,7 +212,7 @@ fn whole(plan: &Plan, report: &Upgraded) -> Result<Json> {
         put.set("document", document);
         put
     });
-    let mut journal = begun(plan);
+    let mut journal = Json::object();
     journal.set("put", Json::Array(put.collect()));
     journal.set("delete", Json::Array(old_documents(plan, &kept).iter().map(Json::string).collect()));
     journal.set("chunks", Json::Array(plan.leaves.iter().map(chunks_json).collect()));
@@ -232,18 +265,33 @@ fn chunks_of(json: &Json) -> Option<Chunks> {
     Some(Chunks { path: json.get("path")?.as_str()?.to_owned(), keys, rank })
 }
 
-/// Puts and deletes what the journal says, and then the journal.
-fn finish(store: &SharedStore, root: &str, journal: &Json) -> Result<()> {
-    let items = |name: &str| journal.get(name).and_then(Json::items).unwrap_or_default();
-    let damaged = || Error::invalid("the journal of the upgrade is damaged").with_key(join(root, NAME));
+/// Puts, proves and deletes what is said in `whole`, and then deletes the journal.
+fn finish(store: &SharedStore, root: &str, whole: &Json, journal: Journal) -> Result<()> {
+    let items = |name: &str| whole.get(name).and_then(Json::items).unwrap_or_default();
+    let damaged = || Error::invalid("the journal of the upgrade is damaged").with_node(shown(root));
+    let mut puts = Vec::new();
     for item in items("put") {
         let key = item.get("key").and_then(Json::as_str).ok_or_else(damaged)?;
-        put(store, key, item.get("document").ok_or_else(damaged)?)?;
+        puts.push((key, item.get("document").ok_or_else(damaged)?));
+    }
+    for (key, document) in &puts {
+        journal.beat()?;
+        put(store, key, document)?;
+    }
+    // Nothing old is deleted before all that is new can be read.
+    for (key, document) in &puts {
+        journal.beat()?;
+        let found = wait(store.get(key, None))?.map(|bytes| Json::parse(&bytes)).transpose()?;
+        if found.map(|d| d.value).as_ref() != Some(*document) {
+            return Err(Error::invalid("what was put is not what is read").with_key(key));
+        }
     }
     for key in items("delete") {
+        journal.beat()?;
         wait(store.delete(key.as_str().ok_or_else(damaged)?))?;
     }
     for chunks in items("chunks") {
+        journal.beat()?;
         delete_chunks(store, &chunks_of(chunks).ok_or_else(damaged)?)?;
     }
     for above in ancestors(root) {
@@ -257,12 +305,12 @@ fn finish(store: &SharedStore, root: &str, journal: &Json) -> Result<()> {
             wait(hierarchy::consolidate(store, above))?;
         }
     }
-    wait(store.delete(&join(root, NAME)))?;
+    journal.end()?;
     wait(store.finish())
 }
 
 /// Deletes the chunks of an array as its old document had them.
-fn delete_chunks(store: &SharedStore, chunks: &Chunks) -> Result<()> {
+pub(super) fn delete_chunks(store: &SharedStore, chunks: &Chunks) -> Result<()> {
     let Chunks { path, keys, rank } = chunks;
     let old: Vec<String> = wait(async {
         let mut old = Vec::new();

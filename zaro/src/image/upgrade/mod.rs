@@ -100,6 +100,14 @@ impl UpgradeOptions {
         }
     }
 
+    /// What decides about the result, in a form that stays the same from version to version.
+    fn json(&self) -> Json {
+        let mut options = Json::object();
+        options.set("to", Json::string(self.to.text()));
+        options.set("lossy", Json::Bool(self.lossy));
+        options
+    }
+
     /// Versions that can be written.
     fn check(&self) -> Result<()> {
         if self.to < Version::V02 {

@@ -13,6 +13,7 @@ use crate::image::version::Version;
 use crate::meta::path::{join, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, ChunkKeys, Format, Json, NodeMeta, edit};
+use crate::store::md5_hex;
 
 /// An array that there is.
 #[derive(Debug, Clone)]
@@ -275,6 +276,20 @@ impl Plan {
             self.add(Planned { path, what: What::Group(Json::object()), old: None });
         }
         Ok(())
+    }
+
+    /// What tells this plan from others, for a journal.
+    pub(super) fn digest(&self) -> Result<Json> {
+        let mut text = String::new();
+        for (path, planned) in &self.nodes {
+            for (name, document) in self.documents(planned)?.0 {
+                text.push_str(&format!("{path}\n{name}\n{document}\n"));
+            }
+        }
+        let mut plan = Json::object();
+        plan.set("nodes", Json::int(self.nodes.len()));
+        plan.set("documents", Json::string(md5_hex(text.as_bytes())));
+        Ok(plan)
     }
 
     /// The documents of a node, and whether they are new.

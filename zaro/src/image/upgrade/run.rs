@@ -2,7 +2,8 @@
 
 use futures::stream::{self, TryStreamExt};
 
-use super::plan::{Data, Plan, Planned, Source, What};
+use super::in_place::delete_chunks;
+use super::plan::{Chunks, Data, Plan, Planned, Source, What};
 use super::sample::{Task, sample};
 use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection};
 use crate::blocking::wait;
@@ -65,7 +66,7 @@ impl Work<'_> {
     }
 
     /// Brings the elements of all arrays.
-    pub(super) fn bring(&self, single: &mut Single<'_>) -> Result<()> {
+    pub(super) fn bring(&self, single: &Single<'_>) -> Result<()> {
         for (planned, meta, data) in self.plan.arrays() {
             let done = match data {
                 Data::Stay(_) => Ok(()),
@@ -78,6 +79,18 @@ impl Work<'_> {
                 }
             };
             done.map_err(|e| e.within(format_args!("making {}", shown(&planned.path))))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what was brought, in place: new chunks that lie beside the old ones.
+    pub(super) fn take_back(&self) -> Result<()> {
+        for (planned, meta, data) in self.plan.arrays() {
+            let (Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) = data else { continue };
+            let path = join(self.root, &planned.path);
+            if source.path != path || source.meta.keys != meta.keys {
+                delete_chunks(self.to, &Chunks { path, keys: meta.keys, rank: meta.shape.len() })?;
+            }
         }
         Ok(())
     }

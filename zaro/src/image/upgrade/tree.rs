@@ -8,8 +8,10 @@ use crate::image::find;
 use crate::image::model::Group;
 use crate::image::parse;
 use crate::image::version::{self, Stated, Version};
+use crate::journal::Source;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ChunkKeys, Format, Json, NodeMeta, write};
+use crate::store::SharedStore;
 use crate::{hierarchy, image::find::Found};
 
 /// One node.
@@ -203,6 +205,11 @@ impl Tree {
             };
         }
         Ok(Member { node, group, version, ome, consolidated, implied: false })
+    }
+
+    /// The nodes, as the source of something.
+    pub(super) fn content<'a>(&'a self, store: &'a SharedStore) -> Source<'a> {
+        Source::new(store, &self.root, self.members.iter().map(|(path, m)| (path.as_str(), &m.node.meta)))
     }
 
     /// The version of a tree whose root does not state it is that of what lies in it.

@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use self::rings::Rings;
 pub(crate) use self::temporary::is_temporary;
 pub use self::temporary::{Temporary, keep_mode, remove_temporaries};
 use self::write::State;
 use super::{
-    Ask, ByteRange, Condition, Direct, DirectObject, Listing, ObjectState, Pin, Put, Site, Store, Tag,
-    changed, check_key, check_prefix,
+    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, Site, Store,
+    Tag, changed, check_key, check_prefix, join,
 };
 use crate::error::{Error, Result};
 use crate::num;
@@ -75,6 +75,21 @@ impl LocalStore {
             return Err(Error::io("neither a file nor a folder").with_key(key).with_store(self));
         }
         Ok(Some(LocalFile { file, size: meta.len(), state: State::of(&meta) }))
+    }
+
+    /// What a listing says of a file; `None` if it is gone.
+    fn look(&self, key: String) -> Result<Option<KeyEntry>> {
+        let path = self.root.join(&key);
+        match std::fs::metadata(&path) {
+            Ok(meta) if meta.is_file() => {
+                let state = State::of(&meta).to_string();
+                Ok(Some(KeyEntry { key, size: meta.len(), state: Some(state) }))
+            }
+            Ok(meta) if meta.is_dir() => Ok(None),
+            Ok(_) => Err(Error::io("neither a file nor a folder").with_key(key).with_store(self)),
+            Err(e) if is_missing(&e) => self.absent(&key, &path).map(|_| None),
+            Err(e) => Err(self.fault(&key, e)),
+        }
     }
 
     /// `None`, unless there is a link that leads nowhere, in its place or on the way: what it stands for exists, and was
@@ -174,6 +189,24 @@ impl Store for LocalStore {
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {
         Ok(self.file(key)?.map(|f| f.size))
+    }
+
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        Ok(self.file(key)?.map(|f| f.state.to_string()))
+    }
+
+    /// One folder after another, and a look at each file.
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let folders = futures::stream::try_unfold(vec![prefix.to_owned()], move |mut open| async move {
+            let Some(folder) = open.pop() else { return Ok::<_, Error>(None) };
+            let found = self.list(&folder).await?;
+            let below = |name: &String| join(&folder, name);
+            open.extend(found.prefixes.iter().map(below));
+            let files: Vec<_> =
+                found.objects.iter().map(below).filter_map(|key| self.look(key).transpose()).collect();
+            Ok(Some((futures::stream::iter(files), open)))
+        });
+        folders.try_flatten().boxed()
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::temporary::{self, Temporary, is_abandoned, is_temporary, keep_mode, temporary_name};
 use super::{LocalFile, LocalStore, is_missing};
 use crate::error::{Error, Result};
-use crate::store::{Condition, DELETING, ObjectState, Put, Tag, check_key, check_prefix};
+use crate::store::{Condition, DELETING, JOURNAL, ObjectState, Put, Tag, check_key, check_prefix};
 
 /// How often a put begins anew because its folder was deleted under it.
 const ATTEMPTS: usize = 1000;
@@ -42,6 +42,14 @@ impl State {
         let (seconds, nanos) = self.changed;
         let (seconds, nanos) = (seconds.cast_unsigned(), nanos.cast_unsigned());
         ObjectState::Numbers([self.device, self.inode, self.size, seconds, nanos])
+    }
+}
+
+impl std::fmt::Display for State {
+    /// Without the device, whose number may be another after a restart. The file's own is on a second line: file systems
+    /// in user space may make up another one.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}.{:09}\n{}", self.size, self.changed.0, self.changed.1, self.inode)
     }
 }
 
@@ -152,7 +160,10 @@ impl LocalStore {
         if !matches!(when, Condition::Always) && !holds(path, when)? {
             return Ok(Ended::Put(Put::Refused));
         }
-        let (mut temporary, mut file) = match Temporary::create(folder) {
+        // A journal tells where data come from, which is nobody else's business.
+        let private = path.file_name().is_some_and(|name| name == JOURNAL);
+        let mode = if private { 0o600 } else { 0o666 };
+        let (mut temporary, mut file) = match Temporary::create_with(folder, mode) {
             Ok(made) => made,
             Err(e) if e.kind() == IoKind::NotFound => return Ok(Ended::Vanished),
             Err(e) if e.kind() == IoKind::NotADirectory => return Err(blocked(e)),

@@ -262,11 +262,11 @@ impl CloudStore {
         let range = match ask.range {
             Some(r @ (ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0))) => {
                 // HTTP has no empty ranges: only whether it fits is asked.
-                let Some(size) = self.measure(key, pin).await? else { return Ok(None) };
+                let Some(size) = self.measure(key, pin).await?.map(|m| m.size) else { return Ok(None) };
                 return r.resolve(size).map(|_| Some(unknown(Bytes::new())));
             }
             Some(r @ ByteRange::Suffix(_)) if !self.suffix_ranges => {
-                let Some(size) = self.measure(key, pin).await? else { return Ok(None) };
+                let Some(size) = self.measure(key, pin).await?.map(|m| m.size) else { return Ok(None) };
                 measured = Some(size);
                 match r.resolve(size)? {
                     (_, 0) => return Ok(Some(unknown(Bytes::new()))),
@@ -303,7 +303,7 @@ impl CloudStore {
                     None => network_fault(&e).is_none(),
                 };
                 let Some(range) = range.filter(|_| refused) else { return self.sort_read(&e) };
-                let Some(size) = self.measure(key, pin).await? else { return Ok(None) };
+                let Some(size) = self.measure(key, pin).await?.map(|m| m.size) else { return Ok(None) };
                 return match range.resolve(size)? {
                     (_, 0) => Ok(Some(unknown(Bytes::new()))),
                     _ => Err(transient("the server refused a range that lies within the object")),
@@ -361,7 +361,7 @@ impl CloudStore {
         Ok(Some((bytes, Some(meta))))
     }
 
-    async fn measure(&self, key: &str, pin: Option<&Pin>) -> Result<Option<u64>> {
+    async fn measure(&self, key: &str, pin: Option<&Pin>) -> Result<Option<ObjectMeta>> {
         check_key(key)?;
         let path = self.path(key)?;
         let head = self.ask(|client| {
@@ -375,7 +375,7 @@ impl CloudStore {
                 if let Some(pin) = pin {
                     check_pin(pin, &meta)?;
                 }
-                Ok(Some(meta.size))
+                Ok(Some(meta))
             }
             Err(e) => self.sort_read(&e),
         }
@@ -430,6 +430,14 @@ fn state_of(found: &ObjectMeta) -> ObjectState {
 }
 
 /// Refuses an object that is not the one the pin means.
+/// What tells the state of an object from others: its `ETag`; where there is none, its size and when it was changed.
+fn state_text(found: &ObjectMeta) -> String {
+    match &found.e_tag {
+        Some(tag) => tag.trim_matches('"').to_owned(),
+        None => format!("{} {}", found.size, found.last_modified.timestamp_micros()),
+    }
+}
+
 fn check_pin(pin: &Pin, found: &ObjectMeta) -> Result<()> {
     if pin.etag.is_some() {
         let etag = found.e_tag.as_deref();
@@ -493,7 +501,13 @@ impl Store for CloudStore {
     }
 
     async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.measure(key, None).await.map_err(|e| e.with_key(key).with_store(self))
+        let found = self.measure(key, None).await.map_err(|e| e.with_key(key).with_store(self))?;
+        Ok(found.map(|meta| meta.size))
+    }
+
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        let found = self.measure(key, None).await.map_err(|e| e.with_key(key).with_store(self))?;
+        Ok(found.as_ref().map(state_text))
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {

@@ -210,7 +210,11 @@ impl CloudStore {
             let (_, found) = self.begin(&path).await?;
             let keys = found.map_err(|e| self.failed(&e)).map_ok(move |object| {
                 let rest = relative(&path, &object.location).unwrap_or_default();
-                KeyEntry { key: join(&prefix, rest), size: object.size }
+                KeyEntry {
+                    key: join(&prefix, rest),
+                    size: object.size,
+                    state: Some(super::state_text(&object)),
+                }
             });
             Ok::<_, Error>(keys)
         };

@@ -379,6 +379,10 @@ impl Store for CacheStore {
         }
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        self.inner.state(key).await
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         self.inner.list(prefix).await
     }

@@ -143,6 +143,10 @@ impl Store for CoalesceStore {
         self.inner.size(key).await
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        self.inner.state(key).await
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         self.inner.list(prefix).await
     }

@@ -472,6 +472,10 @@ impl Store for GatherStore {
         self.inner.size(key).await
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        self.inner.state(key).await
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         self.inner.list(prefix).await
     }

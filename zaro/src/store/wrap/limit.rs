@@ -84,6 +84,11 @@ impl Store for LimitStore {
         self.inner.size(key).await
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        let _place = self.place().await?;
+        self.inner.state(key).await
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         let _place = self.place().await?;
         self.inner.list(prefix).await

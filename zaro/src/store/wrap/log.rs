@@ -252,6 +252,13 @@ impl Store for LogStore {
         answer
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        let start = Instant::now();
+        let answer = self.inner.state(key).await;
+        self.note(Method::Size, key, None, start, &answer, |_| 0);
+        answer
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         let start = Instant::now();
         let answer = self.inner.list(prefix).await.map(Some);

@@ -71,6 +71,10 @@ impl Store for PrefixStore {
         self.inner.size(&self.full(key)?).await
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        self.inner.state(&self.full(key)?).await
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         self.inner.list(&self.full_prefix(prefix)?).await
     }

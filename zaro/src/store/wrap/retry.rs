@@ -220,6 +220,10 @@ impl Store for RetryStore {
         self.persist(|| self.inner.size(key)).await
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        self.persist(|| self.inner.state(key)).await
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         self.persist(|| self.inner.list(prefix)).await
     }

@@ -384,6 +384,11 @@ impl Store for ZipCreateStore {
         Ok(held.map(|held| held.size()))
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        let held = self.held(key).map_err(|e| e.with_store(self))?;
+        Ok(held.map(|held| held.put.to_string()))
+    }
+
     async fn list(&self, prefix: &str) -> Result<Listing> {
         let mut out = Listing::default();
         self.visit(prefix, |rest, _| out.add(rest)).map_err(|e| e.with_store(self))?;
@@ -393,7 +398,11 @@ impl Store for ZipCreateStore {
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         let mut found = Vec::new();
         let seen = self.visit(prefix, |rest, held| {
-            found.push(Ok(KeyEntry { key: join(prefix, rest), size: held.size() }));
+            found.push(Ok(KeyEntry {
+                key: join(prefix, rest),
+                size: held.size(),
+                state: Some(held.put.to_string()),
+            }));
         });
         found.extend(seen.err().map(|e| Err(e.with_store(self))));
         futures::stream::iter(found).boxed()

@@ -15,13 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use self::directory::{Entries, Entry, Location, MAX_DIRECTORY, TAIL, u32_at};
 use super::memory::slice;
 use super::{
-    Ask, ByteRange, Direct, DirectObject, Listing, ObjectState, SharedStore, Site, Store, changed, check_key,
-    check_prefix,
+    Ask, ByteRange, Direct, DirectObject, KeyEntry, Listing, ObjectState, SharedStore, Site, Store, changed,
+    check_key, check_prefix, join,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::{u64_of, usize_of};
@@ -226,6 +226,15 @@ impl ZipStore {
         Ok(Some((u64_of(place), entry)))
     }
 
+    /// What tells the state of the archive from others; nothing where that is not known.
+    async fn archive_state(&self) -> Result<String> {
+        match self.inner.state(&self.key).await {
+            Ok(state) => Ok(state.unwrap_or_default()),
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(String::new()),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Some bytes of the archive.
     async fn archive(&self, ranges: &[(u64, u64)]) -> Result<Vec<Bytes>> {
         let spans: Vec<_> = ranges.iter().map(|&(offset, length)| ByteRange::span(offset, length)).collect();
@@ -381,6 +390,11 @@ struct Opened {
 }
 
 /// Holds content against the checksum of its entry.
+/// What tells the state of an entry from others, in an archive of this state.
+fn entry_state(archive: &str, entry: &Entry) -> String {
+    format!("{:08x} {} {} {archive}", entry.crc, entry.size, entry.header)
+}
+
 fn check(entry: &Entry, content: &[u8]) -> Result<()> {
     if crc32fast::hash(content) == entry.crc {
         Ok(())
@@ -460,6 +474,32 @@ impl Store for ZipStore {
     async fn size(&self, key: &str) -> Result<Option<u64>> {
         let found = self.find(key).map_err(|e| e.with_key(key).with_store(self))?;
         Ok(found.map(|(_, entry)| entry.size))
+    }
+
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        let found = self.find(key).map_err(|e| e.with_key(key).with_store(self))?;
+        match found {
+            Some((_, entry)) => Ok(Some(entry_state(&self.archive_state().await?, entry))),
+            None => Ok(None),
+        }
+    }
+
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let prefix = prefix.to_owned();
+        let all = async move {
+            check_prefix(&prefix).map_err(|e| e.with_store(self))?;
+            let archive = self.archive_state().await?;
+            let start = join(&prefix, "");
+            let first = self.entries.partition_point(|(name, _)| name.as_ref() < start.as_str());
+            let below = self.entries.get(first..).unwrap_or_default().iter();
+            let below = below.take_while(move |(name, _)| name.starts_with(&start));
+            Ok::<_, Error>(futures::stream::iter(below.map(move |(name, entry)| {
+                self.find(name).map_err(|e| e.with_key(name).with_store(self))?;
+                let state = Some(entry_state(&archive, entry));
+                Ok(KeyEntry { key: name.to_string(), size: entry.size, state })
+            })))
+        };
+        futures::stream::once(all).try_flatten().boxed()
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {

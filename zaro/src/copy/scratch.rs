@@ -1,0 +1,165 @@
+//! A folder for temporary chunks while an array is rechunked.
+//!
+//! Every run has one of its own, with a name that nobody can foretell, that was not there before and that nobody else may
+//! look into. It is never used by another run, and gone when the run is over, however it ends. Only a process that is
+//! killed leaves it behind; the next run of the same user removes it. That a folder's run is over is proved by its lock: the
+//! system takes it from a process that is no more.
+
+use std::fs::{DirBuilder, File, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::error::{Error, Result};
+use crate::journal::token;
+
+const START: &str = "zaro-scratch-";
+const LOCK: &str = "lock";
+
+/// A folder without a lock that is as old as this was left by a process that was killed as it began.
+const OLD: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A folder of this run alone; removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    path: PathBuf,
+    /// Locked as long as we are at work.
+    _lock: File,
+}
+
+impl Scratch {
+    /// Makes one in `parent`, or in the system's folder for temporary files.
+    pub(super) fn new(parent: Option<&Path>) -> Result<Self> {
+        let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
+        let made = || {
+            std::fs::create_dir_all(&parent)?;
+            remove_abandoned(&parent);
+            Self::make(&parent)
+        };
+        made().map_err(|e| {
+            Error::from(e).with_store(parent.display()).within("the folder for temporary chunks")
+        })
+    }
+
+    fn make(parent: &Path) -> std::io::Result<Self> {
+        loop {
+            let path = parent.join(format!("{START}{}", token()));
+            // Fails if there is anything of that name.
+            DirBuilder::new().mode(0o700).create(&path)?;
+            let lock = File::options().write(true).create_new(true).mode(0o600).open(path.join(LOCK));
+            match lock {
+                Ok(lock) => match lock.try_lock() {
+                    Err(TryLockError::WouldBlock) => {}
+                    // Somebody may have thought it abandoned in the moment before it was locked.
+                    Ok(()) | Err(TryLockError::Error(_)) if is_same(&lock, &path.join(LOCK)) => {
+                        return Ok(Self { path, _lock: lock });
+                    }
+                    _ => {}
+                },
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => {
+                    let _ = std::fs::remove_dir(&path);
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A folder that cannot be removed is litter, not a failed copy.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+fn is_same(file: &File, path: &Path) -> bool {
+    match (file.metadata(), path.symlink_metadata()) {
+        (Ok(a), Ok(b)) => a.ino() == b.ino() && a.dev() == b.dev(),
+        _ => false,
+    }
+}
+
+/// Removes the folders of this user whose runs are over. What cannot be looked at, or is in doubt, stays.
+fn remove_abandoned(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    let ours = |name: &str| name.strip_prefix(START).is_some_and(|rest| rest.len() == 32);
+    for entry in entries.flatten().filter(|e| e.file_name().to_str().is_some_and(ours)) {
+        let path = entry.path();
+        // The user of this process is the one of what it makes; a link is no folder.
+        let Ok(meta) = path.symlink_metadata() else { continue };
+        let mine = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == meta.uid());
+        if !meta.is_dir() || !mine {
+            continue;
+        }
+        let lock = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(path.join(LOCK));
+        match lock {
+            Ok(lock) if lock.try_lock().is_ok() => {
+                let _ = std::fs::remove_dir_all(&path);
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                let age = meta.modified().ok().and_then(|m| SystemTime::now().duration_since(m).ok());
+                if age.is_some_and(|age| age > OLD) {
+                    // Only if it is empty.
+                    let _ = std::fs::remove_dir(&path);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn every_run_has_a_folder_of_its_own() {
+        let parent = tempfile::tempdir().unwrap();
+        let (a, b) = (Scratch::new(Some(parent.path())).unwrap(), Scratch::new(Some(parent.path())).unwrap());
+        assert_ne!(a.path(), b.path());
+        for scratch in [&a, &b] {
+            assert!(scratch.path().join(LOCK).is_file(), "one that is in use stays");
+            assert_eq!(scratch.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        }
+        let path = a.path().to_owned();
+        drop(a);
+        assert!(!path.exists());
+        assert!(b.path().exists());
+    }
+
+    #[test]
+    fn what_dead_runs_left_is_removed_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str, lock: bool| {
+            let path = parent.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("c"), "x").unwrap();
+            if lock {
+                std::fs::write(path.join(LOCK), "").unwrap();
+            }
+            path
+        };
+        let name = |c: &str| format!("{START}{}", c.repeat(32));
+        let dead = make(&name("a"), true);
+        let young = make(&name("b"), false);
+        let other = make("zaro-scratch-mine", true);
+        let elsewhere = make("kept", true);
+        let link = parent.path().join(name("c"));
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        let scratch = Scratch::new(Some(parent.path())).unwrap();
+        assert!(!dead.exists());
+        for kept in [&young, &other, &elsewhere, &link, &scratch.path().to_owned()] {
+            assert!(
+                kept.join(if kept == scratch.path() { LOCK } else { "c" }).exists(),
+                "{}",
+                kept.display()
+            );
+        }
+    }
+}

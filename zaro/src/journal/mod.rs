@@ -1,0 +1,455 @@
+//! What unfinished work leaves: what it does, of which data, with which options, and how far it got.
+//!
+//! Everything that takes long and can be resumed keeps one journal, the object `.zaro-journal.json` beside the documents of
+//! the node it is about: copies, conversions and upgrades in place or to another place, pyramids. It is put before
+//! anything else, on the condition that there is none: so it decides whose place it is. It is deleted after everything
+//! else. In between it says whole what is going to be done, so that whoever comes next can finish it, undo it or refuse,
+//! and never takes up what is not the same: another operation, another program, other options, other data.
+//!
+//! | module | |
+//! |---|---|
+//! | `source` | which data something is made of |
+//! | `owner` | who is at work, and whether they still are |
+//!
+//! See `docs/design/009-journals-and-identity.md`.
+
+mod owner;
+mod source;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+pub(crate) use self::owner::token;
+use self::owner::{Life, Owner, life};
+pub(crate) use self::source::{Source, public_address};
+use crate::blocking::wait;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hierarchy::Existing;
+use crate::meta::Json;
+use crate::meta::path::{join, shown};
+use crate::store::{Condition, JOURNAL, OLD_JOURNALS, Put, SharedStore, Tag};
+
+/// The version of what is written here.
+const FORMAT: u64 = 1;
+
+/// How often progress is put, and whether the journal is still ours looked at.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// How often a journal is looked at anew because somebody else changed it.
+const ATTEMPTS: usize = 20;
+
+/// What a journal is about.
+#[derive(Debug, Clone)]
+pub(crate) struct Intent {
+    /// The command.
+    pub(crate) operation: &'static str,
+    /// What it is made of, by [`Source::json`].
+    pub(crate) source: Json,
+    /// What decides about the result, as an object.
+    pub(crate) options: Json,
+    /// What is to be made.
+    pub(crate) plan: Json,
+}
+
+impl Intent {
+    fn document(&self, store: &SharedStore, path: &str) -> Json {
+        let mut document = Json::object();
+        document.set("journal", Json::int(FORMAT));
+        document.set("zaro", Json::string(env!("CARGO_PKG_VERSION")));
+        document.set("operation", Json::string(self.operation));
+        document.set("source", self.source.clone());
+        document.set("options", self.options.clone());
+        document.set("destination", Json::string(destination(store, path)));
+        document.set("plan", self.plan.clone());
+        document.set("done", Json::object());
+        document
+    }
+}
+
+/// The place that a journal is about, as text.
+fn destination(store: &SharedStore, path: &str) -> String {
+    join(&public_address(&store.to_string()), path)
+}
+
+/// The journal of a run.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    store: SharedStore,
+    key: String,
+    owner: Owner,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    document: Json,
+    put: Instant,
+}
+
+/// What to do in a place: see [`Journal::begin`].
+pub(crate) struct Work<'a> {
+    pub(crate) store: &'a SharedStore,
+    pub(crate) path: &'a str,
+    pub(crate) intent: &'a Intent,
+    /// Whether what is there, and what others began there, may be replaced.
+    pub(crate) existing: Existing,
+    /// Whether all that is at the path is replaced, so that it does not matter what others began there.
+    pub(crate) whole: bool,
+    /// Says what has to be cleared away before the work, and fails if it may not be. Gets what was to be made by an
+    /// unfinished run that is not taken up.
+    pub(crate) in_the_way: &'a dyn Fn(Option<&Json>) -> Result<Option<Json>>,
+    /// Clears it away; the same may be done a second time.
+    pub(crate) clear: &'a dyn Fn(&Json) -> Result<()>,
+}
+
+impl Journal {
+    /// Makes the place ours: takes up an unfinished run of the very same intent, and says so, or begins a new one.
+    pub(crate) fn begin(work: &Work<'_>) -> Result<(Self, bool)> {
+        let Work { store, path, intent, .. } = work;
+        for _ in 0..ATTEMPTS {
+            let Some(left) = Left::find(store, path)? else {
+                if !(work.whole && work.existing == Existing::Replace) {
+                    refuse_old(store, path)?;
+                }
+                let mut document = intent.document(store, path);
+                if let Some(what) = (work.in_the_way)(None)? {
+                    document.set("clear", what);
+                }
+                let Some(journal) = Self::create(store, path, document)? else { continue };
+                journal.cleared(work)?;
+                return Ok((journal, false));
+            };
+            left.refuse_alive()?;
+            let differences = left.differences(intent);
+            let resumed = differences.is_empty() && work.existing == Existing::Refuse;
+            if !resumed && (work.existing == Existing::Refuse || !work.whole && !left.is(intent.operation)) {
+                return Err(left.refusal(&differences, work.existing == Existing::Refuse));
+            }
+            let document = match resumed {
+                true => left.document.clone(),
+                false => {
+                    let mut document = intent.document(store, path);
+                    let what = (work.in_the_way)(left.document.get("plan"))?;
+                    document.set("clear", what.unwrap_or(Json::Null));
+                    document
+                }
+            };
+            let elsewhere = life(&left.document) == Life::Unknown;
+            let Some(journal) = left.take(document)? else { continue };
+            if elsewhere && !resumed {
+                // If somebody is at work on another machine after all, they find out before anything is cleared away.
+                std::thread::sleep(EVERY.saturating_mul(3));
+            }
+            journal.cleared(work)?;
+            return Ok((journal, resumed));
+        }
+        Err(Error::conflict("others begin something here again and again")
+            .with_node(shown(path))
+            .with_store(store))
+    }
+
+    /// Puts a journal where there is none; `None` if somebody else was faster.
+    pub(crate) fn create(store: &SharedStore, path: &str, mut document: Json) -> Result<Option<Self>> {
+        let owner = Owner::new();
+        document.set("owner", owner.json());
+        let key = join(path, JOURNAL);
+        match wait(store.put(&key, text(&document), Condition::Absent)) {
+            Ok(Put::Done) => Ok(Some(Self::of(store, key, owner, document))),
+            Ok(Put::Refused) => Ok(None),
+            Err(e) => {
+                // A server that ignores conditions has taken the object all the same; nothing is to stay of it.
+                if e.kind() == ErrorKind::Unsupported
+                    && let Ok(Some(bytes)) = wait(store.get(&key, None))
+                    && Json::parse(&bytes).is_ok_and(|found| owner.owns(&found.value))
+                {
+                    let _ = wait(store.delete(&key));
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// A new journal of this intent, for those that are no whole place.
+    pub(crate) fn create_for(store: &SharedStore, path: &str, intent: &Intent) -> Result<Self> {
+        refuse_old(store, path)?;
+        Self::create(store, path, intent.document(store, path))?.ok_or_else(|| taken(store, path))
+    }
+
+    fn of(store: &SharedStore, key: String, owner: Owner, document: Json) -> Self {
+        Self { store: store.clone(), key, owner, state: Mutex::new(State { document, put: Instant::now() }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Clears away what the journal says is in the way.
+    fn cleared(&self, work: &Work<'_>) -> Result<()> {
+        let what = self.get("clear");
+        if let Some(what) = what.filter(|w| *w != Json::Null) {
+            (work.clear)(&what)?;
+        }
+        let had = self.get("clear").is_some();
+        self.state().document.remove("clear");
+        if had { self.write() } else { Ok(()) }
+    }
+
+    /// A member of the journal.
+    pub(crate) fn get(&self, name: &str) -> Option<Json> {
+        self.state().document.get(name).cloned()
+    }
+
+    /// Changes a member, without putting the journal.
+    #[cfg(feature = "image")]
+    pub(crate) fn keep(&self, name: &str, value: Json) {
+        self.state().document.set(name, value);
+    }
+
+    /// Changes a member, and puts the journal.
+    pub(crate) fn set(&self, name: &str, value: Json) -> Result<()> {
+        self.state().document.set(name, value);
+        self.write()
+    }
+
+    /// How many parts of something are done.
+    pub(crate) fn done(&self, part: &str) -> u64 {
+        let state = self.state();
+        state.document.get("done").and_then(|d| d.get(part)).and_then(Json::as_u64).unwrap_or(0)
+    }
+
+    /// Notes how many parts of something are done; it is put now and then.
+    pub(crate) fn note(&self, part: &str, done: u64) -> Result<()> {
+        let mut state = self.state();
+        let mut counts = state.document.get("done").cloned().unwrap_or_else(Json::object);
+        counts.set(part, Json::int(done));
+        state.document.set("done", counts);
+        drop(state);
+        self.beat()
+    }
+
+    /// Puts the journal if it is time to: whoever lost the place finds out then.
+    pub(crate) fn beat(&self) -> Result<()> {
+        let mut state = self.state();
+        if state.put.elapsed() < EVERY {
+            return Ok(());
+        }
+        self.put(&mut state)
+    }
+
+    /// Puts the journal. Fails if it is not ours any more.
+    pub(crate) fn write(&self) -> Result<()> {
+        self.put(&mut self.state())
+    }
+
+    fn put(&self, state: &mut State) -> Result<()> {
+        state.put = Instant::now();
+        let tag = self.ours()?;
+        let bytes = text(&state.document);
+        match wait(self.store.put(&self.key, bytes.clone(), Condition::Unchanged(tag))) {
+            Ok(Put::Done) => Ok(()),
+            Ok(Put::Refused) => Err(self.lost()),
+            // Files without locks, and some servers: it was ours a moment ago.
+            Err(e) if e.kind() == ErrorKind::Unsupported => {
+                wait(self.store.put(&self.key, bytes, Condition::Always)).map(drop)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The tag of the journal, if it is still ours.
+    fn ours(&self) -> Result<Tag> {
+        match wait(self.store.get_tagged(&self.key))? {
+            Some((bytes, tag)) if Json::parse(&bytes).is_ok_and(|found| self.owner.owns(&found.value)) => {
+                Ok(tag)
+            }
+            _ => Err(self.lost()),
+        }
+    }
+
+    fn lost(&self) -> Error {
+        Error::conflict("another zaro has taken over this place, or cleared it, so that this one stops")
+            .with_key(&self.key)
+            .with_store(&self.store)
+    }
+
+    /// Everything is whole, or undone.
+    pub(crate) fn end(self) -> Result<()> {
+        self.ours()?;
+        wait(self.store.delete(&self.key))
+    }
+}
+
+fn text(document: &Json) -> Bytes {
+    let mut text = document.pretty();
+    text.push('\n');
+    text.into()
+}
+
+fn taken(store: &SharedStore, path: &str) -> Error {
+    Error::conflict("another zaro has just begun something here").with_node(shown(path)).with_store(store)
+}
+
+/// Fails if an earlier version of zaro left something unfinished here.
+fn refuse_old(store: &SharedStore, path: &str) -> Result<()> {
+    let sizes = OLD_JOURNALS.iter().map(|(name, _)| {
+        let key = join(path, name);
+        async move { store.size(&key).await }
+    });
+    let sizes = wait(futures::future::try_join_all(sizes))?;
+    match sizes.iter().zip(OLD_JOURNALS).find(|(size, _)| size.is_some()) {
+        None => Ok(()),
+        Some((_, (name, command))) => Err(Error::usage(format!(
+            "an unfinished `zaro {command}` of an earlier version of zaro is here; begin anew with --overwrite, or \
+             finish it with that version (or delete {name} if it is of no use)"
+        ))
+        .with_node(shown(path))
+        .with_store(store)),
+    }
+}
+
+/// A journal that somebody left, or is keeping.
+pub(crate) struct Left {
+    store: SharedStore,
+    path: String,
+    pub(crate) document: Json,
+    tag: Tag,
+}
+
+impl Left {
+    /// The journal at a path, if there is one.
+    pub(crate) fn find(store: &SharedStore, path: &str) -> Result<Option<Self>> {
+        let key = join(path, JOURNAL);
+        let Some((bytes, tag)) = wait(store.get_tagged(&key))? else { return Ok(None) };
+        let parsed = Json::parse(&bytes).map(|d| d.value).unwrap_or(Json::Null);
+        // What cannot be read is a journal of nothing that can be taken up.
+        let document = if parsed.get("journal").is_some() { parsed } else { Json::object() };
+        Ok(Some(Self { store: store.clone(), path: path.to_owned(), document, tag }))
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.document.get(name).and_then(Json::as_str).unwrap_or("?")
+    }
+
+    /// Whether it is of this operation.
+    pub(crate) fn is(&self, operation: &str) -> bool {
+        self.text("operation") == operation
+    }
+
+    /// Fails if its owner is still at work.
+    pub(crate) fn refuse_alive(&self) -> Result<()> {
+        let Life::Alive(process) = life(&self.document) else { return Ok(()) };
+        Err(Error::conflict(format!(
+            "another zaro (process {process}) is at work here: {}; wait for its end, or stop it",
+            command(self.text("operation"))
+        ))
+        .with_node(shown(&self.path))
+        .with_store(&self.store))
+    }
+
+    /// Why this is not what `intent` would take up; nothing if it is the same.
+    pub(crate) fn differences(&self, intent: &Intent) -> Vec<String> {
+        let new = intent.document(&self.store, &self.path);
+        let mut found = Vec::new();
+        let differs = |name: &str| self.document.get(name) != new.get(name);
+        if differs("operation") {
+            return vec![format!("it is of {}", command(self.text("operation")))];
+        }
+        if differs("journal") || differs("zaro") {
+            let (was, is) = (self.text("zaro"), env!("CARGO_PKG_VERSION"));
+            found.push(format!("it was begun by zaro {was}, and this is {is}"));
+        }
+        let both = |group: &str, name: &str| {
+            let of = |document: &Json| document.get(group).and_then(|g| g.get(name)).cloned();
+            (of(&self.document), of(&new))
+        };
+        let shown_as = |value: Option<Json>| value.map_or("nothing".to_owned(), |v| v.to_string());
+        for name in ["address", "path"] {
+            let (was, is) = both("source", name);
+            if was != is {
+                found.push(format!("its source was {}, not {}", shown_as(was), shown_as(is)));
+            }
+        }
+        let (was, is) = both("source", "documents");
+        if was != is {
+            found.push("the metadata of its source were others".to_owned());
+        }
+        match both("source", "chunks") {
+            (Some(Json::Null) | None, _) | (_, Some(Json::Null) | None) => {
+                if intent.source.get("chunks").is_some() {
+                    found.push("its source cannot tell whether its chunks were changed since".to_owned());
+                }
+            }
+            (was, is) if was != is => found.push("chunks of its source were changed since".to_owned()),
+            _ => {}
+        }
+        let members =
+            |document: &Json| document.get("options").and_then(Json::members).unwrap_or_default().to_vec();
+        let mut names: Vec<String> = members(&self.document).into_iter().map(|(name, _)| name).collect();
+        names.extend(
+            members(&new)
+                .into_iter()
+                .map(|(name, _)| name)
+                .filter(|n| !names.contains(n))
+                .collect::<Vec<_>>(),
+        );
+        for name in names {
+            let (was, is) = both("options", &name);
+            if was != is {
+                found.push(format!("{name} was {}, not {}", shown_as(was), shown_as(is)));
+            }
+        }
+        if differs("destination") {
+            found.push(format!("it was begun at {}", self.text("destination")));
+        }
+        if found.is_empty() && differs("plan") {
+            found.push("it was to become something else".to_owned());
+        }
+        found
+    }
+
+    /// The error that says what is here, and how to go on.
+    pub(crate) fn refusal(&self, differences: &[String], overwrite: bool) -> Error {
+        let what = command(self.text("operation"));
+        let why = match differences {
+            [] => String::new(),
+            all => format!(", which this does not take up ({})", all.join("; ")),
+        };
+        let how = match overwrite {
+            true => "finish it with its own command and data, or begin anew with --overwrite",
+            false => "finish it first, with its own command",
+        };
+        Error::usage(format!("unfinished work of {what} is here{why}; {how}"))
+            .with_node(shown(&self.path))
+            .with_store(&self.store)
+    }
+
+    /// Makes it ours, as `document`; `None` if somebody else changed it first.
+    pub(crate) fn take(&self, mut document: Json) -> Result<Option<Journal>> {
+        self.refuse_alive()?;
+        let owner = Owner::new();
+        document.set("owner", owner.json());
+        let key = join(&self.path, JOURNAL);
+        let put = match wait(self.store.put(&key, text(&document), Condition::Unchanged(self.tag.clone()))) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => {
+                wait(self.store.put(&key, text(&document), Condition::Always))?
+            }
+            put => put?,
+        };
+        Ok(put.is_done().then(|| Journal::of(&self.store, key, owner, document)))
+    }
+
+    /// The same, where losing is an error.
+    pub(crate) fn own(&self) -> Result<Journal> {
+        self.take(self.document.clone())?.ok_or_else(|| taken(&self.store, &self.path))
+    }
+}
+
+/// An operation as people call it.
+fn command(operation: &str) -> String {
+    match operation {
+        "?" => "an unknown kind".to_owned(),
+        operation => format!("`zaro {operation}`"),
+    }
+}

@@ -1,0 +1,175 @@
+//! Who is at work: a run of a process of a machine.
+//!
+//! A journal names its owner, so that whoever comes next can tell one that is still at work from one that is dead. A
+//! process is known by its number and the moment it began; the machine by its start and by what its processes see as
+//! numbers (a container has its own). Of a process elsewhere nothing can be known from here.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::meta::Json;
+
+/// The runs of this process that are under way, by their tokens.
+static RUNS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn runs() -> MutexGuard<'static, BTreeSet<String>> {
+    RUNS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A run of this process; over when it is dropped.
+#[derive(Debug)]
+pub(super) struct Owner {
+    token: String,
+}
+
+impl Owner {
+    pub(super) fn new() -> Self {
+        let token = token();
+        runs().insert(token.clone());
+        Self { token }
+    }
+
+    /// As a journal has it.
+    pub(super) fn json(&self) -> Json {
+        let mut owner = Json::object();
+        owner.set("token", Json::string(self.token.as_str()));
+        owner.set("machine", machine().map_or(Json::Null, Json::string));
+        owner.set("process", Json::int(std::process::id()));
+        let began = process("self").map_or(Json::Null, |(_, began)| Json::int(began));
+        owner.set("began", began);
+        owner
+    }
+
+    /// Whether a journal is that of this run.
+    pub(super) fn owns(&self, journal: &Json) -> bool {
+        journal.get("owner").and_then(|o| o.get("token")).and_then(Json::as_str) == Some(&self.token)
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        runs().remove(&self.token);
+    }
+}
+
+/// Sixteen bytes that nobody can foretell, as text.
+pub(crate) fn token() -> String {
+    let part = || {
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u32(std::process::id());
+        if let Ok(now) = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+            hasher.write_u128(now.as_nanos());
+        }
+        hasher.finish()
+    };
+    format!("{:016x}{:016x}", part(), part())
+}
+
+/// Whether somebody is still at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    /// The process with this number is.
+    Alive(u64),
+    /// Surely nobody is.
+    Dead,
+    /// It is, or was, somewhere else.
+    Unknown,
+}
+
+/// Whether the owner that a journal names is still at work.
+pub(super) fn life(journal: &Json) -> Life {
+    let text = |owner: &Json, name: &str| owner.get(name).and_then(Json::as_str).map(str::to_owned);
+    let Some(owner) = journal.get("owner") else { return Life::Unknown };
+    let (Some(number), Some(began)) =
+        (owner.get("process").and_then(Json::as_u64), owner.get("began").and_then(Json::as_u64))
+    else {
+        return Life::Unknown;
+    };
+    if machine().is_none() || text(owner, "machine").as_deref() != machine() {
+        return Life::Unknown;
+    }
+    let alive = match process(&number.to_string()) {
+        // What is over and only waits to be looked at is dead.
+        Some((state, since)) => since == began && !matches!(state, 'Z' | 'X' | 'x'),
+        None => false,
+    };
+    if !alive {
+        return Life::Dead;
+    }
+    let own = number == u64::from(std::process::id());
+    if own && !text(owner, "token").is_some_and(|token| runs().contains(&token)) {
+        return Life::Dead;
+    }
+    Life::Alive(number)
+}
+
+/// What tells this machine, since its last start, from others; `None` where the system does not say.
+fn machine() -> Option<&'static str> {
+    static MACHINE: OnceLock<Option<String>> = OnceLock::new();
+    let find = || {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let processes = std::fs::read_link("/proc/self/ns/pid").ok()?;
+        Some(format!("{} {}", boot.trim(), processes.to_str()?))
+    };
+    MACHINE.get_or_init(find).as_deref()
+}
+
+/// The state of a process, and when it began, in ticks since the machine did.
+fn process(number: &str) -> Option<(char, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    // The name of the program, in parentheses, may hold anything.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn journal(owner: &Owner) -> Json {
+        let mut journal = Json::object();
+        journal.set("owner", owner.json());
+        journal
+    }
+
+    #[test]
+    fn a_run_is_alive_until_it_is_over() {
+        let owner = Owner::new();
+        let journal = journal(&owner);
+        assert!(owner.owns(&journal));
+        assert!(!Owner::new().owns(&journal));
+        assert_eq!(life(&journal), Life::Alive(std::process::id().into()));
+        drop(owner);
+        assert_eq!(life(&journal), Life::Dead);
+    }
+
+    #[test]
+    fn other_processes_are_told_by_number_and_begin() {
+        let changed = |name: &str, value: Json| {
+            let mut journal = journal(&Owner::new());
+            let mut owner = journal.get("owner").cloned().unwrap();
+            owner.set(name, value);
+            journal.set("owner", owner);
+            life(&journal)
+        };
+        assert_eq!(changed("machine", Json::string("another")), Life::Unknown);
+        assert_eq!(changed("machine", Json::Null), Life::Unknown);
+        assert_eq!(changed("began", Json::int(1)), Life::Dead);
+        assert_eq!(changed("process", Json::int(4_000_000_000_u64)), Life::Dead);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (_, began) = process(&child.id().to_string()).unwrap();
+        let mut journal = journal(&Owner::new());
+        let mut owner = journal.get("owner").cloned().unwrap();
+        owner.set("process", Json::int(child.id()));
+        owner.set("began", Json::int(began));
+        journal.set("owner", owner);
+        assert_eq!(life(&journal), Life::Alive(child.id().into()));
+        child.kill().unwrap();
+        // Dead, though nobody has asked for its end yet.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert_eq!(life(&journal), Life::Dead);
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,313 @@
+//! Which data something is made of: where they are, and what tells their state from every other.
+//!
+//! Documents are known by their text. Chunks are known by what the store says of each without reading it: the number,
+//! size and time of a file, the `ETag` of an object, the checksum of an entry of an archive, the place and the state of what
+//! a reference leads to ([`Store::state`](crate::store::Store::state)). They are put together without an order, as listings have none.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use futures::stream::{StreamExt, TryStreamExt};
+use md5::{Digest, Md5};
+
+use crate::blocking::wait;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hierarchy;
+use crate::meta::path::join;
+use crate::meta::{ArrayMeta, Json, NodeMeta};
+use crate::num;
+use crate::store::{SharedStore, md5_hex};
+
+/// The names of documents.
+const DOCUMENTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".zattrs"];
+
+/// States asked for at once where no listing has them.
+const AT_ONCE: usize = 32;
+
+/// Nodes of a store, as the source of something.
+pub(crate) struct Source<'a> {
+    store: &'a SharedStore,
+    /// What all nodes lie below.
+    root: &'a str,
+    nodes: HashMap<&'a str, &'a NodeMeta>,
+    /// Whether chunks have the keys that the metadata say.
+    exact: bool,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(
+        store: &'a SharedStore,
+        root: &'a str,
+        nodes: impl Iterator<Item = (&'a str, &'a NodeMeta)>,
+    ) -> Self {
+        Self { store, root, nodes: nodes.collect(), exact: false }
+    }
+
+    /// The same, where the keys of chunks are known to be those that the metadata say: others are not looked at.
+    #[cfg(feature = "image")]
+    pub(crate) fn exact(self) -> Self {
+        Self { exact: true, ..self }
+    }
+
+    /// What a journal says of it. `name` is its address as it was typed.
+    pub(crate) fn json(&self, name: &str) -> Result<Json> {
+        let mut source = Json::object();
+        source.set("address", Json::string(public_address(name)));
+        source.set("path", Json::string(self.root));
+        source.set("documents", Json::string(self.documents()));
+        let (chunks, times) = self.chunks()?.map(|s| s.texts()).unzip();
+        source.set("chunks", chunks.map_or(Json::Null, Json::string));
+        source.set("times", times.map_or(Json::Null, Json::string));
+        Ok(source)
+    }
+
+    /// Fails if the source is not as it was when `json` was made of it.
+    pub(crate) fn unchanged(&self, json: &Json) -> Result<()> {
+        let was = json.get("times").and_then(Json::as_str);
+        if was.is_some() && self.chunks()?.map(|s| s.texts().1).as_deref() != was {
+            return Err(Error::conflict(
+                "the source was changed meanwhile, so that the result would be a mixture; nothing of it is published. \
+                 Begin anew with --overwrite",
+            )
+            .with_store(self.store));
+        }
+        Ok(())
+    }
+
+    /// A digest of the documents of all nodes.
+    pub(crate) fn documents(&self) -> String {
+        let mut nodes: Vec<(&&str, &&NodeMeta)> = self.nodes.iter().collect();
+        nodes.sort_by_key(|(path, _)| **path);
+        let mut text = String::new();
+        for (path, meta) in nodes {
+            for (name, document) in hierarchy::as_stored(meta) {
+                text.push_str(&format!("{path}\n{name}\n{document}\n"));
+            }
+        }
+        md5_hex(text.as_bytes())
+    }
+
+    /// The states of all documents and chunks; `None` if the store cannot tell.
+    fn chunks(&self) -> Result<Option<States>> {
+        // Some may read objects and neither list them nor ask for those that may be missing.
+        let told = |found: Result<Option<States>>| match found {
+            Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::NotPermitted) => Ok(None),
+            found => found.map_err(|e| e.within("looking at the state of the source")),
+        };
+        match told(wait(self.listed()))? {
+            Some(states) => Ok(Some(states)),
+            None => told(wait(self.asked())),
+        }
+    }
+
+    /// By a listing; `None` if it says nothing of states.
+    async fn listed(&self) -> Result<Option<States>> {
+        if !self.store.lists_all() {
+            return Ok(None);
+        }
+        let mut states = States::default();
+        let mut keys = self.store.keys(self.root);
+        while let Some(entry) = keys.try_next().await? {
+            if self.holds(&entry.key) {
+                let Some(state) = &entry.state else { return Ok(None) };
+                states.add(&entry.key, state);
+            }
+        }
+        Ok(Some(states))
+    }
+
+    /// By a question for each object that there may be; `None` if it is not even said of documents, which are there.
+    async fn asked(&self) -> Result<Option<States>> {
+        let documents = self.nodes.keys().flat_map(|path| DOCUMENTS.iter().map(move |name| join(path, name)));
+        let mut states = self.ask(documents.collect::<Vec<_>>().into_iter(), States::default()).await?;
+        if states.count == 0 {
+            return Ok(None);
+        }
+        for (path, meta) in &self.nodes {
+            let NodeMeta::Array(meta) = meta else { continue };
+            let counts = meta.grid.counts(&meta.shape);
+            let mut at = vec![0u64; counts.len()];
+            let chunks = (0..num::product(&counts)?).map(|_| {
+                let key = meta.keys.key(path, &at);
+                crate::codec::shard::advance(&mut at, &counts);
+                key
+            });
+            states = self.ask(chunks, states).await?;
+        }
+        Ok(Some(states))
+    }
+
+    async fn ask(&self, keys: impl Iterator<Item = String> + Send, states: States) -> Result<States> {
+        futures::stream::iter(keys)
+            .map(|key| async move { Ok((self.store.state(&key).await?, key)) })
+            .buffer_unordered(AT_ONCE)
+            .try_fold(states, |mut states, (state, key)| async move {
+                if let Some(state) = state {
+                    states.add(&key, &state);
+                }
+                Ok(states)
+            })
+            .await
+    }
+
+    /// Whether a key is that of a document or chunk of one of the nodes.
+    fn holds(&self, key: &str) -> bool {
+        let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
+        if DOCUMENTS.contains(&name) && self.nodes.contains_key(folder) {
+            return true;
+        }
+        let mut above = Some(folder);
+        while let Some(path) = above {
+            if let Some(NodeMeta::Array(meta)) = self.nodes.get(path) {
+                let below = key.strip_prefix(path).unwrap_or(key).trim_start_matches('/');
+                return is_chunk(meta, below, self.exact);
+            }
+            above = match path.rsplit_once('/') {
+                Some((above, _)) => Some(above),
+                None if path.is_empty() => None,
+                None => Some(""),
+            };
+        }
+        false
+    }
+}
+
+/// Whether a key below an array is that of a chunk. Some V2 arrays have another separator than they say.
+fn is_chunk(meta: &ArrayMeta, below: &str, exact: bool) -> bool {
+    let rank = meta.shape.len();
+    let other = || meta.keys.other_separator().index(below, rank).filter(|_| !exact);
+    meta.keys.index(below, rank).or_else(other).is_some()
+}
+
+/// The states of many objects, in no order.
+#[derive(Debug, Default)]
+struct States {
+    count: u64,
+    sum: u128,
+    /// Of their first lines alone, which do not change without need.
+    times: u128,
+}
+
+impl States {
+    fn add(&mut self, key: &str, state: &str) {
+        let digest = |state: &str| {
+            let mut digest = Md5::new();
+            digest.update(key.as_bytes());
+            digest.update([0]);
+            digest.update(state.as_bytes());
+            u128::from_le_bytes(digest.finalize().into())
+        };
+        self.count = self.count.saturating_add(1);
+        self.sum = self.sum.wrapping_add(digest(state));
+        self.times = self.times.wrapping_add(digest(state.lines().next().unwrap_or_default()));
+    }
+
+    /// As a journal has them: whole, and of the first lines.
+    fn texts(&self) -> (String, String) {
+        (format!("{:032x}-{}", self.sum, self.count), format!("{:032x}-{}", self.times, self.count))
+    }
+}
+
+/// An address that may be written down: without user, password and query, where signatures are. A path is made absolute.
+pub(crate) fn public_address(text: &str) -> String {
+    if !text.contains("://") {
+        return real_path(Path::new(text)).display().to_string();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, mut after)) = rest.split_once("://") {
+        out.push_str(&without_query(before, true));
+        out.push_str("://");
+        // Of a chain such as `zip://a::https://b`, what follows `zip://` up to a slash ends with the next scheme.
+        loop {
+            let end = after.find(['/', '?', '#', '|']).unwrap_or(after.len());
+            let (authority, tail) = after.split_at(end);
+            let container = before.ends_with("abfs") || before.ends_with("abfss");
+            match authority.rsplit_once('@') {
+                // A container of Azure stands there, which is no secret.
+                Some((user, _)) if container && !user.contains(':') => out.push_str(authority),
+                Some((_, host)) => out.push_str(host),
+                None => out.push_str(authority),
+            }
+            match tail.strip_prefix("//").filter(|_| authority.ends_with(':')) {
+                Some(next) => {
+                    out.push_str("//");
+                    after = next;
+                }
+                None => {
+                    rest = tail;
+                    break;
+                }
+            }
+        }
+    }
+    out.push_str(&without_query(rest, false));
+    out
+}
+
+/// Without what stands between `?` and the end, a viewer's word (`|`), or the scheme of the next address of a chain (`::`).
+fn without_query(text: &str, chained: bool) -> String {
+    let Some((before, query)) = text.split_once('?') else { return text.to_owned() };
+    let ends = if chained { query.rfind("::") } else { query.find('|') };
+    let after = ends.and_then(|at| query.get(at..)).unwrap_or_default();
+    format!("{before}{after}")
+}
+
+/// The path without links, as far as it exists.
+fn real_path(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for above in whole.ancestors() {
+        if let Ok(real) = above.canonicalize() {
+            return match whole.strip_prefix(above) {
+                Ok(rest) if rest.as_os_str().is_empty() => real,
+                Ok(rest) => real.join(rest),
+                Err(_) => whole.clone(),
+            };
+        }
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_left_out_of_addresses() {
+        for (typed, public) in [
+            ("https://user:word@h:81/a/b.zarr?X-Amz-Signature=s", "https://h:81/a/b.zarr"),
+            ("https://user@h/a", "https://h/a"),
+            ("zip+https://u:p@h/a.zip?sig=x|zarr3:", "zip+https://h/a.zip|zarr3:"),
+            ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
+            (
+                "abfs://container@account.dfs.core.windows.net/a?sig=x",
+                "abfs://container@account.dfs.core.windows.net/a",
+            ),
+            ("zip://x::https://u:p@h/a?t=1", "zip://x::https://h/a"),
+            ("manifest+https://u:p@h/m.json?t", "manifest+https://h/m.json"),
+            ("https://h?token=x", "https://h"),
+            ("https://u:a::b@h/x?q::https://u:p@i/y?t", "https://h/x::https://i/y"),
+            ("http://u:p@[::1]:80/a?t", "http://[::1]:80/a"),
+        ] {
+            assert_eq!(public_address(typed), public, "{typed}");
+        }
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!(public_address("no/such.zarr"), here.join("no/such.zarr").display().to_string());
+        assert_eq!(public_address("src/../src"), here.join("src").display().to_string());
+    }
+
+    #[test]
+    fn states_have_no_order_but_every_change_shows() {
+        let of = |all: &[(&str, &str)]| {
+            let mut states = States::default();
+            all.iter().for_each(|(key, state)| states.add(key, state));
+            states.texts()
+        };
+        assert_eq!(of(&[("a", "1"), ("b", "2")]), of(&[("b", "2"), ("a", "1")]));
+        for other in [&[("a", "2"), ("b", "1")][..], &[("a", "1")], &[("a", "1"), ("b", "2"), ("c", "")]] {
+            assert_ne!(of(&[("a", "1"), ("b", "2")]), of(other));
+        }
+        let (one, other) = (of(&[("a", "1\n2")]), of(&[("a", "1\n3")]));
+        assert!(one.0 != other.0 && one.1 == other.1, "the number of a file may change without need");
+    }
+}
