@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use zaro::ErrorKind;
 
 /// How long they have for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,6 +35,8 @@ pub(crate) fn listen() {
 }
 
 async fn wait(mut signal: Signal, kind: SignalKind) {
+    let at_once = 128 + kind.as_raw_value();
+    let mut first = true;
     while signal.recv().await.is_some() {
         let mut told = false;
         for cancel in CANCEL.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -41,20 +44,22 @@ async fn wait(mut signal: Signal, kind: SignalKind) {
             told |= Arc::strong_count(cancel) > 1 && !cancel.swap(true, Ordering::Relaxed);
         }
         if !told {
-            end(kind);
+            // Nothing was begun that could stop in order; that is no other end than if it had.
+            end(if first { i32::from(ErrorKind::Io.exit_code()) } else { at_once });
         }
+        first = false;
         // One that waits for input, or for a server, does not hear.
         tokio::spawn(async move {
             tokio::time::sleep(PATIENCE).await;
-            end(kind);
+            end(at_once);
         });
     }
 }
 
 /// Ends the process there and then.
-fn end(kind: SignalKind) -> ! {
+fn end(code: i32) -> ! {
     zaro::store::local::remove_temporaries();
-    std::process::exit(128 + kind.as_raw_value())
+    std::process::exit(code)
 }
 
 /// Whether a signal was to be ignored when the process began.

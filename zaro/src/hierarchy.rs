@@ -23,7 +23,7 @@ pub use apart::{check_apart, check_files_apart};
 pub(crate) use consolidate::consolidate_above;
 use consolidate::renew_copies;
 pub use consolidate::{consolidate, unconsolidate};
-pub(crate) use delete::{check_unused_below, clear, in_the_way, replace};
+pub(crate) use delete::{check_unused_below, clear, delete_unfinished, in_the_way, replace};
 pub use delete::{delete, is_half_deleted};
 pub(crate) use resize::keys_found;
 pub use resize::{extend, lengthen, lengthened, resize};
@@ -111,6 +111,7 @@ pub async fn create_from(
         })?;
     // Before the groups above are made; or after what is replaced is gone.
     if existing == Existing::Refuse && matches!(find(store, &path).await, Ok(None)) {
+        delete::check_marker(store, &path).await?;
         delete::check_unused(store, &path, &meta).await?;
     }
     refuse_unfinished(store, &path, existing).await?;

@@ -124,7 +124,7 @@ fn a_file_in_the_output_is_not_deleted_with_it() {
         ("@:/i.zarr/n.npy", "@:/other"),
         ("@:/other/n.npy", "@:/i.zarr/"),
     ] {
-        store.zaro(&["image", "convert", from, to, "--overwrite"]).fails(2, "lies in the output");
+        store.zaro(&["image", "convert", from, to, "--overwrite"]).fails(2, "lies in what is to be written");
         assert!(store.file("i.zarr/n.npy").is_file() && store.file("i.zarr/0/zarr.json").is_file());
     }
 }
@@ -166,7 +166,18 @@ fn an_image_in_one_file_follows_the_rules_of_these() {
     let store = Store::new();
     let bytes: Vec<u8> = (0..3u32 * 700 * 900).map(|i| (i / 7) as u8).collect();
     store.put("n.npy", npy("'|u1'", false, "(3, 700, 900)", &bytes));
-    let words = ["image", "convert", "@:/n.npy", "@:/o.ozx", "--axes", "cyx", "--chunks", "128,128"];
+    let words = [
+        "image",
+        "convert",
+        "@:/n.npy",
+        "@:/o.ozx",
+        "--axes",
+        "cyx",
+        "--chunks",
+        "128,128",
+        "--pixel-size",
+        "0.5",
+    ];
     store.zaro(&words).text();
     let run = store.zaro(&["image", "validate", "@:/o.ozx", "--strict"]);
     assert_eq!(run.code, 0, "{}", String::from_utf8_lossy(&run.out));

@@ -448,7 +448,7 @@ fn of_several_images_one_has_to_be_named() {
     }
     group(&s, "", r#"{"version":"0.5","bioformats2raw.layout":3}"#);
     group(&s, "OME", r#"{"version":"0.5","series":["first","second"]}"#);
-    fails(&s, &[], "choose one with --image: 0 (first), 1 (second)");
+    fails(&s, &[], "several images here: 0 (first), 1 (second); --image chooses one");
     assert_eq!(grey(&draw(&s, &["--image", "1"])), [20]);
     assert_eq!(grey(&draw(&s, &["--image", "first"])), [10]);
     fails(&s, &["--image", "2"], "0 (first), 1 (second)");

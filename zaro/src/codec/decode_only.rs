@@ -8,8 +8,11 @@ use super::{ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size}
 use crate::error::{Error, Result};
 use crate::meta::json::Json;
 
+/// The name of a member, and the number it has where there must be one.
+type Member = (&'static str, Option<u8>);
+
 /// The members that only encoding looks at, by the codec's name; with a number where there must be one.
-const FOR_ENCODING: [(&str, &[(&str, Option<u8>)]); 10] = [
+const FOR_ENCODING: [(&str, &[Member]); 10] = [
     (
         "blosc",
         &[("cname", None), ("clevel", None), ("shuffle", None), ("typesize", None), ("blocksize", None)],

@@ -31,8 +31,17 @@ pub(super) const PROBE: &str = "zaro-probe-";
 /// # Errors
 /// `Usage`, before anything is changed, if other files lie there.
 pub async fn delete(store: &SharedStore, path: &str) -> Result<()> {
+    delete_proved(store, path, false).await
+}
+
+/// As [`delete`], of an array whose document may be gone already: keys that are like those of chunks are taken for its own.
+pub(crate) async fn delete_unfinished(store: &SharedStore, path: &str) -> Result<()> {
+    delete_proved(store, path, true).await
+}
+
+async fn delete_proved(store: &SharedStore, path: &str, unfinished: bool) -> Result<()> {
     let path = normal(path)?;
-    let proved = prove(store, &path).await?;
+    let proved = prove_from(store, &path, unfinished).await?;
     if proved.empty {
         return renew_copies(store, &path, None).await;
     }
@@ -141,9 +150,13 @@ pub(super) struct Proved {
 
 /// Fails unless everything below `path` is of a Zarr, or left by zaro.
 pub(super) async fn prove(store: &SharedStore, path: &str) -> Result<Proved> {
+    prove_from(store, path, false).await
+}
+
+async fn prove_from(store: &SharedStore, path: &str, unfinished: bool) -> Result<Proved> {
     let mut proved = Proved { empty: true, nodes: Vec::new() };
     let mut foreign: Vec<String> = Vec::new();
-    let mut open = vec![(path.to_owned(), false)];
+    let mut open = vec![(path.to_owned(), unfinished)];
     while let Some((at, unfinished)) = open.pop() {
         let listing = store.list(&at).await?;
         proved.empty &= listing.objects.is_empty() && listing.prefixes.is_empty();

@@ -376,11 +376,12 @@ impl Left {
             found.push("the metadata of its source were others".to_owned());
         }
         match both("source", "chunks") {
-            (Some(Json::Null) | None, _) | (_, Some(Json::Null) | None) => {
-                if intent.source.get("chunks").is_some() {
-                    found.push("its source cannot tell whether its chunks were changed since".to_owned());
-                }
+            (Some(Json::Null) | None, _) | (_, Some(Json::Null) | None)
+                if intent.source.get("chunks").is_some() =>
+            {
+                found.push("its source cannot tell whether its chunks were changed since".to_owned());
             }
+            (Some(Json::Null) | None, _) | (_, Some(Json::Null) | None) => {}
             (was, is) if was != is => found.push("chunks of its source were changed since".to_owned()),
             _ => {}
         }

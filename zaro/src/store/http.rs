@@ -37,6 +37,9 @@ const MAX_INDEX: u64 = 64 << 20;
 /// How deep folders may lie inside each other, by index pages.
 const MAX_DEPTH: usize = 100;
 
+/// The most bytes of an answer that are passed over, where a server sends all of an object for a part of it: 64 GiB.
+const MAX_SKIPPED: u64 = 64 << 30;
+
 /// The most memory taken for a body before its bytes come: 16 MiB. What a server announces may be untrue.
 const MAX_TRUST: u64 = 16 << 20;
 
@@ -666,6 +669,11 @@ async fn whole(response: Response, range: ByteRange, ask: Ask<'_>) -> Result<Byt
         (range, Some(size)) => {
             let (offset, length) = range.resolve(size)?;
             ask.check_length(length)?;
+            if offset > MAX_SKIPPED {
+                return Err(Error::unsupported(format!(
+                    "the server knows no ranges, and {offset} bytes would come before those that are needed"
+                )));
+            }
             let bytes = body(response, offset, length).await?;
             if u64_of(bytes.len()) == length {
                 Ok(bytes)

@@ -117,6 +117,10 @@ fn every_change_keeps_the_elements() {
     ];
     for from in [Format::V3, Format::V2] {
         for (n, options) in options.iter().enumerate() {
+            if from == Format::V2 && matches!(options.chunks, Some(Sizes::Named(_))) {
+                // Its dimensions have no names, and none is passed over.
+                continue;
+            }
             let (store, _) = source(from);
             let made: SharedStore = Arc::new(MemoryStore::new());
             let copied = run(&store, &made, &CopyOptions { verify: true, ..options.clone() })

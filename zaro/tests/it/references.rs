@@ -214,7 +214,7 @@ async fn a_reference_that_cannot_be_read_is_an_error_and_never_fill() {
         (r#"["zip://x::data.bin", 0, 1]"#, ErrorKind::Invalid, ""),
         (r#"["zip://x::gone.zip", 0, 1]"#, ErrorKind::NotFound, ""),
         (r#"["http://127.0.0.1:9/x", 0, 1]"#, ErrorKind::Io, "http://127.0.0.1:9/x, bytes 0+1"),
-        (r#"[null, 0, 1]"#, ErrorKind::Usage, "--target"),
+        (r#"[null, 0, 1]"#, ErrorKind::Usage, "option target"),
         (r#""base64:@@@""#, ErrorKind::Invalid, "base64"),
         (r#""too long""#, ErrorKind::Invalid, ""),
         (r#""""#, ErrorKind::Invalid, ""),

@@ -567,7 +567,7 @@ impl Task<'_> {
         for path in paths.items().unwrap_or_default().iter().filter_map(Json::as_str) {
             places.check(&places::level(path)?)?;
             if places::is_array(self.store, &self.group, path)? {
-                wait(hierarchy::delete(self.store, &join(&self.group, path)))?;
+                wait(hierarchy::delete_unfinished(self.store, &join(&self.group, path)))?;
             }
         }
         Ok(())

@@ -346,7 +346,8 @@ mod tests {
     #[test]
     fn rows_come_in_any_number_at_a_time() {
         let (width, height) = (300u32, 700u32);
-        let rgba: Vec<u8> = (0..width * height * 4).map(|i| (i * i / 7) as u8).collect();
+        let rgba: Vec<u8> =
+            (0..width * height * 4).map(|i| (i.wrapping_mul(i) / 7).to_le_bytes()[0]).collect();
         let whole = Picture { width, height, rgba: rgba.clone() };
         let file = tempfile::NamedTempFile::new().unwrap();
         for rows in [1, 7, 256, 699, 700] {

@@ -67,7 +67,7 @@ impl BucketZarr {
             let tagged = stream::iter(page)
                 .map(|object| async move { self.has_tag(&object.key).await })
                 .buffer_unordered(AT_ONCE)
-                .try_any(|tagged| std::future::ready(tagged));
+                .try_any(std::future::ready);
             if tagged.await? {
                 return Ok(true);
             }

@@ -130,7 +130,7 @@ impl LocalStore {
     fn target(&self, key: &str) -> Result<(PathBuf, PathBuf)> {
         check_key(key)?;
         if key.split('/').any(is_temporary) {
-            return Err(Error::invalid(format!("names like .zaro-*.tmp are kept for temporary files")));
+            return Err(Error::invalid("names like .zaro-*.tmp are kept for temporary files"));
         }
         let path = self.root.join(key);
         match path.parent() {

@@ -214,8 +214,9 @@ impl ZipCreateStore {
             return Ok(());
         }
         if let Some(arrangement) = self.form.arranged {
-            let temporary = self.arrange(&state, arrangement)?;
-            return self.publish(&mut state, temporary);
+            self.publish(&mut self.arrange(&state, arrangement)?)?;
+            state.temporary = None;
+            return Ok(());
         }
         let mut tail = Vec::new();
         let mut records = Vec::with_capacity(state.entries.len());
@@ -240,15 +241,21 @@ impl ZipCreateStore {
         self.file.write_all_at(&tail, state.end)?;
         self.file.sync_all()?;
         match state.temporary.take() {
-            Some(temporary) => self.publish(&mut state, temporary),
+            Some(mut temporary) => {
+                let published = self.publish(&mut temporary);
+                if published.is_err() {
+                    // It is not finished, whoever asks again.
+                    state.temporary = Some(temporary);
+                }
+                published
+            }
             None => Ok(()),
         }
     }
 
     /// Gives the archive its name.
-    fn publish(&self, state: &mut State, mut temporary: Temporary) -> Result<()> {
+    fn publish(&self, temporary: &mut Temporary) -> Result<()> {
         temporary.publish(&self.path)?;
-        state.temporary = None;
         File::open(folder_of(&self.path))?.sync_all()?;
         Ok(())
     }
