@@ -10,6 +10,7 @@ use zaro::reference::addresses::{Addresses, Counts};
 use zaro::reference::arrays::Arrays;
 use zaro::reference::convert::{ConvertOptions, Converted, to_json, to_parquet};
 use zaro::reference::json_write::{Compression, JsonWriter};
+use zaro::store::local::{replace_folder, temporary_folder};
 use zaro::store::{Condition, SharedStore};
 use zaro::{Error, Result, Zarr};
 
@@ -204,22 +205,18 @@ impl Making {
         if there {
             only_references(&common.open_folder(&path.display().to_string()).await?).await?;
         }
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("references");
-        let beside = |end: &str| path.with_file_name(format!(".{name}.{}.{end}", std::process::id()));
-        let (part, old) = (beside("part"), beside("old"));
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let part = temporary_folder(parent);
         let begun = Unfinished(&part);
         let store = common.open_folder(&part.display().to_string()).await?;
         let done = self.parquet(source, store, addresses, options).await?;
         if there {
-            std::fs::rename(path, &old).map_err(fault)?;
-        } else if empty {
-            std::fs::remove_dir(path).map_err(fault)?;
+            replace_folder(&part, path).map_err(fault)?;
+        } else {
+            // An empty folder gives way to another.
+            std::fs::rename(&part, path).map_err(fault)?;
         }
-        std::fs::rename(&part, path).map_err(fault)?;
         drop(begun);
-        if there {
-            std::fs::remove_dir_all(&old).map_err(fault)?;
-        }
         Ok(done)
     }
 

@@ -14,6 +14,7 @@ use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
+use crate::image::begun::Begun;
 use crate::image::find::{self, Image};
 use crate::image::model::{Axis, LabelColor, Labels, Level, Multiscale};
 use crate::image::pyramid::{self, Factors, Method, PyramidOptions};
@@ -171,18 +172,28 @@ impl Job<'_> {
             new.attributes = self.mask_attributes(&data_type, multiscale);
         }
         new.meta()?;
-        self.make_room()?;
+        let begun = self.begin()?;
+        begun.end(self.make(&new, &places, multiscale, &arrays))
+    }
+
+    fn make(
+        &self,
+        new: &NewArray,
+        places: &[Option<usize>],
+        multiscale: &Multiscale,
+        arrays: &[Array],
+    ) -> Result<Added> {
+        let shape = &new.shape;
         let array_at = if self.options.as_mask { self.at.clone() } else { join(&self.at, "0") };
-        let array = wait(hierarchy::create_array(self.store, &array_at, &new, Existing::Refuse))?;
-        self.pixels(&array, &places)?;
+        let array = wait(hierarchy::create_array(self.store, &array_at, new, Existing::Refuse))?;
+        self.pixels(&array, places)?;
         let mut levels = vec![shape.clone()];
         if !self.options.as_mask {
             let shapes: Vec<Vec<u64>> = arrays.iter().map(|a| a.shape().to_vec()).collect();
-            levels.extend(self.pyramid(multiscale, &shape, &shapes)?);
+            levels.extend(self.pyramid(multiscale, shape, &shapes)?);
         }
         self.list()?;
-        wait(self.store.finish())?;
-        Ok(Added { path: self.at.clone(), data_type, levels })
+        Ok(Added { path: self.at.clone(), data_type: new.data_type.clone(), levels })
     }
 
     /// For each axis of the image, where it is among those of the labels.
@@ -299,25 +310,13 @@ impl Job<'_> {
         all
     }
 
-    /// Sees to it that nothing is where the labels are to be.
-    fn make_room(&self) -> Result<()> {
-        let there = self.store_has(&self.at)?;
-        match self.options.existing {
-            Existing::Refuse if there => {
-                Err(Error::usage("something is here already").with_hint("overwrite", "replaces it"))
-            }
-            Existing::Replace if there => {
-                // Nobody is to look for them meanwhile.
-                self.edit_list(false)?;
-                wait(hierarchy::delete(self.store, &self.at))
-            }
-            _ => Ok(()),
+    /// Takes the place where the labels are to be.
+    fn begin(&self) -> Result<Begun<'_>> {
+        if self.options.existing == Existing::Replace {
+            // Nobody is to look for them meanwhile.
+            self.edit_list(false)?;
         }
-    }
-
-    fn store_has(&self, path: &str) -> Result<bool> {
-        let listed = wait(self.store.list(path))?;
-        Ok(!(listed.objects.is_empty() && listed.prefixes.is_empty()))
+        Begun::at(self.store, &self.at, self.image.version.format(), self.options.existing)
     }
 
     /// Writes the pixels, block by block.

@@ -5,7 +5,6 @@
 //! fit into the memory. The group says that it is an image when its pixels are whole; the smaller levels come
 //! after that, and are added when they are whole, too.
 
-mod begun;
 mod extent;
 
 use std::fmt;
@@ -16,6 +15,7 @@ use crate::array::{Array, OnProgress, Order, Progress, Selection, Values, WriteO
 use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::hierarchy::{self, Existing};
+use crate::image::begun::Begun;
 use crate::image::document;
 use crate::image::model::{Axis, Channel, ColorModel, Level, Multiscale, Omero, Window};
 use crate::image::pyramid::{self, Method, PyramidOptions};
@@ -27,7 +27,6 @@ use crate::meta::path::{join, normal};
 use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
 use crate::store::{Condition, SharedStore};
-use begun::Begun;
 use extent::Extent;
 
 /// The bytes of a chunk that nobody has chosen, about.

@@ -10,6 +10,7 @@
 //! * [`upgrade`], [`edit`] and [`add_labels`] change what is there; [`ozx`] packs it into one file.
 
 pub mod add_labels;
+mod begun;
 pub mod convert;
 pub mod document;
 pub mod edit;

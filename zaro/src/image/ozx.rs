@@ -18,7 +18,7 @@ use crate::image::version::{self, Stated, Version};
 use crate::meta::path::shown;
 use crate::meta::{ArrayMeta, Format, Json, NodeMeta};
 use crate::num::u64_of;
-use crate::store::local::check_space;
+use crate::store::local::{check_space, temporary_folder};
 use crate::store::zip::ZipStore;
 use crate::store::zip::create::{Arrangement, Form, ZipCreateStore};
 use crate::store::{Ask, ByteRange, Condition, KeyEntry, ObjectState, Put, Store, check_key};
@@ -271,12 +271,11 @@ struct Folder(PathBuf);
 impl Folder {
     fn beside(target: &Path) -> Result<Self> {
         let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let Some(name) = target.file_name() else {
+        if target.file_name().is_none() {
             return Err(Error::usage(format!("{} is no name for a folder", target.display())));
-        };
+        }
         std::fs::create_dir_all(parent)?;
-        let own = format!(".{}.unpacking-{}", name.to_string_lossy(), std::process::id());
-        let path = parent.join(own);
+        let path = temporary_folder(parent);
         std::fs::create_dir(&path).map_err(|e| Error::from(e).with_store(path.display()))?;
         Ok(Self(path))
     }

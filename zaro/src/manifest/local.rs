@@ -231,7 +231,7 @@ impl<'a> Job<'a> {
             folders.push((key.to_owned(), before));
         }
         let inside = key.split('/').any(is_left_out);
-        for entry in std::fs::read_dir(path)? {
+        for entry in crate::store::local::read_dir(path)? {
             if self.failed.load(Ordering::Relaxed) {
                 return Ok(());
             }

@@ -164,7 +164,7 @@ pub(super) fn linked_from(folder: &Path) -> Result<Vec<Site>> {
             // What a link leads to may be gone; who reads it finds out.
             Err(_) => continue,
         }
-        for entry in std::fs::read_dir(&folder).map_err(fault)? {
+        for entry in super::local::read_dir(&folder).map_err(fault)? {
             let entry = entry.map_err(fault)?;
             let kind = entry.file_type().map_err(fault)?;
             if kind.is_symlink() && entry.path().exists() {

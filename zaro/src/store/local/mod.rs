@@ -15,8 +15,8 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use self::rings::Rings;
-pub(crate) use self::temporary::is_temporary;
-pub use self::temporary::{Temporary, keep_mode, remove_temporaries};
+pub use self::temporary::{Temporary, keep_mode, remove_temporaries, replace_folder, temporary_folder};
+pub(crate) use self::temporary::{is_temporary, read_dir};
 use self::write::State;
 use super::{
     Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, Site, Store,
@@ -212,7 +212,7 @@ impl Store for LocalStore {
     async fn list(&self, prefix: &str) -> Result<Listing> {
         check_prefix(prefix).map_err(|e| e.with_store(self))?;
         let mut out = Listing::default();
-        let entries = match std::fs::read_dir(self.root.join(prefix)) {
+        let entries = match read_dir(self.root.join(prefix)) {
             Ok(entries) => entries,
             Err(e) if is_missing(&e) => return Ok(out),
             Err(e) => return Err(self.fault(prefix, e)),

@@ -91,7 +91,7 @@ pub(super) fn is_new_to_us(folder: &Path) -> bool {
 
 /// Removes what killed processes left in a folder.
 fn sweep(folder: &Path) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let Ok(entries) = read_dir(folder) else { return };
     for entry in entries.take(ENTRIES).flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|n| is_temporary(n)) else { continue };
@@ -106,6 +106,41 @@ pub(super) fn remove(entry: &std::fs::DirEntry) -> std::io::Result<()> {
     match entry.file_type()?.is_dir() {
         true => std::fs::remove_dir_all(entry.path()),
         false => std::fs::remove_file(entry.path()),
+    }
+}
+
+/// A path in `folder` for a temporary folder, which is not made yet. Left there by a killed process, it is removed by the
+/// next that asks for one.
+#[must_use]
+pub fn temporary_folder(folder: &Path) -> PathBuf {
+    sweep(folder);
+    folder.join(temporary_name())
+}
+
+/// Gives the folder at `new` the name `path`, in the place of one that has it and is removed then. At every moment one of
+/// them has the name, where the file system can exchange names.
+pub fn replace_folder(new: &Path, path: &Path) -> std::io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => std::fs::remove_dir_all(new),
+        Err(rustix::io::Errno::NOENT) if !path.exists() => std::fs::rename(new, path),
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            let old = path.with_extension(format!("{}.old", std::process::id()));
+            std::fs::rename(path, &old)?;
+            std::fs::rename(new, path)?;
+            std::fs::remove_dir_all(old)
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Opens a folder to be listed. A signal is no fault, though the library of the system says so.
+pub(crate) fn read_dir(path: impl AsRef<Path>) -> std::io::Result<std::fs::ReadDir> {
+    loop {
+        match std::fs::read_dir(path.as_ref()) {
+            Err(e) if e.kind() == IoKind::Interrupted => {}
+            opened => return opened,
+        }
     }
 }
 

@@ -302,7 +302,7 @@ impl LocalStore {
             }
             return Ok(());
         }
-        let entries = match std::fs::read_dir(&self.root) {
+        let entries = match super::read_dir(&self.root) {
             Ok(entries) => entries,
             Err(e) if is_missing(&e) => return Ok(()),
             Err(e) => return Err(self.fault(prefix, e)),
@@ -337,7 +337,7 @@ impl LocalStore {
         let mut removed = 0u64;
         let mut open = vec![self.root.clone()];
         while let Some(folder) = open.pop() {
-            let entries = match std::fs::read_dir(&folder) {
+            let entries = match super::read_dir(&folder) {
                 Ok(entries) => entries,
                 Err(e) if is_missing(&e) => continue,
                 Err(e) => return Err(Error::from(e).with_store(folder.display())),

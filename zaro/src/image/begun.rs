@@ -1,4 +1,4 @@
-//! A place where an image is being made. A marker lies there until it is whole: what a killed conversion left is known by it
+//! A place where an image, or labels, are being made. A marker lies there until all is whole: what a killed process left is known by it
 //! and replaced by the next one, and nothing is left by one that fails.
 
 use crate::blocking::wait;
@@ -12,7 +12,7 @@ use crate::store::{Condition, Listing, Put, SharedStore};
 const MARKER: &str = ".zaro-image-convert.json";
 
 /// A place that is ours until the image in it is whole.
-pub(super) struct Begun<'a> {
+pub(crate) struct Begun<'a> {
     store: &'a SharedStore,
     path: String,
     /// Groups above that were not there, the innermost first.
@@ -21,7 +21,7 @@ pub(super) struct Begun<'a> {
 
 impl<'a> Begun<'a> {
     /// Takes the place: empty, left by a conversion that is dead, or to be replaced.
-    pub(super) fn at(store: &'a SharedStore, path: &str, format: Format, existing: Existing) -> Result<Self> {
+    pub(crate) fn at(store: &'a SharedStore, path: &str, format: Format, existing: Existing) -> Result<Self> {
         let placed = |e: Error| e.with_node(shown(path)).with_store(store);
         wait(hierarchy::check_place(store, path, format))?;
         let key = join(path, MARKER);
@@ -64,7 +64,7 @@ impl<'a> Begun<'a> {
     }
 
     /// Says how it ended. What is not whole is removed.
-    pub(super) fn end<T>(self, done: Result<T>) -> Result<T> {
+    pub(crate) fn end<T>(self, done: Result<T>) -> Result<T> {
         let done = done.and_then(|done| {
             wait(self.store.delete(&join(&self.path, MARKER)))?;
             wait(self.store.finish())?;
