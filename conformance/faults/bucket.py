@@ -198,6 +198,8 @@ class Bench(files.Bench):
             if any("@/" + old.name in x for x in self.case.argv):
                 shutil.rmtree(old)
         for key in self.keys():
+            if not any("@/" + key[len(self.prefix) + 1 :].split("/")[0] in x for x in self.case.argv):
+                continue
             path = folder / key[len(self.prefix) + 1 :]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(self.s3.request("GET", BUCKET, key)[2])

@@ -4,6 +4,7 @@
 //! group), then `.zmetadata`, then `.zarray`, `.zgroup` and `.zattrs` at once. What consolidated metadata say of a
 //! node is believed without looking, unless [`OpenOptions::use_consolidated`] is off.
 
+#[cfg(feature = "image")]
 mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -23,7 +23,9 @@ pub use apart::{check_apart, check_files_apart};
 pub(crate) use consolidate::consolidate_above;
 use consolidate::renew_copies;
 pub use consolidate::{consolidate, unconsolidate};
-pub(crate) use delete::{check_unused_below, clear, delete_unfinished, in_the_way, replace};
+#[cfg(feature = "image")]
+pub(crate) use delete::delete_unfinished;
+pub(crate) use delete::{check_unused_below, clear, in_the_way, replace};
 pub use delete::{delete, is_half_deleted};
 pub(crate) use resize::keys_found;
 pub use resize::{extend, lengthen, lengthened, resize};

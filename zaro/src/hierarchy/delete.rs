@@ -35,6 +35,7 @@ pub async fn delete(store: &SharedStore, path: &str) -> Result<()> {
 }
 
 /// As [`delete`], of an array whose document may be gone already: keys that are like those of chunks are taken for its own.
+#[cfg(feature = "image")]
 pub(crate) async fn delete_unfinished(store: &SharedStore, path: &str) -> Result<()> {
     delete_proved(store, path, true).await
 }

@@ -57,6 +57,7 @@ pub(crate) const OLD_JOURNALS: [(&str, &str); 5] = [
 ];
 
 /// Whether an object of this name says that something is unfinished, and is no content.
+#[cfg(feature = "image")]
 pub(crate) fn is_journal(name: &str) -> bool {
     name == JOURNAL || OLD_JOURNALS.iter().any(|(old, _)| *old == name)
 }
