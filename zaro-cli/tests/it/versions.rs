@@ -349,10 +349,14 @@ fn what_is_in_a_manifests_place_is_mended_on_request_and_counts_no_more() {
         let copy = folder.path().join("copy");
         let copy = copy.to_str().unwrap();
         std::fs::create_dir(copy).unwrap();
-        std::fs::write(format!("{copy}/.zaro-4194300-1.tmp"), "left by a dead one").unwrap();
+        let left = format!("{copy}/.zaro-4194300-1.tmp");
+        std::fs::write(&left, "left by a dead one").unwrap();
+        // Whose it was cannot be told any more, but that it is old can.
+        let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 86_400);
+        std::fs::File::options().write(true).open(&left).unwrap().set_modified(long_ago).unwrap();
         server.ok(&["manifest", "fetch", file, copy, "--from", &zarr]);
         assert_eq!(std::fs::read_to_string(format!("{copy}/tab\tkey")).unwrap(), "y", "{name}");
-        assert!(!std::fs::exists(format!("{copy}/.zaro-4194300-1.tmp")).unwrap(), "{name}");
+        assert!(!std::fs::exists(&left).unwrap(), "{name}");
         server.ok(&["manifest", "verify", file, "--folder", copy, "--bytes"]);
     }
 }
