@@ -366,9 +366,9 @@ class Bench:
         seen = state(folder)
         if seen != self.new:
             return f"{what}: given again (exit {done.returncode}: {last(done)}): {difference(self.new, seen)}"
-        # What is whole already is refused, and then nothing is looked at.
+        # Where all was whole already, nothing is written, and so nothing is looked at.
         left = [x for x in leftovers(folder) if x not in self.clean]
-        if left and not (done.returncode and before == self.new):
+        if left and before != self.new:
             return f"{what}: given again, left behind {left}"
         return None
 

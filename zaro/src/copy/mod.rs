@@ -7,7 +7,7 @@
 //! Where only documents have to change, a hierarchy is converted in its place ([`convert_in_place`]).
 //!
 //! An interrupted copy resumes when it is rerun with the same arguments and the same data
-//! ([`journal`](crate::journal)).
+//! (`journal`).
 
 mod blocks;
 mod cells;

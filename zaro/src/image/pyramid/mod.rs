@@ -4,7 +4,7 @@
 //!
 //! Every level is made of the one above it, several in one pass over the pixels (`cut.rs`, `pass.rs`): the largest level
 //! is read once. An interrupted pyramid resumes when it is rerun with the same arguments and the same pixels
-//! ([`journal`](crate::journal)).
+//! (`journal`).
 
 mod attributes;
 mod cut;

@@ -6,7 +6,7 @@
 //! ahead of the reader but never far, so that memory stays the same however much there is. The pages come together in
 //! order again.
 //!
-//! Where a listing goes on is said by the server alone. A [`Chain`] of pages asks for the same prefix in the same way from
+//! Where a listing goes on is said by the server alone. A chain of pages asks for the same prefix in the same way from
 //! its beginning to its end, each page with the whole marker of the one before: key *and* version. A marker of our own
 //! making, or one taken from another kind of listing, would mean something else at some server, and lose what lies between.
 //! A chain that comes back to where it was, rows that come twice or were not asked for, and an end that nobody announced are
