@@ -12,10 +12,11 @@ use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
 use crate::args::Common;
+use crate::manifest::bucket;
 use crate::manifest::watch::Spinner;
-use crate::manifest::{bucket, local_path};
 use crate::output::{self, Output};
 use crate::paint::plain;
+use crate::path::output_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +56,7 @@ pub(crate) struct HashingArgs {
     #[arg(long)]
     pub(crate) multipart: bool,
     /// Keep digests in this file, and hash only files that changed since
-    #[arg(long, value_name = "FILE", value_parser = local_path())]
+    #[arg(long, value_name = "FILE", value_parser = output_path())]
     pub(crate) cache: Option<PathBuf>,
 }
 

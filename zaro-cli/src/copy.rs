@@ -13,6 +13,7 @@ use zaro::{Error, Result, Selection};
 use crate::args::{Common, Target};
 use crate::making::{KeysArg, parse_layout, parse_separator};
 use crate::output;
+use crate::path::local_path;
 use crate::progress::Watch;
 use crate::{dtype, number};
 
@@ -72,7 +73,7 @@ pub(crate) struct Copy {
     #[arg(long)]
     fsync: bool,
     /// Directory for temporary files while rechunking [default: the system's]
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", value_parser = local_path())]
     temp: Option<PathBuf>,
     /// Print a JSON summary
     #[arg(long)]

@@ -19,13 +19,14 @@ use zaro::store::SharedStore;
 use zaro::store::local::LocalStore;
 use zaro::{Error, Result, Selection, Slab};
 
+use crate::path::local_path;
 use crate::{demo_image, output};
 
 /// Make a small example of everything in a folder, and show it
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     /// The folder to make; it must not exist yet, unless an earlier demo made it
-    #[arg(value_name = "DIR", default_value = "zaro-demo")]
+    #[arg(value_name = "DIR", default_value = "zaro-demo", value_parser = local_path())]
     dir: PathBuf,
 }
 

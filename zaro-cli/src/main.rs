@@ -40,6 +40,7 @@ mod number;
 mod ome;
 mod output;
 mod paint;
+mod path;
 mod place;
 mod progress;
 mod read;

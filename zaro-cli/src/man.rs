@@ -7,6 +7,7 @@ use clap_mangen::Man as Page;
 use zaro::{Error, Result};
 
 use crate::output;
+use crate::path::local_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,6 +21,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Man {
     /// A folder to write the pages to: zaro.1, zaro-read.1, zaro-image-render.1, …
+    #[arg(value_parser = local_path())]
     dir: Option<PathBuf>,
 }
 

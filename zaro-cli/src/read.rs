@@ -18,6 +18,7 @@ use crate::colormap::Colormap;
 use crate::format::{Format, Layout, Sink, csv, json, npy, png, raw, table};
 use crate::output::Output;
 use crate::paint::Paint;
+use crate::path::output_path;
 use crate::progress::Watch;
 use crate::select::Part;
 use crate::value;
@@ -56,7 +57,7 @@ pub(crate) struct Read {
     part: Part,
 
     /// Write to this file (- for standard output); its suffix (.npy .csv .json .png .raw .bin) says the format
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     output: Option<PathBuf>,
     /// The format [default: by the suffix of FILE, else table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]

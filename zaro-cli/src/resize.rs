@@ -73,23 +73,19 @@ impl Resize {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let (store, path) = common.open_for_writing(&self.target, false).await?;
         let array = common.zarr_in(&store).await?.array(&path).await?;
-        let resized = match (&self.shape, self.axis.as_slice()) {
-            (Some(shape), _) => hierarchy::resize(&store, &path, shape).await?,
-            // Two who grow an array at the same time both get their share.
-            (None, [(name, Change::Grow(n))]) => {
-                let d = dimension(name, array.meta())?;
-                hierarchy::extend(&store, &path, d, *n).await?.0
-            }
-            (None, changes) => hierarchy::resize(&store, &path, &changed(&array, changes)?).await?,
+        let (resized, before) = match &self.shape {
+            Some(shape) => (hierarchy::resize(&store, &path, shape).await?, array.shape().to_vec()),
+            // Of what it is then: two who make it longer at the same time both get their share.
+            None => hierarchy::resize_by(&store, &path, |old| changed(&array, old, &self.axis)).await?,
         };
         store.finish().await?;
-        common.note(&format!("{}: {:?} is now {:?}", shown(&path), array.shape(), resized.shape()));
+        common.note(&format!("{}: {:?} is now {:?}", shown(&path), before, resized.shape()));
         Ok(())
     }
 }
 
-fn changed(array: &Array, changes: &[(String, Change)]) -> Result<Vec<u64>> {
-    let mut shape = array.shape().to_vec();
+fn changed(array: &Array, old: &[u64], changes: &[(String, Change)]) -> Result<Vec<u64>> {
+    let mut shape = old.to_vec();
     for (name, change) in changes {
         let d = dimension(name, array.meta())?;
         let Some(n) = shape.get_mut(d) else { continue };

@@ -21,6 +21,7 @@ use crate::input::csv::Table;
 use crate::input::stream::Stream;
 use crate::input::{InputFormat, Origin, json};
 use crate::making::{self, Extents, Making};
+use crate::path::local_path;
 use crate::progress::Watch;
 use crate::read::OrderArg;
 use crate::select::Part;
@@ -54,7 +55,7 @@ pub(crate) struct Write {
     #[command(flatten)]
     target: Target,
     /// The file to take elements from, - for standard input; its suffix (.npy .raw .bin .csv .json) says the format
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = local_path())]
     from: PathBuf,
     /// The format [default: by the suffix of FILE]
     #[arg(long, value_enum, value_name = "FORMAT")]
@@ -93,8 +94,8 @@ pub(crate) struct Write {
     /// Store chunks that are nothing but fill value, too
     #[arg(long, help_heading = "How to write")]
     keep_fill: bool,
-    /// Assume a single writer: needed where a store cannot tell, as some S3 servers; what is appended is then seen when it
-    /// is whole. If somebody else writes, their writes are lost
+    /// Assume a single writer: needed where a store cannot tell, as some S3 servers. If somebody else writes, their writes
+    /// are lost
     #[arg(long = "single-writer", alias = "alone", help_heading = "How to write")]
     alone: bool,
     /// Wait until every file is on the disk, so that it outlives a crash of the machine
@@ -150,8 +151,8 @@ struct Destination {
     view: View,
     /// Whether the array was made just now.
     blank: bool,
-    /// Along which dimension the array was made longer, from where on, by how much.
-    grown: Option<(usize, u64, u64)>,
+    /// Along which dimension the array becomes longer, and from where on.
+    grown: Option<(usize, u64)>,
 }
 
 impl Write {
@@ -173,27 +174,31 @@ impl Write {
         let Place { view, shape, grow } = self.place(&target, &mut input).map_err(placed)?;
         // Everything that shows of the input without reading it all is found wrong before the array is touched.
         let mut elements = self.elements(input, target.meta(), &shape).map_err(named)?;
+        let mut appending = None;
         let destination = match (target, grow) {
             (Found::Missing(meta), _) => {
                 let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
                 let array = hierarchy::create_from(&store, &path, *meta, existing).await?;
                 Destination { array, view, blank: true, grown: None }
             }
-            (Found::There(array), None) => Destination { array, view, blank: false, grown: None },
+            (Found::There(array), None) => {
+                hierarchy::check_settled(&store, &path).await?;
+                Destination { array, view, blank: false, grown: None }
+            }
             (Found::There(_), Some((axis, count))) => {
-                longer(&store, &path, (axis, count), self.alone).await?
+                let begun = hierarchy::append(&store, &path, axis, count, self.alone).await?;
+                let (array, start) = (begun.array.clone(), begun.start);
+                appending = Some(begun);
+                let span = |d| if d == axis { Index::Span(start, count) } else { Index::All };
+                let indexes: Vec<Index> = (0..array.shape().len()).map(span).collect();
+                let view = View::new(&indexes, array.meta())?;
+                Destination { array, view, blank: false, grown: Some((axis, start)) }
             }
         };
         let written = tokio::task::block_in_place(|| self.write(common, &destination, &mut elements));
-        written.map_err(named).map_err(|e| match destination.grown {
-            Some((axis, start, count)) if !self.alone => e.within(format_args!(
-                "positions {start} to {} of dimension {axis} were added, but not all written",
-                start.saturating_add(count)
-            )),
-            _ => e,
-        })?;
-        if self.alone && destination.grown.is_some() {
-            hierarchy::lengthen(&store, &path, destination.array.shape()).await?;
+        written.map_err(named)?;
+        if let Some(appending) = appending {
+            appending.publish().await?;
         }
         store.finish().await?;
         self.report(common, &destination, &shape)
@@ -419,7 +424,7 @@ impl Write {
             ("shape".into(), list(to.array.shape())),
             ("written".into(), list(shape)),
         ]);
-        if let Some((axis, start, _)) = to.grown {
+        if let Some((axis, start)) = to.grown {
             report.set(
                 "appended",
                 Json::Object(vec![("axis".into(), Json::int(axis)), ("start".into(), Json::int(start))]),
@@ -427,26 +432,6 @@ impl Write {
         }
         output::print(&format!("{report}\n"))
     }
-}
-
-/// Makes the array longer, and gives the part that was added. Who writes alone does so at the end, so that nobody sees
-/// what is not whole; among several, each has to take its place first.
-async fn longer(
-    store: &SharedStore,
-    path: &str,
-    (axis, count): (usize, u64),
-    alone: bool,
-) -> Result<Destination> {
-    let (array, start) = if alone {
-        hierarchy::lengthened(store, path, axis, count).await?
-    } else {
-        hierarchy::extend(store, path, axis, count).await?
-    };
-    let indexes: Vec<Index> = (0..array.shape().len())
-        .map(|d| if d == axis { Index::Span(start, count) } else { Index::All })
-        .collect();
-    let view = View::new(&indexes, array.meta())?;
-    Ok(Destination { array, view, blank: false, grown: Some((axis, start, count)) })
 }
 
 /// The shape of an input, if it shows: of `rank` dimensions if that is known. `like` is what it should be.

@@ -13,6 +13,7 @@ mod resize;
 use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr, unfinished};
+pub use crate::journal::Existing;
 use crate::meta::create::NewArray;
 use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::write::{self, Stored};
@@ -28,17 +29,7 @@ pub(crate) use delete::delete_unfinished;
 pub(crate) use delete::{check_unused_below, clear, in_the_way, replace};
 pub use delete::{delete, is_half_deleted};
 pub(crate) use resize::keys_found;
-pub use resize::{extend, lengthen, lengthened, resize};
-
-/// What to do with a node that is there already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Existing {
-    /// Fail.
-    #[default]
-    Refuse,
-    /// Delete it, with all below it, first.
-    Replace,
-}
+pub use resize::{Appending, append, extend, resize, resize_by};
 
 /// How often a document is changed anew because somebody else changed it first.
 const ATTEMPTS: usize = 100;
@@ -267,30 +258,51 @@ async fn change(
 /// Changes a node's attributes. Everything else in its document stays.
 pub async fn edit_attributes(store: &SharedStore, path: &str, how: &edit::Attributes) -> Result<()> {
     let path = normal(path)?;
-    let node = need(store, &path).await?;
-    let format = node.meta.format();
-    let name = if format == Format::V3 { "zarr.json" } else { ".zattrs" };
-    let changed = change(store, &join(&path, name), |old| {
-        edit::attributes(format, &old.unwrap_or_else(Json::object), how).map(Some)
-    })
-    .await?;
-    renew_copies(store, &path, changed.map(|d| vec![(name, d)])).await
+    change_document(store, &path, |format, old| edit::attributes(format, old, how)).await
 }
 
-/// A node's documents as they were read, with all that zaro has no word for.
-pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
-    let (format, document, attributes, name) = match meta {
-        NodeMeta::Array(a) => (a.format, &a.document, &a.attributes, ".zarray"),
-        NodeMeta::Group(g) => (g.format, &g.document, &g.attributes, ".zgroup"),
-    };
-    match format {
-        Format::V3 => vec![("zarr.json", (**document).clone())],
-        Format::V2 => {
-            let mut stored = vec![(name, (**document).clone())];
-            if attributes.members().is_some_and(|m| !m.is_empty()) {
-                stored.push((".zattrs", (**attributes).clone()));
-            }
-            stored
-        }
-    }
+/// Makes a node's attributes what `new` says of them as they are; it is asked again if somebody else changed them meanwhile,
+/// so that nobody's change is lost.
+#[cfg(feature = "image")]
+pub(crate) async fn change_attributes(
+    store: &SharedStore,
+    path: &str,
+    new: impl Fn(&Json) -> Result<Json>,
+) -> Result<()> {
+    let path = normal(path)?;
+    let none = Json::object();
+    change_document(store, &path, |format, document| {
+        let old = match format {
+            Format::V2 => document,
+            Format::V3 => document.get("attributes").unwrap_or(&none),
+        };
+        let Json::Object(members) = new(old)? else {
+            return Err(Error::invalid("the attributes are no object"));
+        };
+        edit::attributes(format, document, &edit::Attributes::Replace(members))
+    })
+    .await
+}
+
+/// Changes the document that holds a node's attributes, and the copies of it.
+async fn change_document(
+    store: &SharedStore,
+    path: &str,
+    new: impl Fn(Format, &Json) -> Result<Json>,
+) -> Result<()> {
+    check_settled(store, path).await?;
+    let format = need(store, path).await?.meta.format();
+    let name = if format == Format::V3 { "zarr.json" } else { ".zattrs" };
+    let changed =
+        change(store, &join(path, name), |old| new(format, &old.unwrap_or_else(Json::object)).map(Some))
+            .await?;
+    renew_copies(store, path, changed.map(|d| vec![(name, d)])).await
+}
+
+/// Fails if somebody else works on all that is at `path`, or on something it lies in, or did so and has not come to an end: a
+/// change would be lost, or be in their way. What this process itself has begun is not in its own way.
+pub async fn check_settled(store: &SharedStore, path: &str) -> Result<()> {
+    let path = normal(path)?;
+    let above = ancestors(&path).into_iter().chain([path.as_str()]);
+    futures::future::try_join_all(above.map(|at| crate::journal::check_settled(store, at))).await.map(drop)
 }

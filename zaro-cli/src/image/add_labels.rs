@@ -14,6 +14,7 @@ use zaro::{Error, Result};
 use super::pyramid::parse_axes;
 use crate::args::{Common, Target};
 use crate::output;
+use crate::path::local_path;
 use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
@@ -55,7 +56,7 @@ pub(crate) struct AddLabels {
     #[arg(long, value_name = "VALUE=RRGGBBAA|FILE")]
     colors: Vec<String>,
     /// What is known of values: a JSON file, a list of objects that each have a label-value
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = local_path())]
     properties: Option<PathBuf>,
     /// Write a plain array below `masks`, as images before 0.1 had it
     #[arg(long)]

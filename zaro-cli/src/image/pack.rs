@@ -11,6 +11,7 @@ use zaro::meta::Json;
 use crate::args::Common;
 use crate::number;
 use crate::output;
+use crate::path::output_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +30,7 @@ pub(crate) struct Pack {
     #[arg(value_name = "SRC")]
     source: String,
     /// The archive to make, such as image.ozx
-    #[arg(value_name = "DST")]
+    #[arg(value_name = "DST", value_parser = output_path())]
     target: PathBuf,
     /// The node of SRC to pack, with all below it [default: the root]
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]

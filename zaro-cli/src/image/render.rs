@@ -14,6 +14,7 @@ use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
 use crate::output::Output;
+use crate::path::output_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +37,7 @@ pub(crate) struct Render {
     #[command(flatten)]
     target: Target,
     /// The picture: a name that ends in .png, .tif or .tiff; - for a PNG on standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     output: PathBuf,
 
     /// A part of the image, in pixels of its largest level

@@ -11,6 +11,7 @@ use zaro::{Error, Result};
 use crate::args::Common;
 use crate::number;
 use crate::output;
+use crate::path::local_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +29,7 @@ pub(crate) struct Unpack {
     #[arg(value_name = "SRC")]
     source: String,
     /// The folder to make
-    #[arg(value_name = "DST")]
+    #[arg(value_name = "DST", value_parser = local_path())]
     target: PathBuf,
     /// Print a JSON summary
     #[arg(long)]
@@ -38,9 +39,6 @@ pub(crate) struct Unpack {
 impl Unpack {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
-        if self.target.to_str().is_some_and(|t| t.contains("://")) {
-            return Err(Error::usage("unpack writes folders on this machine; elsewhere: zaro copy SRC DST"));
-        }
         let archive = zaro::open::open_archive(&self.source, &common.store_options()?).await?;
         let Some(archive) = archive else {
             return Err(Error::not_found("there is no archive").with_store(&self.source));

@@ -9,9 +9,9 @@ use zaro::manifest::bucket::{Backfill as How, CreateOptions, Done, Journal, Sour
 use zaro::meta::json::Json;
 
 use super::bucket::{self, CheckArg};
-use super::local_path;
 use crate::args::Common;
 use crate::output;
+use crate::path::output_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub(crate) struct Backfill {
     #[arg(value_name = "URI")]
     uri: String,
     /// Note Zarrs that are done in this file, and pass over those noted
-    #[arg(long, value_name = "FILE", value_parser = local_path())]
+    #[arg(long, value_name = "FILE", value_parser = output_path())]
     journal: Option<PathBuf>,
     /// How many Zarrs at once
     #[arg(long, value_name = "N", default_value_t = 4)]

@@ -22,9 +22,9 @@ use zaro::store::object::tagging::Versioning;
 use zaro::{Error, ErrorKind, Result};
 
 use super::load::load;
-use super::local_path;
 use crate::args::Common;
 use crate::output::{self, Output};
+use crate::path::local_path;
 
 /// Options of `create` that mean something for buckets.
 #[derive(Debug, Clone, Args)]

@@ -9,10 +9,10 @@ use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
 use super::bucket::{self, BucketCreate, Destination};
-use super::local_path;
 use crate::args::Common;
 use crate::checksum::{HashingArgs, folder_of};
 use crate::output;
+use crate::path::{local_path, output_path};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,7 +40,7 @@ pub(crate) struct Create {
     #[arg(long, value_name = "ID")]
     zarr: Option<String>,
     /// The file to write; - for standard output
-    #[arg(short, long, value_name = "FILE", value_parser = local_path())]
+    #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     output: Option<PathBuf>,
     /// Replace what is there, if it is not this manifest
     #[arg(long)]

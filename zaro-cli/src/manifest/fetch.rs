@@ -11,11 +11,12 @@ use zaro::{Error, ErrorKind, Result};
 
 use super::bucket::{self, objects_of};
 use super::load::{is_folder, load};
-use super::{local_path, plural};
+use super::plural;
 use crate::args::Common;
 use crate::checksum::folder_of;
 use crate::number::human_bytes;
 use crate::output;
+use crate::path::local_path;
 
 const EXAMPLES: &str = "\
 Examples:

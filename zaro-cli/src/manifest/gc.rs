@@ -11,11 +11,12 @@ use zaro::manifest::bucket::{Garbage, collect, delete};
 use zaro::meta::json::{Document, Json};
 use zaro::{Error, Result};
 
-use super::{bucket, local_path, plural};
+use super::{bucket, plural};
 use crate::args::Common;
 use crate::number::human_bytes;
 use crate::output::{self, Output};
 use crate::paint::plain;
+use crate::path::{local_path, output_path};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,7 +43,7 @@ pub(crate) struct Gc {
     #[arg(long, requires = "keep")]
     only: bool,
     /// Write what could go to this file, one JSON object a line; with --yes, delete what it names
-    #[arg(long, value_name = "FILE", value_parser = local_path())]
+    #[arg(long, value_name = "FILE", value_parser = output_path())]
     list: Option<PathBuf>,
     /// Delete what the list names
     #[arg(long, requires = "list")]

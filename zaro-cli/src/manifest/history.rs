@@ -8,10 +8,11 @@ use zaro::manifest::{Time, WriteOptions};
 use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
-use super::{bucket, local_path};
+use super::bucket;
 use crate::args::Common;
 use crate::number::human_bytes;
 use crate::output::{self, Output};
+use crate::path::output_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,7 +34,7 @@ pub(crate) struct History {
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// With --at: write the manifest of that state here; - for standard output
-    #[arg(short, long, value_name = "FILE", requires = "at", value_parser = local_path())]
+    #[arg(short, long, value_name = "FILE", requires = "at", value_parser = output_path())]
     output: Option<PathBuf>,
     /// Changes that follow each other within so many seconds make one state
     #[arg(long, value_name = "SECONDS", default_value_t = 0, conflicts_with = "at")]

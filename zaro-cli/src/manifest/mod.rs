@@ -16,10 +16,8 @@ mod tree;
 mod verify;
 pub(crate) mod watch;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use zaro::Result;
 
@@ -79,19 +77,6 @@ impl Manifest {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// A path of this machine; an address of a store is refused, since it would become a folder called `s3:`.
-pub(crate) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
-    clap::builder::PathBufValueParser::new().try_map(|path| {
-        match path.to_str().map(|text| text.split_once("://")) {
-            Some(Some(("file", rest))) if rest.starts_with('/') => Ok(PathBuf::from(rest)),
-            Some(Some(_)) => {
-                Err("this is an address, and only a path of this machine can be written or read here")
-            }
-            _ => Ok(path),
-        }
-    })
 }
 
 /// `1 file`, `2 files`.

@@ -9,9 +9,9 @@ use zaro::reference::parquet::RECORD_SIZE;
 use zaro::{Error, Result};
 
 use super::load::{is_folder, load};
-use super::local_path;
 use crate::args::Common;
 use crate::output::Output;
+use crate::path::output_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,7 +34,7 @@ pub(crate) struct ToReference {
     #[arg(long, value_name = "URL")]
     base: String,
     /// The file to write [default: standard output]
-    #[arg(short, long, value_name = "FILE", value_parser = local_path())]
+    #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     output: Option<PathBuf>,
     /// A folder to write Parquet references into, instead of JSON
     #[arg(long, value_name = "FOLDER", conflicts_with = "output", requires = "from")]

@@ -11,12 +11,13 @@ use zaro::meta::json::Json;
 
 use super::bucket;
 use super::load::load;
+use super::plural;
 use super::watch::Spinner;
-use super::{local_path, plural};
 use crate::args::Common;
 use crate::checksum::HashingArgs;
 use crate::output;
 use crate::paint::{Paint, plain};
+use crate::path::local_path;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -18,7 +18,7 @@ use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy;
-use crate::journal::{Intent, Journal, Left, Source};
+use crate::journal::{Intent, Journal, Left, Source, check_turns};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, Format, Json, Mode, NodeMeta, consolidate, convert};
@@ -87,6 +87,21 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
         &path,
         &Intent { operation: OPERATION, source, options, plan: plan.json() },
     )?;
+    // Others see from now on that all of this is worked on. What they did before counts.
+    let arrays = nodes.iter().filter(|n| matches!(n.meta, NodeMeta::Array(_))).map(|n| n.path.as_str());
+    let settled = wait(check_turns(store, arrays)).and_then(|()| {
+        let now = walk(&opened(store, from)?, &path)?;
+        match documents_of(store, &path, &now, from) == documents_of(store, &path, &nodes, from) {
+            true => Ok(()),
+            false => Err(placed(Error::conflict(
+                "somebody else changed it at the same time; nothing was converted",
+            ))),
+        }
+    });
+    if let Err(e) = settled {
+        journal.end()?;
+        return Err(e);
+    }
     plan.carry_out(store, journal)
 }
 
@@ -266,7 +281,7 @@ impl Plan {
                 .try_for_each_concurrent(AT_ONCE, |path| async move {
                     let wrong = || Error::invalid("what was put is not what is read").with_node(shown(path));
                     let node = zarr.direct_node(path).await?.ok_or_else(wrong)?;
-                    for (name, found) in hierarchy::as_stored(&node.meta) {
+                    for (name, found) in write::as_stored(&node.meta) {
                         let key = join(path, name);
                         let wanted = wanted.get(key.as_str()).map(|d| consolidate::without(d));
                         if wanted != Some(consolidate::without(&found)) {

@@ -457,7 +457,7 @@ impl<'a> Planned<'a> {
                 (group.format, write::group(&group))
             }
             // As it is, with what zaro has no word for.
-            (meta, _) => (meta.format(), hierarchy::as_stored(meta)),
+            (meta, _) => (meta.format(), write::as_stored(meta)),
         })
     }
 

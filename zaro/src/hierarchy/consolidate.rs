@@ -5,11 +5,11 @@
 //! looks and walks again, until that changes nothing. So a node that was made after the walk had passed is either seen by
 //! the next walk, or its maker finds the consolidated metadata and adds it.
 
-use super::{ATTEMPTS, as_stored, change, need, open, text};
+use super::{ATTEMPTS, change, need, open, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Node;
 use crate::meta::path::{ancestors, join, normal, shown};
-use crate::meta::write::Stored;
+use crate::meta::write::{self, Stored};
 use crate::meta::{Format, Json, NodeMeta, consolidate as documents};
 use crate::store::{Condition, SharedStore};
 
@@ -86,7 +86,7 @@ async fn nodes(store: &SharedStore, path: &str, format: Format) -> Result<Vec<(S
         return Err(placed(Error::unsupported(message)));
     }
     let relative = |n: &Node| n.path.strip_prefix(path).unwrap_or(&n.path).trim_start_matches('/').to_owned();
-    Ok(nodes.iter().map(|n| (relative(n), as_stored(&n.meta))).collect())
+    Ok(nodes.iter().map(|n| (relative(n), write::as_stored(&n.meta))).collect())
 }
 
 /// Takes consolidated metadata away from the group at `path`, and says whether there were any. The nodes' own documents

@@ -12,15 +12,20 @@
 //! who makes the array longer puts the document before any chunk. So if the document had not grown after the chunk was
 //! read, the chunk held nothing of theirs; and if they write now, it is another chunk and stays. Buckets cannot delete on
 //! a condition: there a chunk outside is replaced by one of fill value.
+//!
+//! * **Appending** writes beyond the border, and moves it when all is written: a reader sees the old array or the new one,
+//!   also if the writer is killed. That others do not clear or take the same place meanwhile is seen to by turns
+//!   ([`Turn`]): all three have to have it. What is said above holds for programs that know nothing of turns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{StreamExt, TryStreamExt};
 
-use super::{ATTEMPTS, need, renew_copies, text};
+use super::{ATTEMPTS, check_settled, need, renew_copies, text};
 use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection, Slab, Values};
 use crate::error::{Error, ErrorKind, Result};
+use crate::journal::Turn;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ArrayMeta, ChunkKeys, Findings, Format, Json, Mode, NodeMeta, edit, v2, v3};
 use crate::num;
@@ -40,17 +45,47 @@ const AT_ONCE: usize = 16;
 /// What it leaves out does not come back when it grows again. A resize to the shape that an array has clears what an
 /// unfinished one left. Only chunks that are there are visited.
 pub async fn resize(store: &SharedStore, path: &str, shape: &[u64]) -> Result<Array> {
+    Ok(resize_by(store, path, |_| Ok(shape.to_vec())).await?.0)
+}
+
+/// Gives an array the shape that `change` makes of the one it has, which is given back, too. Of two callers at once one
+/// changes what the other made.
+///
+/// If the same change was begun by a process that was killed, it is finished, not made a second time.
+pub async fn resize_by(
+    store: &SharedStore,
+    path: &str,
+    change: impl Fn(&[u64]) -> Result<Vec<u64>> + Sync,
+) -> Result<(Array, Vec<u64>)> {
     let path = normal(path)?;
-    let Reshaped { document, old, new } = reshape(store, &path, |_| Ok(shape.to_vec()), true).await?;
-    let mut limit = shape.to_vec();
-    let outer = if old.shape() == shape { beyond(&new).await? } else { old };
-    if outer.shape().iter().zip(shape).all(|(outer, inner)| outer <= inner) {
-        return Ok(new);
+    let turn = taken(store, &path).await?;
+    let begun = turn.change();
+    let wanted = |old: &[u64]| match &begun {
+        Some((from, to)) if to == old && change(from)? == *to => Ok(to.clone()),
+        _ => change(old),
+    };
+    let Reshaped { document, old, new } =
+        reshape(store, &path, wanted, Some(&|from, to| turn.note(from, to))).await?;
+    let before = match begun {
+        Some((from, to)) if to == old.shape() && new.shape() == to => from,
+        _ => old.shape().to_vec(),
+    };
+    clear_outside(&document, old, &new).await?;
+    turn.end()?;
+    Ok((new, before))
+}
+
+/// Clears what lies outside an array that became shorter, or what a resize that was killed left there.
+async fn clear_outside(document: &Document, old: Array, new: &Array) -> Result<()> {
+    let mut limit = new.shape().to_vec();
+    let outer = if old.shape() == limit { beyond(new).await? } else { old };
+    if outer.shape().iter().zip(&limit).all(|(outer, inner)| outer <= inner) {
+        return Ok(());
     }
     for _ in 0..ATTEMPTS {
         let document = Document { limit: limit.clone(), ..document.clone() };
         if trim(&outer, &document).await? {
-            return Ok(new);
+            return Ok(());
         }
         // Somebody made it longer meanwhile, and cleared what is inside now.
         match document.shape().await? {
@@ -58,44 +93,82 @@ pub async fn resize(store: &SharedStore, path: &str, shape: &[u64]) -> Result<Ar
             _ => break,
         }
     }
-    Err(Error::conflict("others changed the shape again and again; rerun the same command to finish")
-        .with_node(shown(&path))
-        .with_store(store))
+    Err(document.placed(Error::conflict(
+        "others changed the shape again and again; rerun the same command to finish",
+    )))
 }
 
-/// Makes room for `count` more positions along dimension `axis`, and says where they begin. Two callers never get the
-/// same. Write there with [`Array::write`]; until then they read as fill value.
+/// Makes an array longer by `count` positions along dimension `axis`, and says where they begin. Two callers never get the
+/// same. They read as fill value. To add positions with elements, [`append`] them.
 pub async fn extend(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<(Array, u64)> {
-    let path = normal(path)?;
-    let Reshaped { old, new, .. } = reshape(store, &path, |old| grown(old, axis, count), true).await?;
-    let start = old.shape().get(axis).copied().unwrap_or(0);
-    Ok((new, start))
+    let (new, old) = resize_by(store, path, |old| grown(old, axis, count)).await?;
+    Ok((new, old.get(axis).copied().unwrap_or(0)))
 }
 
-/// The array as it will be with `count` more positions along dimension `axis`, and where they begin. What lies there is
-/// cleared; the document stays as it is.
+/// The turn to change the shape of the array at `path`. Fails if there is none, before anything is put there.
+async fn taken(store: &SharedStore, path: &str) -> Result<Turn> {
+    Document::of(store, path).await?;
+    let turn = Turn::wait_for(store, path).await?;
+    // Whoever works on all of it says so, and then looks for turns; so this looks after it has taken one.
+    check_settled(store, path).await?;
+    Ok(turn)
+}
+
+/// Positions at the end of an array that are written before they are seen.
+#[derive(Debug)]
+pub struct Appending {
+    /// The array as it will be. Write to the new positions with [`Array::write`].
+    pub array: Array,
+    /// The first new position along the dimension that grows.
+    pub start: u64,
+    before: Vec<u64>,
+    document: Document,
+    turn: Turn,
+}
+
+/// Begins to append `count` positions along dimension `axis`: waits until nobody else changes the shape of the array,
+/// and clears what lies beyond its border. Nothing is seen before [`Appending::publish`]; without it nothing has happened.
 ///
-/// Write there, then call [`lengthen`]: so what is appended is seen when it is whole. Only for one writer alone: two
-/// would get the same positions. [`extend`] is for several.
-pub async fn lengthened(store: &SharedStore, path: &str, axis: usize, count: u64) -> Result<(Array, u64)> {
+/// `alone` says that nobody else changes the array meanwhile: for stores that cannot hold conditions.
+pub async fn append(
+    store: &SharedStore,
+    path: &str,
+    axis: usize,
+    count: u64,
+    alone: bool,
+) -> Result<Appending> {
     let path = normal(path)?;
     let document = Document::of(store, &path).await?;
+    let turn = if alone { Turn::alone() } else { taken(store, &path).await? };
     let old = document.array(document.read().await?.0)?;
-    let start = old.shape().get(axis).copied().unwrap_or(0);
-    let meta = ArrayMeta { shape: grown(old.shape(), axis, count)?, ..old.meta().clone() };
-    let new = Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?;
-    let document = Document { limit: old.shape().to_vec(), ..document };
-    if !trim(&new, &document).await? {
-        return Err(Error::conflict("somebody else made it longer at the same time")
-            .with_node(shown(&path))
-            .with_store(store));
+    let before = old.shape().to_vec();
+    let start = before.get(axis).copied().unwrap_or(0);
+    let meta = ArrayMeta { shape: grown(&before, axis, count)?, ..old.meta().clone() };
+    let array = Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?;
+    let document = Document { limit: before.clone(), ..document };
+    if !trim(&array, &document).await? {
+        return Err(document.placed(changed_meanwhile()));
     }
-    Ok((new, start))
+    Ok(Appending { array, start, before, document, turn })
 }
 
-/// Gives an array the shape up to which it was written, beyond its border, since [`lengthened`].
-pub async fn lengthen(store: &SharedStore, path: &str, shape: &[u64]) -> Result<Array> {
-    reshape(store, &normal(path)?, |_| Ok(shape.to_vec()), false).await.map(|reshaped| reshaped.new)
+fn changed_meanwhile() -> Error {
+    Error::conflict("somebody else changed the shape at the same time, so that nothing was appended")
+}
+
+impl Appending {
+    /// Makes what was written seen, all at once.
+    pub async fn publish(self) -> Result<Array> {
+        let Self { array, before, document, turn, .. } = self;
+        turn.check()?;
+        let shape = |old: &[u64]| match old == before {
+            true => Ok(array.shape().to_vec()),
+            false => Err(changed_meanwhile()),
+        };
+        let new = reshape(&document.store, &document.path, shape, None).await?.new;
+        turn.end()?;
+        Ok(new)
+    }
 }
 
 /// A shape with `count` more positions along `axis`.
@@ -110,7 +183,7 @@ fn grown(shape: &[u64], axis: usize, count: u64) -> Result<Vec<u64>> {
 }
 
 /// The document of an array, and what it may say while something outside is cleared.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Document {
     store: SharedStore,
     path: String,
@@ -123,6 +196,7 @@ struct Document {
 
 impl Document {
     async fn of(store: &SharedStore, path: &str) -> Result<Self> {
+        check_settled(store, path).await?;
         let NodeMeta::Array(meta) = need(store, path).await?.meta else {
             return Err(Error::usage("this is a group, which has no shape")
                 .with_node(shown(path))
@@ -188,12 +262,13 @@ struct Reshaped {
     new: Array,
 }
 
-/// Puts the document with another shape, until nobody came between. With `clear`, what comes into sight is cleared.
+/// Puts the document with another shape, until nobody came between. If there is somebody to be told `before` it changes, what
+/// comes into sight is cleared.
 async fn reshape(
     store: &SharedStore,
     path: &str,
     shape: impl Fn(&[u64]) -> Result<Vec<u64>>,
-    clear: bool,
+    before: Option<&(dyn Fn(&[u64], &[u64]) -> Result<()> + Sync)>,
 ) -> Result<Reshaped> {
     let document = Document::of(store, path).await?;
     let placed = |e: Error| document.placed(e);
@@ -206,7 +281,8 @@ async fn reshape(
         if old.shape() == new.shape() {
             return Ok(Reshaped { document, old, new });
         }
-        if clear {
+        if let Some(before) = before {
+            before(old.shape(), new.shape())?;
             let document = Document { limit: old.shape().to_vec(), ..document.clone() };
             if !trim(&new, &document).await? {
                 continue;

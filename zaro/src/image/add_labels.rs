@@ -439,17 +439,23 @@ impl Job<'_> {
     fn edit_list(&self, listed: bool) -> Result<()> {
         let key = if self.options.as_mask { "masks" } else { "labels" };
         let folder = join(&self.image.path, key);
-        let attributes = match wait(hierarchy::find(self.store, &folder)) {
-            Ok(Some(node)) => node.meta.attributes().clone(),
+        match wait(hierarchy::find(self.store, &folder)) {
+            Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),
-        };
-        let mut names = match parse::group(&attributes).listed {
+        }
+        wait(hierarchy::change_attributes(self.store, &folder, |now| self.relisted(now, key, listed)))
+    }
+
+    /// The attributes of the group of labels, in which these are listed, or not any more.
+    fn relisted(&self, now: &Json, key: &str, listed: bool) -> Result<Json> {
+        let mut changed = now.clone();
+        let mut names = match parse::group(now).listed {
             Some(names) => names,
             // Others that nobody listed are found by looking; a list would hide them.
             None if listed => self.others()?,
-            None => return Ok(()),
+            None => return Ok(changed),
         };
         let same = |n: &String| n.trim_matches('/') == self.name;
         if !listed {
@@ -459,8 +465,8 @@ impl Job<'_> {
         }
         let version = self.image.version;
         let list = Json::Array(names.iter().map(|n| Json::string(n.as_str())).collect());
-        let set = if version >= Version::V05 {
-            let mut ome = match attributes.get("ome") {
+        if version >= Version::V05 {
+            let mut ome = match now.get("ome") {
                 Some(old @ Json::Object(_)) => old.clone(),
                 _ => Json::object(),
             };
@@ -468,12 +474,11 @@ impl Job<'_> {
                 ome.set("version", Json::string(version.text()));
             }
             ome.set(key, list);
-            ("ome".to_owned(), ome)
+            changed.set("ome", ome);
         } else {
-            (key.to_owned(), list)
-        };
-        let how = Attributes::Patch { set: vec![set], unset: Vec::new() };
-        wait(hierarchy::edit_attributes(self.store, &folder, &how))
+            changed.set(key, list);
+        }
+        Ok(changed)
     }
 
     /// Labels that are there and not listed.

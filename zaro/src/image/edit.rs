@@ -12,8 +12,8 @@ use crate::image::find::{self, Image};
 use crate::image::model::{AxisKind, Channel, ColorModel, Family, LabelColor, Multiscale, Window};
 use crate::image::version::Version;
 use crate::image::{parse, render};
-use crate::meta::path::{join, shown};
-use crate::meta::{DataType, Json, edit::Attributes};
+use crate::meta::path::shown;
+use crate::meta::{DataType, Json};
 use crate::num;
 use crate::store::SharedStore;
 
@@ -432,9 +432,8 @@ pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
     let zarr = open(store).await?;
     let image = find::image_at(&zarr, path).await?;
     let frame = Frame::of(&zarr, &image, edit.multiscale.as_deref()).await?;
-    let changed = apply(&image.attributes, image.version, &frame, edit)
-        .map_err(|e| e.with_node(shown(&image.path)).with_store(store))?;
-    put(store, &image.path, &image.attributes, changed).await?;
+    let changed = |old: &Json| apply(old, image.version, &frame, edit);
+    change(store, &image.path, changed).await?;
     if edit.pixel_sizes.is_empty() && edit.units.is_empty() {
         return Ok(());
     }
@@ -455,9 +454,7 @@ pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
         let units = edit.units.iter().filter(|(name, _)| has(name)).cloned();
         let same = Edit { pixel_sizes: sizes.collect(), units: units.collect(), ..Edit::default() };
         let frame = Frame::of(&zarr, &label, None).await?;
-        let changed = apply(&label.attributes, label.version, &frame, &same)
-            .map_err(|e| e.with_node(shown(&label.path)).with_store(store))?;
-        put(store, &label.path, &label.attributes, changed).await?;
+        change(store, &label.path, |old| apply(old, label.version, &frame, &same)).await?;
     }
     Ok(())
 }
@@ -478,50 +475,51 @@ pub async fn edit_colors(store: &SharedStore, path: &str, name: &str, colors: &[
             .with_node(shown(&image.path))
             .with_store(store)
     })?;
-    let node = zarr.node(&label.path).await?;
-    let old = node.meta.attributes();
-    let mut changed = old.clone();
-    if label.is_mask {
-        let mut map =
-            old.get("color").filter(|c| c.members().is_some()).cloned().unwrap_or_else(Json::object);
-        for (key, value) in document::mask_colors(colors).members().unwrap_or_default() {
-            map.set(key, value.clone());
-        }
-        changed.set("color", map);
-    } else {
-        let mut ome = crate::image::version::ome(old).clone();
-        let mut inner =
-            ome.get("image-label").filter(|l| l.members().is_some()).cloned().unwrap_or_else(|| {
-                let mut new = Json::object();
-                if image.version < Version::V06 {
-                    new.set("version", Json::string(image.version.text()));
-                }
-                new
-            });
-        let mut list = inner.get("colors").and_then(Json::items).unwrap_or_default().to_vec();
-        for color in colors {
-            let rgba = Json::Array(color.rgba.iter().map(Json::int).collect());
-            let same = |c: &Json| c.get("label-value").and_then(Json::as_i128) == Some(color.value);
-            // Of two for one value the last counts, so that is the one to change.
-            match list.iter_mut().rev().find(|c| same(c)) {
-                Some(there) => there.set("rgba", rgba),
-                None => {
+    change(store, &label.path, |old| {
+        let mut changed = old.clone();
+        if label.is_mask {
+            let mut map =
+                old.get("color").filter(|c| c.members().is_some()).cloned().unwrap_or_else(Json::object);
+            for (key, value) in document::mask_colors(colors).members().unwrap_or_default() {
+                map.set(key, value.clone());
+            }
+            changed.set("color", map);
+        } else {
+            let mut ome = crate::image::version::ome(old).clone();
+            let mut inner =
+                ome.get("image-label").filter(|l| l.members().is_some()).cloned().unwrap_or_else(|| {
                     let mut new = Json::object();
-                    new.set("label-value", Json::int(color.value));
-                    new.set("rgba", rgba);
-                    list.push(new);
+                    if image.version < Version::V06 {
+                        new.set("version", Json::string(image.version.text()));
+                    }
+                    new
+                });
+            let mut list = inner.get("colors").and_then(Json::items).unwrap_or_default().to_vec();
+            for color in colors {
+                let rgba = Json::Array(color.rgba.iter().map(Json::int).collect());
+                let same = |c: &Json| c.get("label-value").and_then(Json::as_i128) == Some(color.value);
+                // Of two for one value the last counts, so that is the one to change.
+                match list.iter_mut().rev().find(|c| same(c)) {
+                    Some(there) => there.set("rgba", rgba),
+                    None => {
+                        let mut new = Json::object();
+                        new.set("label-value", Json::int(color.value));
+                        new.set("rgba", rgba);
+                        list.push(new);
+                    }
                 }
             }
+            inner.set("colors", Json::Array(list));
+            ome.set("image-label", inner);
+            if std::ptr::eq(crate::image::version::ome(old), old) {
+                changed = ome;
+            } else {
+                changed.set("ome", ome);
+            }
         }
-        inner.set("colors", Json::Array(list));
-        ome.set("image-label", inner);
-        if std::ptr::eq(crate::image::version::ome(old), old) {
-            changed = ome;
-        } else {
-            changed.set("ome", ome);
-        }
-    }
-    put(store, &label.path, old, changed).await
+        Ok(changed)
+    })
+    .await
 }
 
 async fn open(store: &SharedStore) -> Result<Zarr> {
@@ -529,15 +527,10 @@ async fn open(store: &SharedStore) -> Result<Zarr> {
     Zarr::from_store(store.clone(), options).await
 }
 
-/// Stores the members that differ, so that what others change meanwhile beside them is not lost.
-async fn put(store: &SharedStore, path: &str, old: &Json, new: Json) -> Result<()> {
-    let differs = |(name, value): &(String, Json)| old.get(name) != Some(value);
-    let Json::Object(members) = new else { return Err(Error::invalid("the attributes are no object")) };
-    let set: Vec<(String, Json)> = members.into_iter().filter(differs).collect();
-    if set.is_empty() {
-        return Ok(());
-    }
-    hierarchy::edit_attributes(store, &join(path, ""), &Attributes::Patch { set, unset: Vec::new() }).await
+/// Changes the attributes of the group at `path`, as they are at that moment.
+async fn change(store: &SharedStore, path: &str, new: impl Fn(&Json) -> Result<Json>) -> Result<()> {
+    let named = |e: Error| e.with_node(shown(path)).with_store(store);
+    hierarchy::change_attributes(store, path, |old| new(old).map_err(named)).await
 }
 
 /// Windows of all channels in which most of their pixels can be seen, from the smallest level.

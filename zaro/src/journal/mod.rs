@@ -10,11 +10,13 @@
 //! |---|---|
 //! | `source` | which data something is made of |
 //! | `owner` | who is at work, and whether they still are |
+//! | `turn` | who may change the shape of an array |
 //!
 //! See `docs/design/009-journals-and-identity.md`.
 
 mod owner;
 mod source;
+mod turn;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,12 +26,12 @@ use bytes::Bytes;
 pub(crate) use self::owner::token;
 use self::owner::{Life, Owner, life};
 pub(crate) use self::source::{Source, public_address};
+pub(crate) use self::turn::{Turn, check_turns};
 use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hierarchy::Existing;
 use crate::meta::Json;
-use crate::meta::path::{join, shown};
-use crate::store::{Condition, JOURNAL, OLD_JOURNALS, Put, SharedStore, Tag};
+use crate::meta::path::{ancestors, join, shown};
+use crate::store::{Condition, DELETING, JOURNAL, OLD_JOURNALS, Put, SharedStore, Tag};
 
 /// The version of what is written here.
 const FORMAT: u64 = 1;
@@ -39,6 +41,16 @@ const EVERY: Duration = Duration::from_secs(2);
 
 /// How often a journal is looked at anew because somebody else changed it.
 const ATTEMPTS: usize = 20;
+
+/// What to do with a node that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Existing {
+    /// Fail.
+    #[default]
+    Refuse,
+    /// Delete it, with all below it, first.
+    Replace,
+}
 
 /// What a journal is about.
 #[derive(Debug, Clone)]
@@ -108,6 +120,9 @@ impl Journal {
     /// Makes the place ours: takes up an unfinished run of the very same intent, and says so, or begins a new one.
     pub(crate) fn begin(work: &Work<'_>) -> Result<(Self, bool)> {
         let Work { store, path, intent, .. } = work;
+        for above in ancestors(path) {
+            wait(check_settled(store, above))?;
+        }
         for _ in 0..ATTEMPTS {
             let Some(left) = Left::find(store, path)? else {
                 if !(work.whole && work.existing == Existing::Replace) {
@@ -151,10 +166,13 @@ impl Journal {
     }
 
     /// Puts a journal where there is none; `None` if somebody else was faster.
-    pub(crate) fn create(store: &SharedStore, path: &str, mut document: Json) -> Result<Option<Self>> {
+    pub(crate) fn create(store: &SharedStore, path: &str, document: Json) -> Result<Option<Self>> {
+        Self::create_at(store, join(path, JOURNAL), document)
+    }
+
+    fn create_at(store: &SharedStore, key: String, mut document: Json) -> Result<Option<Self>> {
         let owner = Owner::new();
         document.set("owner", owner.json());
-        let key = join(path, JOURNAL);
         match wait(store.put(&key, text(&document), Condition::Absent)) {
             Ok(Put::Done) => Ok(Some(Self::of(store, key, owner, document))),
             Ok(Put::Refused) => Ok(None),
@@ -275,7 +293,7 @@ impl Journal {
     }
 
     /// Everything is whole, or undone.
-    pub(crate) fn end(self) -> Result<()> {
+    pub(crate) fn end(&self) -> Result<()> {
         self.ours()?;
         wait(self.store.delete(&self.key))
     }
@@ -309,10 +327,33 @@ fn refuse_old(store: &SharedStore, path: &str) -> Result<()> {
     }
 }
 
+/// Fails if all that is at `path` is being worked on by somebody else, or was, without an end: by another process that keeps
+/// a journal, or deletes it.
+pub(crate) async fn check_settled(store: &SharedStore, path: &str) -> Result<()> {
+    let (marker, journal) = (join(path, DELETING), join(path, JOURNAL));
+    let (deleting, journal) = futures::try_join!(store.size(&marker), store.get(&journal, None))?;
+    if deleting.is_some() {
+        let message = "a deletion of what was here has not come to its end; finish it with zaro delete";
+        return Err(Error::conflict(message).with_node(shown(path)).with_store(store));
+    }
+    let Some(bytes) = journal else { return Ok(()) };
+    let document = Json::parse(&bytes).map(|d| d.value).unwrap_or(Json::Null);
+    let operation = command(document.get("operation").and_then(Json::as_str).unwrap_or("?"));
+    let message = match life(&document) {
+        Life::Alive(process) if process == u64::from(std::process::id()) => return Ok(()),
+        Life::Alive(process) => {
+            format!("another zaro (process {process}) is at work here: {operation}; wait for its end")
+        }
+        _ => format!("unfinished work of {operation} is here; rerun the same command to finish it"),
+    };
+    Err(Error::conflict(message).with_node(shown(path)).with_store(store))
+}
+
 /// A journal that somebody left, or is keeping.
 pub(crate) struct Left {
     store: SharedStore,
     path: String,
+    key: String,
     pub(crate) document: Json,
     tag: Tag,
 }
@@ -320,12 +361,16 @@ pub(crate) struct Left {
 impl Left {
     /// The journal at a path, if there is one.
     pub(crate) fn find(store: &SharedStore, path: &str) -> Result<Option<Self>> {
-        let key = join(path, JOURNAL);
+        Self::named(store, path, JOURNAL)
+    }
+
+    fn named(store: &SharedStore, path: &str, name: &str) -> Result<Option<Self>> {
+        let key = join(path, name);
         let Some((bytes, tag)) = wait(store.get_tagged(&key))? else { return Ok(None) };
         let parsed = Json::parse(&bytes).map(|d| d.value).unwrap_or(Json::Null);
         // What cannot be read is a journal of nothing that can be taken up.
         let document = if parsed.get("journal").is_some() { parsed } else { Json::object() };
-        Ok(Some(Self { store: store.clone(), path: path.to_owned(), document, tag }))
+        Ok(Some(Self { store: store.clone(), path: path.to_owned(), key, document, tag }))
     }
 
     fn text(&self, name: &str) -> &str {
@@ -431,7 +476,7 @@ impl Left {
         self.refuse_alive()?;
         let owner = Owner::new();
         document.set("owner", owner.json());
-        let key = join(&self.path, JOURNAL);
+        let key = self.key.clone();
         let put = match wait(self.store.put(&key, text(&document), Condition::Unchanged(self.tag.clone()))) {
             Err(e) if e.kind() == ErrorKind::Unsupported => {
                 wait(self.store.put(&key, text(&document), Condition::Always))?

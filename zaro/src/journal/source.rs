@@ -12,9 +12,8 @@ use md5::{Digest, Md5};
 
 use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hierarchy;
 use crate::meta::path::join;
-use crate::meta::{ArrayMeta, Json, NodeMeta};
+use crate::meta::{ArrayMeta, Json, NodeMeta, write};
 use crate::num;
 use crate::store::{SharedStore, md5_hex};
 
@@ -80,7 +79,7 @@ impl<'a> Source<'a> {
         nodes.sort_by_key(|(path, _)| **path);
         let mut text = String::new();
         for (path, meta) in nodes {
-            for (name, document) in hierarchy::as_stored(meta) {
+            for (name, document) in write::as_stored(meta) {
                 text.push_str(&format!("{path}\n{name}\n{document}\n"));
             }
         }

@@ -47,6 +47,9 @@ pub use write::{Condition, KeyEntry, Put, Tag};
 /// The object by which unfinished work in a place is known. Files of this name are for their owner alone.
 pub(crate) const JOURNAL: &str = ".zaro-journal.json";
 
+/// The object by which somebody says that they change the shape of an array.
+pub(crate) const TURN: &str = ".zaro-turn.json";
+
 /// What unfinished work of earlier versions is known by, and which command it was.
 pub(crate) const OLD_JOURNALS: [(&str, &str); 5] = [
     (".zaro-copy.json", "copy"),
@@ -59,7 +62,7 @@ pub(crate) const OLD_JOURNALS: [(&str, &str); 5] = [
 /// Whether an object of this name says that something is unfinished, and is no content.
 #[cfg(feature = "image")]
 pub(crate) fn is_journal(name: &str) -> bool {
-    name == JOURNAL || OLD_JOURNALS.iter().any(|(old, _)| *old == name)
+    name == JOURNAL || name == TURN || OLD_JOURNALS.iter().any(|(old, _)| *old == name)
 }
 
 /// A part of an object.

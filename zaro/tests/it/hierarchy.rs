@@ -130,7 +130,7 @@ fn what_shrinks_and_grows_again_is_fill() {
 }
 
 #[test]
-fn two_who_extend_get_different_places() {
+fn what_several_append_is_whole_and_none_is_lost() {
     let store = empty();
     wait(hierarchy::create_array(&store, "x", &new(Format::V3, &[0, 2], &[3, 2]), Existing::Refuse)).unwrap();
     std::thread::scope(|s| {
@@ -138,10 +138,11 @@ fn two_who_extend_get_different_places() {
             let store = &store;
             s.spawn(move || {
                 for _ in 0..10 {
-                    let (array, at) = wait(hierarchy::extend(store, "x", 0, 1)).unwrap();
+                    let new = wait(hierarchy::append(store, "x", 0, 1, false)).unwrap();
                     let value = [t.to_le_bytes(), (t + 100).to_le_bytes()].concat();
-                    let row = Selection::start_count(&[at, 0], &[1, 2]);
-                    array.write(&row, Values::new(&value, Order::C), &WriteOptions::default()).unwrap();
+                    let row = Selection::start_count(&[new.start, 0], &[1, 2]);
+                    new.array.write(&row, Values::new(&value, Order::C), &WriteOptions::default()).unwrap();
+                    wait(new.publish()).unwrap();
                 }
             });
         }
@@ -153,6 +154,33 @@ fn two_who_extend_get_different_places() {
     for t in 0..4u16 {
         assert_eq!(got.chunks(2).filter(|r| **r == [t, t + 100]).count(), 10);
     }
+}
+
+#[test]
+fn an_append_that_is_given_up_has_not_happened() {
+    let store = empty();
+    wait(hierarchy::create_array(&store, "x", &new(Format::V3, &[2], &[4]), Existing::Refuse)).unwrap();
+    let all = |store: &SharedStore| -> Vec<u16> {
+        let array = wait(open(store).array("x")).unwrap();
+        array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap()
+    };
+    let begun = wait(hierarchy::append(&store, "x", 0, 3, false)).unwrap();
+    let values = [7u16; 3].map(u16::to_le_bytes).concat();
+    let rows = Selection::start_count(&[2], &[3]);
+    begun.array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+    assert_eq!(all(&store), [0, 0]);
+    drop(begun);
+    // What it wrote does not come into sight later.
+    wait(hierarchy::extend(&store, "x", 0, 3)).unwrap();
+    assert_eq!(all(&store), [0; 5]);
+    // Others who change the shape without asking are told.
+    let begun = wait(hierarchy::append(&store, "x", 0, 3, false)).unwrap();
+    wait(hierarchy::append(&store, "x", 0, 1, true)).and_then(|other| wait(other.publish())).unwrap();
+    let refused = wait(begun.publish()).unwrap_err();
+    assert_eq!(refused.kind(), zaro::ErrorKind::Conflict);
+    assert_eq!(all(&store), [0; 6]);
+    let names = wait(store.list("x")).unwrap().objects;
+    assert_eq!(names, ["zarr.json"]);
 }
 
 #[test]

@@ -268,20 +268,22 @@ fn hierarchy_done(folder: &Path) -> bool {
 fn grow(folder: &Path) {
     let store: SharedStore = Arc::new(LocalStore::new(folder));
     for value in 1u32.. {
-        let (array, at) = wait(hierarchy::extend(&store, "", 0, 3)).unwrap();
         let values = value.to_le_bytes().repeat(3 * 64);
-        let rows = Selection::start_count(&[at, 0], &[3, 64]);
-        array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        let new = wait(hierarchy::append(&store, "", 0, 3, false)).unwrap();
+        let rows = Selection::start_count(&[new.start, 0], &[3, 64]);
+        new.array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        wait(new.publish()).unwrap();
         std::fs::write(ready(folder), "").unwrap();
     }
 }
 
 #[test]
-fn a_killed_append_leaves_the_array_readable() {
+fn a_killed_append_leaves_the_array_as_it_was_or_longer_by_all() {
     let folder = Folder::new("grow");
     std::fs::write(folder.0.join("zarr.json"), &documents()[1]).unwrap();
     let mut rng = Rng::new(5);
-    let mut rows = 0;
+    let before = array(&folder.0).shape()[0];
+    let mut rows = before;
     for _ in 0..50 {
         let mut child = writer("grow", &folder.0, 0);
         let_it_work(&folder.0, &mut rng);
@@ -289,8 +291,11 @@ fn a_killed_append_leaves_the_array_readable() {
         child.wait().unwrap();
         let array = array(&folder.0);
         assert!(array.shape()[0] >= rows);
+        assert_eq!(array.shape()[0] % 3, before % 3);
         rows = array.shape()[0];
-        array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+        let new = Selection::start_count(&[before, 0], &[rows - before, 64]);
+        let slab = array.read_blocking(&new, &ReadOptions::default()).unwrap();
+        assert!(slab.to_vec::<u32>().unwrap().iter().all(|v| *v != 0), "no row is seen before it is written");
     }
     assert!(rows > 32);
 }
@@ -322,10 +327,11 @@ fn append(folder: &Path, number: u64) {
     let store: SharedStore = Arc::new(LocalStore::new(folder));
     while array(folder).shape()[0] > 1000 {}
     for _ in 0..20 {
-        let (array, at) = wait(hierarchy::extend(&store, "", 0, 5)).unwrap();
+        let new = wait(hierarchy::append(&store, "", 0, 5, false)).unwrap();
         let values = u32::try_from(1_000_000 + number).unwrap().to_le_bytes().repeat(5);
-        let rows = Selection::start_count(&[at], &[5]);
-        array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        let rows = Selection::start_count(&[new.start], &[5]);
+        new.array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        wait(new.publish()).unwrap();
     }
 }
 

@@ -19,8 +19,8 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ("codec", &["error", "num", "meta"]),
     ("array", &["error", "num", "blocking", "store", "meta", "codec"]),
     ("group", &["error", "num", "suggest", "store", "meta", "codec", "array"]),
-    ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
-    ("journal", &["error", "num", "blocking", "store", "meta", "codec", "hierarchy"]),
+    ("journal", &["error", "num", "blocking", "store", "meta", "codec"]),
+    ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "journal"]),
     (
         "copy",
         &[

@@ -313,8 +313,9 @@ fn what_lies_beyond_the_border_does_not_come_into_sight() {
         wait(hierarchy::resize(&store, "x", &[15])).unwrap();
         let values: Vec<u8> = (1..=95u16).flat_map(u16::to_le_bytes).collect();
         long.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
-        let (array, at) = wait(hierarchy::lengthened(&store, "x", 0, 10)).unwrap();
-        assert_eq!(at, 15);
+        let new = wait(hierarchy::append(&store, "x", 0, 10, remote)).unwrap();
+        assert_eq!(new.start, 15);
+        let array = &new.array;
         assert!(
             array
                 .read_blocking(&Selection::start_count(&[15], &[10]), &ReadOptions::default())
@@ -330,7 +331,8 @@ fn what_lies_beyond_the_border_does_not_come_into_sight() {
                 &WriteOptions::default(),
             )
             .unwrap();
-        wait(hierarchy::lengthen(&store, "x", array.shape())).unwrap();
+        assert_eq!(read(&store, "x").len(), 15);
+        wait(new.publish()).unwrap();
         assert_eq!(read(&store, "x")[14..], [15, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
         wait(hierarchy::resize(&store, "x", &[95])).unwrap();
         let now = read(&store, "x");
@@ -357,12 +359,13 @@ fn what_is_appended_while_an_array_shrinks_stays() {
                             std::thread::yield_now();
                         }
                         for _ in 0..10 {
-                            let (array, at) = wait(hierarchy::extend(store, path, 0, 7)).unwrap();
+                            let new = wait(hierarchy::append(store, path, 0, 7, false)).unwrap();
                             let rows = [60_001 + number; 7].map(u16::to_le_bytes).concat();
-                            let place = Selection::start_count(&[at], &[7]);
-                            array
+                            let place = Selection::start_count(&[new.start], &[7]);
+                            new.array
                                 .write(&place, Values::new(&rows, Order::C), &WriteOptions::default())
                                 .unwrap();
+                            wait(new.publish()).unwrap();
                         }
                     });
                 }

@@ -32,7 +32,7 @@ use crate::image::{document, find};
 use crate::journal::{Intent, Journal, Left, Source, Work};
 use crate::meta::create::NewArray;
 use crate::meta::path::{join, shown};
-use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, Mode, NodeMeta, edit, write};
+use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, Mode, NodeMeta, write};
 use crate::store::SharedStore;
 use attributes::Made;
 use cut::Stage;
@@ -337,8 +337,16 @@ impl Attributes {
     fn image(&self, version: Version) -> Json {
         match self {
             Self::There(attributes) => attributes.clone(),
-            Self::New(old, multiscale) => {
-                let mut all = old.clone();
+            Self::New(old, _) => self.of_image(old, version),
+        }
+    }
+
+    /// Those of a group, with what makes it an image.
+    fn of_image(&self, group: &Json, version: Version) -> Json {
+        match self {
+            Self::There(attributes) => attributes.clone(),
+            Self::New(_, multiscale) => {
+                let mut all = group.clone();
                 let new = document::image(version, multiscale, None, None, None);
                 for (name, value) in new.members().unwrap_or_default() {
                     all.set(name, value.clone());
@@ -472,11 +480,14 @@ impl Task<'_> {
 
     /// Writes the levels into the metadata.
     fn publish(&self, levels: &[Made], method: Option<(Method, Json)>) -> Result<()> {
-        let image = self.attributes.image(self.version);
-        let changed = attributes::with_levels(&image, self.version, self.axes.len(), levels, method)?;
-        let members = changed.members().unwrap_or_default().to_vec();
-        let how = edit::Attributes::Patch { set: members, unset: Vec::new() };
-        wait(hierarchy::edit_attributes(self.store, &self.group, &how))
+        wait(hierarchy::change_attributes(self.store, &self.group, |now| {
+            // What others changed meanwhile stays: names, colours, the size of pixels.
+            let image = match attributes::which(now) {
+                Some(_) => now.clone(),
+                None => self.attributes.of_image(now, self.version),
+            };
+            attributes::with_levels(&image, self.version, self.axes.len(), levels, method.clone())
+        }))
     }
 
     /// The metadata of a smaller level.

@@ -8,7 +8,6 @@ use super::masks::{self, Masks};
 use super::moves::Moves;
 use super::tree::{Member, Tree, parent};
 use crate::error::{Error, Result};
-use crate::hierarchy;
 use crate::image::version::Version;
 use crate::meta::path::{join, shown};
 use crate::meta::write::{self, Stored};
@@ -298,7 +297,7 @@ impl Plan {
         let old = planned.old.as_ref().filter(|o| o.format() == format);
         let stored = match (&planned.what, old) {
             (What::Array { meta, .. }, Some(NodeMeta::Array(old))) if meta.document == old.document => {
-                hierarchy::as_stored(&NodeMeta::Array(ArrayMeta::clone(meta)))
+                write::as_stored(&NodeMeta::Array(ArrayMeta::clone(meta)))
             }
             (What::Array { meta, .. }, _) => write::array(meta)?,
             (What::Group(attributes), Some(NodeMeta::Group(group))) => match format {
@@ -317,7 +316,7 @@ impl Plan {
             },
             (What::Group(attributes), _) => write::group(&write::new_group(format, attributes)),
         };
-        let changed = old.is_none_or(|old| hierarchy::as_stored(old) != stored);
+        let changed = old.is_none_or(|old| write::as_stored(old) != stored);
         Ok((stored, changed))
     }
 

@@ -29,6 +29,24 @@ pub(crate) use v3::codecs as write_codecs;
 /// and `.zattrs`.
 pub type Stored = Vec<(&'static str, Json)>;
 
+/// A node's documents as they were read, with all that zaro has no word for.
+pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
+    let (format, document, attributes, name) = match meta {
+        NodeMeta::Array(a) => (a.format, &a.document, &a.attributes, ".zarray"),
+        NodeMeta::Group(g) => (g.format, &g.document, &g.attributes, ".zgroup"),
+    };
+    match format {
+        Format::V3 => vec![("zarr.json", (**document).clone())],
+        Format::V2 => {
+            let mut stored = vec![(name, (**document).clone())];
+            if attributes.members().is_some_and(|m| !m.is_empty()) {
+                stored.push((".zattrs", (**attributes).clone()));
+            }
+            stored
+        }
+    }
+}
+
 /// An array's documents, in the version its `format` says.
 ///
 /// The codecs must be those of that version; [`convert`](super::convert) changes them.

@@ -1,0 +1,233 @@
+//! Whose turn it is to change the shape of an array.
+//!
+//! What is appended lies beyond the border of an array until the border moves. Nobody else may move it meanwhile, nor clear
+//! what lies beyond. So whoever changes a shape puts the object `.zaro-turn.json` beside the array's document first, on
+//! the condition that there is none, and deletes it at the end; the others wait. It holds no secrets and can be read by all
+//! who can read the array: whoever comes next has to know whether its owner is still at work.
+//!
+//! Of a process on another machine only its signs of life tell, a new one every few seconds.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use futures::TryStreamExt as _;
+
+use super::owner::{Life, life};
+use super::{EVERY, Journal, Left};
+use crate::error::{Error, ErrorKind, Result};
+use crate::meta::Json;
+use crate::meta::path::{join, shown};
+use crate::store::{SharedStore, TURN};
+
+/// After how long without a sign of life somebody on another machine counts as dead.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The longest pause between two looks.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Fails if somebody has the turn of one of these arrays: for who works on all of them, and has said so.
+pub(crate) async fn check_turns<'a>(
+    store: &SharedStore,
+    arrays: impl Iterator<Item = &'a str>,
+) -> Result<()> {
+    let each = futures::stream::iter(arrays.map(Ok)).try_for_each_concurrent(32, |path| async move {
+        let Some(bytes) = store.get(&join(path, TURN), None).await? else { return Ok(()) };
+        match Json::parse(&bytes).map_or(Life::Unknown, |found| life(&found.value)) {
+            Life::Dead => Ok(()),
+            _ => Err(Error::conflict("somebody changes the shape of this array; wait for its end")
+                .with_node(shown(path))
+                .with_store(store)),
+        }
+    });
+    each.await
+}
+
+/// The right to change the shape of an array, until it is ended or dropped.
+#[derive(Debug)]
+pub(crate) struct Turn(Option<Held>);
+
+#[derive(Debug)]
+struct Held {
+    journal: Arc<Journal>,
+    over: Sender<()>,
+    alive: JoinHandle<()>,
+}
+
+impl Turn {
+    /// Waits until nobody else has it. Blocks.
+    ///
+    /// Where a store cannot hold conditions there are no turns: it is for one writer alone, and says so when the document is put.
+    pub(crate) fn take(store: &SharedStore, path: &str) -> Result<Self> {
+        Self::take_after(store, path, PATIENCE)
+    }
+
+    fn take_after(store: &SharedStore, path: &str, patience: Duration) -> Result<Self> {
+        let mut document = Json::object();
+        document.set("journal", Json::int(super::FORMAT));
+        document.set("operation", Json::string("resize"));
+        let mut seen: Option<(Json, Instant)> = None;
+        let mut pause = Duration::from_millis(2);
+        loop {
+            let taken = match Left::named(store, path, TURN)? {
+                None => match Journal::create_at(store, join(path, TURN), document.clone()) {
+                    Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(Self(None)),
+                    made => made?,
+                },
+                Some(left) => {
+                    let same = seen.take().filter(|(document, _)| *document == left.document);
+                    let since = same.map_or_else(Instant::now, |(_, since)| since);
+                    let over = match life(&left.document) {
+                        Life::Dead => true,
+                        Life::Alive(_) => false,
+                        Life::Unknown => since.elapsed() >= patience,
+                    };
+                    seen = Some((left.document.clone(), since));
+                    let mut document = document.clone();
+                    if let Some(change) = left.document.get("change") {
+                        document.set("change", change.clone());
+                    }
+                    if over { left.take(document)? } else { None }
+                }
+            };
+            if let Some(journal) = taken {
+                return Self::held(journal);
+            }
+            std::thread::sleep(pause);
+            pause = pause.saturating_mul(2).min(PAUSE);
+        }
+    }
+
+    /// The same, away from the caller's runtime.
+    pub(crate) async fn wait_for(store: &SharedStore, path: &str) -> Result<Self> {
+        let (store, path) = (store.clone(), path.to_owned());
+        crate::blocking::off(move || Self::take(&store, &path)).await
+    }
+
+    /// A turn that nobody else wants.
+    pub(crate) fn alone() -> Self {
+        Self(None)
+    }
+
+    fn held(journal: Journal) -> Result<Self> {
+        let journal = Arc::new(journal);
+        let (over, ended) = channel();
+        let ours = journal.clone();
+        let alive = std::thread::Builder::new().name("zaro-turn".into()).spawn(move || {
+            let mut signs = 0u64;
+            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                signs = signs.saturating_add(1);
+                // If it is lost, `check` says so.
+                let _ = ours.set("signs", Json::int(signs));
+            }
+        })?;
+        Ok(Self(Some(Held { journal, over, alive })))
+    }
+
+    /// The last change of the shape, from what and to what, of the process from which this was taken since it was killed.
+    pub(crate) fn change(&self) -> Option<(Vec<u64>, Vec<u64>)> {
+        let change = self.0.as_ref()?.journal.get("change")?;
+        let shape =
+            |name: &str| change.get(name)?.items()?.iter().map(Json::as_u64).collect::<Option<Vec<u64>>>();
+        Some((shape("from")?, shape("to")?))
+    }
+
+    /// Notes a change before it is made.
+    pub(crate) fn note(&self, from: &[u64], to: &[u64]) -> Result<()> {
+        let Some(held) = &self.0 else { return Ok(()) };
+        let shape = |shape: &[u64]| Json::Array(shape.iter().map(Json::int).collect());
+        let mut change = Json::object();
+        change.set("from", shape(from));
+        change.set("to", shape(to));
+        held.journal.set("change", change)
+    }
+
+    /// Fails if somebody took it away, since we were thought to be dead.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |held| held.journal.ours().map(drop))
+    }
+
+    /// Lets others have it.
+    pub(crate) fn end(mut self) -> Result<()> {
+        self.release()
+    }
+
+    fn release(&mut self) -> Result<()> {
+        let Some(Held { journal, over, alive }) = self.0.take() else { return Ok(()) };
+        drop(over);
+        // It has nothing to tell.
+        let _ = alive.join();
+        journal.end()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // What is left is that of a dead process.
+        let _ = self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocking::wait;
+    use crate::store::memory::MemoryStore;
+    use crate::store::Condition;
+
+    fn store() -> SharedStore {
+        Arc::new(MemoryStore::new())
+    }
+
+    fn there(store: &SharedStore) -> bool {
+        wait(store.size("a/.zaro-turn.json")).unwrap().is_some()
+    }
+
+    #[test]
+    fn turns_come_one_after_another() {
+        let store = store();
+        let inside = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|s| {
+            for _ in 0..8 {
+                s.spawn(|| {
+                    let turn = Turn::take(&store, "a").unwrap();
+                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                    std::thread::sleep(Duration::from_millis(5));
+                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    turn.check().unwrap();
+                    turn.end().unwrap();
+                });
+            }
+        });
+        assert!(!there(&store));
+    }
+
+    #[test]
+    fn the_dead_lose_theirs_at_once_and_the_silent_after_a_while() {
+        let store = store();
+        let dead =
+            r#"{"journal": 1, "owner": {"token": "x", "machine": "elsewhere", "process": 1, "began": 1}}"#;
+        let put =
+            |text: &str| wait(store.put("a/.zaro-turn.json", text.to_owned().into(), Condition::Always));
+        put(dead).unwrap();
+        let began = Instant::now();
+        let turn = Turn::take_after(&store, "a", Duration::from_millis(300)).unwrap();
+        assert!(began.elapsed() >= Duration::from_millis(300));
+        // Whoever was only slow finds out.
+        let lost = Turn::held(Journal::of(
+            &store,
+            "a/.zaro-turn.json".into(),
+            super::super::Owner::new(),
+            Json::object(),
+        ));
+        assert!(lost.unwrap().check().is_err());
+        turn.check().unwrap();
+        drop(turn);
+        assert!(!there(&store));
+        // What is no journal at all is nobody's, and is waited for as one elsewhere.
+        put("no JSON").unwrap();
+        Turn::take_after(&store, "a", Duration::from_millis(10)).unwrap().end().unwrap();
+        assert!(!there(&store));
+    }
+}
