@@ -134,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
 CASES = [
     files.Case("create-array", files.v3, "create @/v3.zarr new --shape 4,4 --dtype int16 --chunks 2,2", again=False),
     files.Case("create-group", files.v3, "create @/v3.zarr new/deep --group", again=False, unlisted={"v3.zarr": ("new",)}),
-    files.Case("write-create", files.array, "write @/v3.zarr new --from new.npy --create --chunks 1,4", unlisted={"v3.zarr": ("new",)}),
+    files.Case("write-create", files.array, "write @/v3.zarr new --from new.npy --create --chunks 1,4"),
     files.Case("write-part", files.array, "write @/v3.zarr a --from new.npy --start 1,0", parts=("v3.zarr", "a")),
     files.Case("append", files.array, "write @/v3.zarr a --from new.npy --append y", again=False, grows="v3.zarr"),
     files.Case("attrs", files.v3, "attrs @/v3.zarr a --set units=km"),

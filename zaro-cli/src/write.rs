@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use zaro::array::{Index, Order, Values, WriteOptions};
+use zaro::create;
 use zaro::hierarchy::{self, Existing};
 use zaro::meta::create::NewArray;
 use zaro::meta::dtype::Endian;
@@ -178,8 +179,19 @@ impl Write {
         let destination = match (target, grow) {
             (Found::Missing(meta), _) => {
                 let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
-                let array = hierarchy::create_from(&store, &path, *meta, existing).await?;
-                Destination { array, view, blank: true, grown: None }
+                let made = tokio::task::block_in_place(|| {
+                    create::array(&store, &path, &meta, existing, |array, check| {
+                        let to = Destination {
+                            array: array.clone(),
+                            view: view.clone(),
+                            blank: true,
+                            grown: None,
+                        };
+                        self.write(common, &to, &mut elements, check).map_err(named)
+                    })
+                })?;
+                store.finish().await?;
+                return self.report(common, &made, None, &shape);
             }
             (Found::There(array), None) => {
                 hierarchy::check_settled(&store, &path).await?;
@@ -195,13 +207,18 @@ impl Write {
                 Destination { array, view, blank: false, grown: Some((axis, start)) }
             }
         };
-        let written = tokio::task::block_in_place(|| self.write(common, &destination, &mut elements));
+        let written =
+            tokio::task::block_in_place(|| self.write(common, &destination, &mut elements, &|| Ok(())));
         written.map_err(named)?;
+        // Whoever works on all of it, an upgrade in place, may have passed before these elements were there.
+        hierarchy::check_settled(&store, &path)
+            .await
+            .map_err(|e| e.within("begun while elements were written, which may be lost"))?;
         if let Some(appending) = appending {
             appending.publish().await?;
         }
         store.finish().await?;
-        self.report(common, &destination, &shape)
+        self.report(common, &destination.array, destination.grown, &shape)
     }
 
     /// Opens the input and reads what says its shape and type.
@@ -253,6 +270,9 @@ impl Write {
         input: &mut Input,
     ) -> Result<Found> {
         let there = self.create && !self.overwrite && hierarchy::find(store, path).await?.is_some();
+        if there {
+            tokio::task::block_in_place(|| create::finish_array(store, path))?;
+        }
         if !self.create || there {
             if there && let Some(option) = self.option_for_new() {
                 common.warn(&format!("the array is there already, so {option} has no effect"));
@@ -375,7 +395,13 @@ impl Write {
     }
 
     /// Writes box by box.
-    fn write(&self, common: &Common, to: &Destination, elements: &mut Elements) -> Result<()> {
+    fn write(
+        &self,
+        common: &Common,
+        to: &Destination,
+        elements: &mut Elements,
+        check: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let meta = to.array.meta();
         let bytes = to.view.count()?.saturating_mul(num::u64_of(meta.data_type.size()));
         let watch = Watch::new(bytes, common.progress);
@@ -387,6 +413,7 @@ impl Write {
             cancel: Some(watch.cancel.clone()),
         };
         let put = |view: &View, slab: &Slab| -> Result<()> {
+            check()?;
             to.array.write(&view.selection()?, Values::from(slab), &options)?;
             watch.window_done(num::u64_of(slab.bytes.len()));
             if watch.cancel.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
@@ -413,18 +440,24 @@ impl Write {
         Ok(())
     }
 
-    fn report(&self, common: &Common, to: &Destination, shape: &[u64]) -> Result<()> {
+    fn report(
+        &self,
+        common: &Common,
+        array: &Array,
+        grown: Option<(usize, u64)>,
+        shape: &[u64],
+    ) -> Result<()> {
         let list = |numbers: &[u64]| Json::Array(numbers.iter().map(Json::int).collect());
-        common.note(&format!("wrote {shape:?} to {}", shown(to.array.path())));
+        common.note(&format!("wrote {shape:?} to {}", shown(array.path())));
         if !self.json {
             return Ok(());
         }
         let mut report = Json::Object(vec![
-            ("path".into(), Json::string(to.array.path())),
-            ("shape".into(), list(to.array.shape())),
+            ("path".into(), Json::string(array.path())),
+            ("shape".into(), list(array.shape())),
             ("written".into(), list(shape)),
         ]);
-        if let Some((axis, start)) = to.grown {
+        if let Some((axis, start)) = grown {
             report.set(
                 "appended",
                 Json::Object(vec![("axis".into(), Json::int(axis)), ("start".into(), Json::int(start))]),

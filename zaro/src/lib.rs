@@ -68,6 +68,7 @@
 //!   image      OME-Zarr: levels, channels, labels, plates; pictures of them
 //!   copy       a hierarchy -> another place, version, chunking, codec
 //!   manifest   versions of a Zarr: checksums, manifests     reference  a Zarr whose bytes lie elsewhere
+//!   create     new arrays and images that nobody sees before they are whole
 //!   hierarchy  nodes made, edited, resized, consolidated, deleted
 //!   group      a store -> nodes: groups and arrays by their path
 //!   array      a selection -> chunks -> the answer, and back
@@ -110,6 +111,7 @@ pub mod array;
 pub mod blocking;
 pub mod codec;
 pub mod copy;
+pub mod create;
 pub mod error;
 pub mod group;
 pub mod hierarchy;
@@ -120,6 +122,7 @@ pub mod manifest;
 pub mod meta;
 pub mod num;
 pub mod open;
+mod process;
 pub mod reference;
 pub mod store;
 pub mod suggest;

@@ -269,6 +269,7 @@ pub fn copy(
         intent: &intent,
         existing: options.existing,
         whole: true,
+        anew: false,
         in_the_way: &|_| hierarchy::in_the_way(store, &planned.to, options.existing),
         clear: &|_| wait(hierarchy::clear(store, &planned.to)),
     })?;

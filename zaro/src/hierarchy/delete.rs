@@ -59,7 +59,7 @@ async fn delete_proved(store: &SharedStore, path: &str, unfinished: bool) -> Res
 }
 
 /// Deletes what is to be replaced, if it is a node, however damaged, or what is left of one.
-pub(crate) async fn replace(store: &SharedStore, path: &str) -> Result<()> {
+pub(super) async fn replace(store: &SharedStore, path: &str) -> Result<()> {
     replaceable(store, path).await?;
     delete(store, path).await
 }
@@ -300,6 +300,14 @@ fn is_begun(there: &Listing) -> bool {
 /// What zaro leaves in a place while it works on it.
 fn is_journal(name: &str) -> bool {
     name.starts_with(".zaro-")
+}
+
+/// Whether nothing is listed but what a new array, image or collection of images has in its folder.
+pub(crate) fn is_new(there: &Listing) -> bool {
+    let documents = ["zarr.json", ".zmetadata"];
+    let known = |name: &str| documents.contains(&name) || V2_DOCUMENTS.contains(&name) || is_journal(name);
+    there.objects.iter().all(|name| known(name) || is_chunk_like(name))
+        && there.prefixes.iter().all(|name| name == "OME" || is_chunk_like(name))
 }
 
 /// Whether a key below an array is one of a chunk, inside its shape or not. V2 arrays may have another separator than

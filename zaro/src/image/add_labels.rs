@@ -11,16 +11,17 @@ use crate::array::{
     Array, DEFAULT_MEMORY, Index, OnProgress, Order, Progress, ReadOptions, Selection, Values, WriteOptions,
 };
 use crate::blocking::wait;
+use crate::create::New;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
-use crate::image::begun::Begun;
 use crate::image::find::{self, Image};
 use crate::image::model::{Axis, LabelColor, Labels, Level, Multiscale};
 use crate::image::pyramid::{self, Factors, Method, PyramidOptions};
 use crate::image::source::{AXES, Source};
 use crate::image::version::Version;
 use crate::image::{document, parse};
+use crate::journal::Journal;
 use crate::meta::create::NewArray;
 use crate::meta::edit::Attributes;
 use crate::meta::path::{join, name_fault, shown};
@@ -172,27 +173,40 @@ impl Job<'_> {
             new.attributes = self.mask_attributes(&data_type, multiscale);
         }
         new.meta()?;
-        let begun = self.begin()?;
-        begun.end(self.make(&new, &places, multiscale, &arrays))
+        let made = New {
+            store: self.store,
+            path: &self.at,
+            format: version.format(),
+            operation: "image add-labels",
+            existing: self.options.existing,
+            // Nobody is to look for them meanwhile.
+            before: &|| self.edit_list(false),
+            after: &|| self.edit_list(true),
+        };
+        let added =
+            made.make(|hidden, journal| self.make(hidden, journal, &new, &places, multiscale, &arrays))?;
+        wait(self.store.finish())?;
+        Ok(added)
     }
 
     fn make(
         &self,
+        hidden: &SharedStore,
+        journal: &Journal,
         new: &NewArray,
         places: &[Option<usize>],
         multiscale: &Multiscale,
         arrays: &[Array],
     ) -> Result<Added> {
         let shape = &new.shape;
-        let array_at = if self.options.as_mask { self.at.clone() } else { join(&self.at, "0") };
-        let array = wait(hierarchy::create_array(self.store, &array_at, new, Existing::Refuse))?;
-        self.pixels(&array, places)?;
+        let array_at = if self.options.as_mask { "" } else { "0" };
+        let array = wait(hierarchy::create_array(hidden, array_at, new, Existing::Refuse))?;
+        self.pixels(&array, places, journal)?;
         let mut levels = vec![shape.clone()];
         if !self.options.as_mask {
             let shapes: Vec<Vec<u64>> = arrays.iter().map(|a| a.shape().to_vec()).collect();
-            levels.extend(self.pyramid(multiscale, shape, &shapes)?);
+            levels.extend(self.pyramid(hidden, journal, multiscale, shape, &shapes)?);
         }
-        self.list()?;
         Ok(Added { path: self.at.clone(), data_type: new.data_type.clone(), levels })
     }
 
@@ -310,17 +324,8 @@ impl Job<'_> {
         all
     }
 
-    /// Takes the place where the labels are to be.
-    fn begin(&self) -> Result<Begun<'_>> {
-        if self.options.existing == Existing::Replace {
-            // Nobody is to look for them meanwhile.
-            self.edit_list(false)?;
-        }
-        Begun::at(self.store, &self.at, self.image.version.format(), self.options.existing)
-    }
-
     /// Writes the pixels, block by block.
-    fn pixels(&self, array: &Array, places: &[Option<usize>]) -> Result<()> {
+    fn pixels(&self, array: &Array, places: &[Option<usize>], journal: &Journal) -> Result<()> {
         let memory = if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory };
         let size = array.meta().data_type.size();
         let shape = array.shape().to_vec();
@@ -345,6 +350,7 @@ impl Job<'_> {
         let write =
             WriteOptions { blank: true, cancel: self.options.cancel.clone(), ..WriteOptions::default() };
         for i in 0..num::product(&counts)? {
+            journal.beat()?;
             let mut left = i;
             let mut start = vec![0u64; shape.len()];
             for (s, (n, b)) in start.iter_mut().zip(counts.iter().zip(&block)).rev() {
@@ -397,7 +403,14 @@ impl Job<'_> {
     }
 
     /// Makes the labels an image of their own, with as many levels as that they are of.
-    fn pyramid(&self, image: &Multiscale, shape: &[u64], shapes: &[Vec<u64>]) -> Result<Vec<Vec<u64>>> {
+    fn pyramid(
+        &self,
+        hidden: &SharedStore,
+        journal: &Journal,
+        image: &Multiscale,
+        shape: &[u64],
+        shapes: &[Vec<u64>],
+    ) -> Result<Vec<Vec<u64>>> {
         let version = self.image.version;
         let first = image.levels.first();
         let level = Level {
@@ -415,11 +428,7 @@ impl Job<'_> {
         let labels = Labels { source: Some(self.up()), ..self.options.labels.clone() };
         let attributes = document::image(version, &multiscale, None, Some(&labels), None);
         let set = attributes.members().unwrap_or_default().to_vec();
-        wait(hierarchy::edit_attributes(
-            self.store,
-            &self.at,
-            &Attributes::Patch { set, unset: Vec::new() },
-        ))?;
+        wait(hierarchy::edit_attributes(hidden, "", &Attributes::Patch { set, unset: Vec::new() }))?;
         let options = PyramidOptions {
             method: Some(Method::Mode),
             factors: Factors::Levels(pyramid::follow(shape, shapes)),
@@ -427,15 +436,11 @@ impl Job<'_> {
             cancel: self.options.cancel.clone(),
             ..PyramidOptions::default()
         };
-        let built = pyramid::build(self.store, &self.at, &options)?;
+        let built = pyramid::build_within(hidden, "", &options, journal)?;
         Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
     }
 
-    /// Adds the labels to the list of those that there are.
-    fn list(&self) -> Result<()> {
-        self.edit_list(true)
-    }
-
+    /// Adds the labels to the list of those that there are, or takes them from it.
     fn edit_list(&self, listed: bool) -> Result<()> {
         let key = if self.options.as_mask { "masks" } else { "labels" };
         let folder = join(&self.image.path, key);

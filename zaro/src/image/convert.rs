@@ -2,8 +2,8 @@
 //!
 //! The largest level is written block by block: a block is as many whole chunks or shards as come out of the file together,
 //! so that nothing is decoded twice and no chunk written twice, and a few of them are under way at a time, as many as
-//! fit into the memory. The group says that it is an image when its pixels are whole; the smaller levels come
-//! after that, and are added when they are whole, too.
+//! fit into the memory; the smaller levels come after that. Nobody sees an image or a collection before all of it is
+//! whole (`create`).
 
 mod extent;
 
@@ -13,14 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::array::{Array, OnProgress, Order, Progress, Selection, Values, WriteOptions};
 use crate::blocking::wait;
+use crate::create::New;
 use crate::error::{Error, Result};
 use crate::hierarchy::{self, Existing};
-use crate::image::begun::Begun;
 use crate::image::document;
 use crate::image::model::{Axis, Channel, ColorModel, Level, Multiscale, Omero, Window};
 use crate::image::pyramid::{self, Method, PyramidOptions};
 use crate::image::source::{C, Source, X, Y, Z, metadata_only};
 use crate::image::version::Version;
+use crate::journal::Journal;
 use crate::meta::create::NewArray;
 use crate::meta::edit::Attributes;
 use crate::meta::path::{join, normal};
@@ -134,7 +135,6 @@ pub fn convert(
         probe(source)?;
     }
     let job = Job {
-        store,
         version,
         options,
         done: Arc::default(),
@@ -143,14 +143,31 @@ pub fn convert(
     };
     // What cannot work is found before anything is written.
     let plans = sources.iter().map(|s| job.plan(s)).collect::<Result<Vec<_>>>()?;
+    if sources.is_empty() {
+        return Err(Error::usage("there is nothing to convert"));
+    }
     let path = normal(path)?;
-    let begun = Begun::at(store, &path, version.format(), options.existing)?;
-    let done = match (sources, plans.as_slice()) {
-        ([], _) => Err(Error::usage("there is nothing to convert")),
-        ([source], [plan]) => job.image(source, plan, &path).map(|one| vec![one]),
-        _ => job.collection(sources, &plans, &path),
+    let new = New {
+        store,
+        path: &path,
+        format: version.format(),
+        operation: "image convert",
+        existing: options.existing,
+        before: &|| Ok(()),
+        after: &|| Ok(()),
     };
-    begun.end(done)
+    let mut made = new.make(|hidden, journal| {
+        let job = Making { job: &job, store: hidden, journal };
+        match (sources, plans.as_slice()) {
+            ([source], [plan]) => job.image(source, plan, "").map(|one| vec![one]),
+            _ => job.collection(sources, &plans),
+        }
+    })?;
+    wait(store.finish())?;
+    for one in &mut made {
+        one.path = join(&path, &one.path);
+    }
+    Ok(made)
 }
 
 /// Decodes the first pixel and the last.
@@ -169,7 +186,6 @@ fn too_large() -> Error {
 
 /// A conversion under way.
 struct Job<'a> {
-    store: &'a SharedStore,
     version: Version,
     options: &'a ConvertOptions,
     done: Arc<AtomicU64>,
@@ -250,6 +266,37 @@ impl Job<'_> {
         Ok(Plan { used, axes, scale, array })
     }
 
+    /// How smaller levels are made.
+    fn levels(&self, array: &NewArray) -> PyramidOptions {
+        PyramidOptions {
+            levels: self.options.levels,
+            method: self.options.method,
+            chunks: array.chunks.clone(),
+            shards: Some(array.shards.clone()),
+            codecs: self.options.codecs.clone(),
+            memory: self.options.memory,
+            cancel: self.options.cancel.clone(),
+            ..PyramidOptions::default()
+        }
+    }
+}
+
+/// The same, in the place that was taken for it.
+struct Making<'a> {
+    job: &'a Job<'a>,
+    store: &'a SharedStore,
+    journal: &'a Journal,
+}
+
+impl<'a> std::ops::Deref for Making<'a> {
+    type Target = Job<'a>;
+
+    fn deref(&self) -> &Job<'a> {
+        self.job
+    }
+}
+
+impl Making<'_> {
     fn image(&self, source: &Source, plan: &Plan, path: &str) -> Result<Converted> {
         let format = self.version.format();
         wait(hierarchy::create_group(self.store, path, format, &Json::object(), Existing::Refuse))?;
@@ -286,21 +333,6 @@ impl Job<'_> {
         wait(hierarchy::edit_attributes(self.store, path, &Attributes::Replace(members)))
     }
 
-    /// How smaller levels are made.
-    fn levels(&self, array: &NewArray) -> PyramidOptions {
-        PyramidOptions {
-            levels: self.options.levels,
-            method: self.options.method,
-            chunks: array.chunks.clone(),
-            shards: Some(array.shards.clone()),
-            codecs: self.options.codecs.clone(),
-            existing: Existing::Replace,
-            memory: self.options.memory,
-            cancel: self.options.cancel.clone(),
-            ..PyramidOptions::default()
-        }
-    }
-
     fn smaller(&self, source: &Source, plan: &Plan, path: &str) -> Result<Vec<Vec<u64>>> {
         let before = self.done.load(Ordering::Relaxed);
         let total = self.total;
@@ -310,28 +342,27 @@ impl Job<'_> {
             })
         });
         let options = PyramidOptions { progress, ..self.levels(&plan.array) };
-        let built = pyramid::build_levels(self.store, path, &options)?;
+        let built = pyramid::build_within(self.store, path, &options, self.journal)?;
         let bytes = num::product(&source.sizes)?.saturating_mul(num::u64_of(source.data_type.size()));
         self.done.fetch_add(bytes, Ordering::Relaxed);
         Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
     }
 
-    fn collection(&self, sources: &[Source], plans: &[Plan], path: &str) -> Result<Vec<Converted>> {
+    fn collection(&self, sources: &[Source], plans: &[Plan]) -> Result<Vec<Converted>> {
         let format = self.version.format();
         let empty = Json::object();
-        wait(hierarchy::create_group(self.store, path, format, &empty, Existing::Refuse))?;
+        wait(hierarchy::create_group(self.store, "", format, &empty, Existing::Refuse))?;
         let mut made = Vec::new();
         for (i, (source, plan)) in sources.iter().zip(plans).enumerate() {
-            made.push(self.image(source, plan, &join(path, &i.to_string()))?);
+            made.push(self.image(source, plan, &i.to_string())?);
         }
         let series = (0..sources.len()).map(|i| Json::string(i.to_string())).collect();
         let listed = document::group(self.version, vec![("series".to_owned(), Json::Array(series))]);
-        let ome = join(path, "OME");
-        wait(hierarchy::create_group(self.store, &ome, format, &listed, Existing::Refuse))?;
+        wait(hierarchy::create_group(self.store, "OME", format, &listed, Existing::Refuse))?;
         let xml = metadata_only(sources)?;
-        let _ = wait(self.store.put(&join(&ome, "METADATA.ome.xml"), xml.into(), Condition::Always))?;
+        let _ = wait(self.store.put("OME/METADATA.ome.xml", xml.into(), Condition::Always))?;
         let layout = vec![("bioformats2raw.layout".to_owned(), Json::int(3))];
-        self.describe(path, document::group(self.version, layout))?;
+        self.describe("", document::group(self.version, layout))?;
         Ok(made)
     }
 
@@ -355,6 +386,7 @@ impl Job<'_> {
             if self.options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
                 return Err(Error::cancelled());
             }
+            self.journal.beat()?;
             let (start, count) = blocks.at(num::u64_of(i));
             let bytes = num::product(&count)?.saturating_mul(size);
             buffer.resize(num::usize_of(bytes)?, 0);

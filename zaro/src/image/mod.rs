@@ -10,7 +10,6 @@
 //! * [`upgrade`], [`edit`] and [`add_labels`] change what is there; [`ozx`] packs it into one file.
 
 pub mod add_labels;
-mod begun;
 pub mod convert;
 pub mod document;
 pub mod edit;

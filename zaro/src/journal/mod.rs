@@ -1,7 +1,8 @@
 //! What unfinished work leaves: what it does, of which data, with which options, and how far it got.
 //!
 //! Everything that takes long and can be resumed keeps one journal, the object `.zaro-journal.json` beside the documents of
-//! the node it is about: copies, conversions and upgrades in place or to another place, pyramids. It is put before
+//! the node it is about: copies, conversions and upgrades in place or to another place, pyramids. So does what makes something new
+//! that nobody is to see before it is whole (`create`), and begins anew when it was killed. It is put before
 //! anything else, on the condition that there is none: so it decides whose place it is. It is deleted after everything
 //! else. In between it says whole what is going to be done, so that whoever comes next can finish it, undo it or refuse,
 //! and never takes up what is not the same: another operation, another program, other options, other data.
@@ -109,6 +110,9 @@ pub(crate) struct Work<'a> {
     pub(crate) existing: Existing,
     /// Whether all that is at the path is replaced, so that it does not matter what others began there.
     pub(crate) whole: bool,
+    /// Whether an unfinished run is not taken up, whatever it was about: that of the same operation is cleared away if it is
+    /// surely dead, and all is begun anew.
+    pub(crate) anew: bool,
     /// Says what has to be cleared away before the work, and fails if it may not be. Gets what was to be made by an
     /// unfinished run that is not taken up.
     pub(crate) in_the_way: &'a dyn Fn(Option<&Json>) -> Result<Option<Json>>,
@@ -138,8 +142,12 @@ impl Journal {
             };
             left.refuse_alive()?;
             let differences = left.differences(intent);
-            let resumed = differences.is_empty() && work.existing == Existing::Refuse;
-            if !resumed && (work.existing == Existing::Refuse || !work.whole && !left.is(intent.operation)) {
+            let resumed = !work.anew && differences.is_empty() && work.existing == Existing::Refuse;
+            let anew = work.anew && left.is(intent.operation) && left.is_dead();
+            if !resumed
+                && !anew
+                && (work.existing == Existing::Refuse || !work.whole && !left.is(intent.operation))
+            {
                 return Err(left.refusal(&differences, work.existing == Existing::Refuse));
             }
             let document = match resumed {
@@ -391,6 +399,11 @@ impl Left {
         ))
         .with_node(shown(&self.path))
         .with_store(&self.store))
+    }
+
+    /// Whether its owner is surely not at work any more.
+    pub(crate) fn is_dead(&self) -> bool {
+        life(&self.document) == Life::Dead
     }
 
     /// Why this is not what `intent` would take up; nothing if it is the same.

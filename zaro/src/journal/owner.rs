@@ -6,9 +6,10 @@
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::meta::Json;
+use crate::process::{began, machine};
 
 /// The runs of this process that are under way, by their tokens.
 static RUNS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
@@ -36,8 +37,7 @@ impl Owner {
         owner.set("token", Json::string(self.token.as_str()));
         owner.set("machine", machine().map_or(Json::Null, Json::string));
         owner.set("process", Json::int(std::process::id()));
-        let began = process("self").map_or(Json::Null, |(_, began)| Json::int(began));
-        owner.set("began", began);
+        owner.set("began", began(std::process::id().into()).map_or(Json::Null, Json::int));
         owner
     }
 
@@ -81,7 +81,7 @@ pub(super) enum Life {
 pub(super) fn life(journal: &Json) -> Life {
     let text = |owner: &Json, name: &str| owner.get(name).and_then(Json::as_str).map(str::to_owned);
     let Some(owner) = journal.get("owner") else { return Life::Unknown };
-    let (Some(number), Some(began)) =
+    let (Some(number), Some(since)) =
         (owner.get("process").and_then(Json::as_u64), owner.get("began").and_then(Json::as_u64))
     else {
         return Life::Unknown;
@@ -89,12 +89,7 @@ pub(super) fn life(journal: &Json) -> Life {
     if machine().is_none() || text(owner, "machine").as_deref() != machine() {
         return Life::Unknown;
     }
-    let alive = match process(&number.to_string()) {
-        // What is over and only waits to be looked at is dead.
-        Some((state, since)) => since == began && !matches!(state, 'Z' | 'X' | 'x'),
-        None => false,
-    };
-    if !alive {
+    if began(number) != Some(since) {
         return Life::Dead;
     }
     let own = number == u64::from(std::process::id());
@@ -102,26 +97,6 @@ pub(super) fn life(journal: &Json) -> Life {
         return Life::Dead;
     }
     Life::Alive(number)
-}
-
-/// What tells this machine, since its last start, from others; `None` where the system does not say.
-fn machine() -> Option<&'static str> {
-    static MACHINE: OnceLock<Option<String>> = OnceLock::new();
-    let find = || {
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        let processes = std::fs::read_link("/proc/self/ns/pid").ok()?;
-        Some(format!("{} {}", boot.trim(), processes.to_str()?))
-    };
-    MACHINE.get_or_init(find).as_deref()
-}
-
-/// The state of a process, and when it began, in ticks since the machine did.
-fn process(number: &str) -> Option<(char, u64)> {
-    let text = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-    // The name of the program, in parentheses, may hold anything.
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(18)?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -159,11 +134,11 @@ mod tests {
         assert_eq!(changed("began", Json::int(1)), Life::Dead);
         assert_eq!(changed("process", Json::int(4_000_000_000_u64)), Life::Dead);
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let (_, began) = process(&child.id().to_string()).unwrap();
+        let since = began(child.id().into()).unwrap();
         let mut journal = journal(&Owner::new());
         let mut owner = journal.get("owner").cloned().unwrap();
         owner.set("process", Json::int(child.id()));
-        owner.set("began", Json::int(began));
+        owner.set("began", Json::int(since));
         journal.set("owner", owner);
         assert_eq!(life(&journal), Life::Alive(child.id().into()));
         child.kill().unwrap();

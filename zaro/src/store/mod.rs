@@ -51,12 +51,13 @@ pub(crate) const JOURNAL: &str = ".zaro-journal.json";
 pub(crate) const TURN: &str = ".zaro-turn.json";
 
 /// What unfinished work of earlier versions is known by, and which command it was.
-pub(crate) const OLD_JOURNALS: [(&str, &str); 5] = [
+pub(crate) const OLD_JOURNALS: [(&str, &str); 6] = [
     (".zaro-copy.json", "copy"),
     (".zaro-convert.json", "copy --in-place"),
     (".zaro-upgrade.json", "image upgrade"),
     (".zaro-pyramid.json", "image pyramid"),
     (".zaro-pyramid-copy.json", "image pyramid --to"),
+    (".zaro-image-convert.json", "image convert"),
 ];
 
 /// Whether an object of this name says that something is unfinished, and is no content.

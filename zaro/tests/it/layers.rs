@@ -7,20 +7,23 @@ use std::path::{Path, PathBuf};
 
 /// Each module of the library and the modules it may use besides itself. Everything may use the error and the checked
 /// numbers, which use nothing.
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("error", &[]),
     ("num", &["error"]),
     // Names that are near each other, for messages.
     ("suggest", &[]),
     // Waiting for a future knows nothing of what it waits for.
     ("blocking", &["error"]),
-    ("store", &["error", "num"]),
+    // Whether a process is still there.
+    ("process", &[]),
+    ("store", &["error", "num", "process"]),
     ("meta", &["error", "num", "suggest"]),
     ("codec", &["error", "num", "meta"]),
     ("array", &["error", "num", "blocking", "store", "meta", "codec"]),
     ("group", &["error", "num", "suggest", "store", "meta", "codec", "array"]),
-    ("journal", &["error", "num", "blocking", "store", "meta", "codec"]),
+    ("journal", &["error", "num", "process", "blocking", "store", "meta", "codec"]),
     ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "journal"]),
+    ("create", &["error", "blocking", "store", "meta", "array", "hierarchy", "journal"]),
     (
         "copy",
         &[
@@ -51,6 +54,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
             "group",
             "hierarchy",
             "journal",
+            "create",
             "copy",
         ],
     ),

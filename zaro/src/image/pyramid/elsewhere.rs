@@ -5,7 +5,8 @@ use super::places::Places;
 use super::{Built, Factors, Frame, Method, PyramidOptions, Task, attributes, follow};
 use crate::blocking::wait;
 use crate::copy::{CopyOptions, Sizes, copy_within};
-use crate::error::{Error, ErrorKind, Result};
+use crate::create;
+use crate::error::{ErrorKind, Result};
 use crate::group::Zarr;
 use crate::hierarchy::{self, Existing};
 use crate::image::find;
@@ -30,7 +31,6 @@ pub fn build_at(
     options: &PyramidOptions,
 ) -> Result<Built> {
     let (from, to) = (source.key_of(from)?, normal(to)?);
-    let placed = |e: Error| e.with_node(shown(&to)).with_store(store);
     let node = wait(source.node(&from))?;
     // What is copied: from where, to where below the image.
     let mut parts: Vec<(String, String)> = Vec::new();
@@ -69,15 +69,6 @@ pub fn build_at(
     plan.set("parts", Json::Array(parts.iter().map(|(_, below)| Json::string(below.as_str())).collect()));
     let intent =
         Intent { operation: "image pyramid --to", source: content.json(name)?, options: wanted, plan };
-    let in_the_way = |_: Option<&Json>| {
-        if options.existing == Existing::Refuse {
-            let listed = wait(store.list(&to))?;
-            if !(listed.objects.is_empty() && listed.prefixes.is_empty()) {
-                return Err(placed(Error::usage("something is here already; replace it with --overwrite")));
-            }
-        }
-        hierarchy::in_the_way(store, &to, options.existing)
-    };
     let format = node.meta.format();
     wait(hierarchy::check_place(store, &to, format))?;
     let (journal, resumed) = Journal::begin(&Work {
@@ -86,43 +77,41 @@ pub fn build_at(
         intent: &intent,
         existing: options.existing,
         whole: true,
-        in_the_way: &in_the_way,
+        anew: false,
+        in_the_way: &|_| create::in_the_way(store, &to, options.existing),
         clear: &|_| wait(hierarchy::clear(store, &to)),
     })?;
+    // Nobody sees the image before it is whole.
+    let hidden = create::withheld(store, &to)?;
     if journal.done("copied") == 0 {
         for (i, (part, below)) in parts.iter().enumerate() {
-            copy_within(
-                source,
-                part,
-                store,
-                &join(&to, below),
-                &copying(options, i == 0),
-                &journal,
-                resumed,
-            )?;
+            copy_within(source, part, &hidden, below, &copying(options, i == 0), &journal, resumed)?;
         }
         content.unchanged(&intent.source)?;
-        if wait(hierarchy::find(store, &to))?.is_none() {
-            let group = write::group(&write::new_group(format, &Json::object()));
-            wait(hierarchy::put_documents(store, &to, format, group, true))?;
-        }
-        if let Some(attributes) = &attributes {
-            let set = attributes.members().unwrap_or_default().to_vec();
-            let how = edit::Attributes::Patch { set, unset: Vec::new() };
-            wait(hierarchy::edit_attributes(store, &to, &how))?;
-        }
         journal.note("copied", 1)?;
         journal.write()?;
     }
+    let set = attributes.iter().flat_map(|a| a.members().unwrap_or_default().to_vec()).collect();
+    if wait(hierarchy::find(&hidden, ""))?.is_none() {
+        let group = write::group(&write::new_group(format, &Json::object()));
+        wait(hierarchy::put_documents(&hidden, "", format, group, true))?;
+    }
+    wait(hierarchy::edit_attributes(&hidden, "", &edit::Attributes::Patch { set, unset: Vec::new() }))?;
     // The largest level is as it is to be.
     let whole = PyramidOptions { chunks: None, shards: None, codecs: None, ..options.clone() };
     let task = match attributes {
-        Some(_) => Task::of_image(store, &to)?,
-        None => Task::of_array(store, &join(&to, "0"), frame, true)?,
+        Some(_) => Task::of_image(&hidden, "")?,
+        None => Task::of_array(&hidden, "0", frame, true)?,
     };
     let levels = task.levels(&whole)?;
     task.make(&levels, &whole, &journal, &|| Ok(()))?;
-    let labels = make_labels(store, &to, &whole, &journal, &|| Ok(()))?;
+    let labels = make_labels(&hidden, "", &whole, &journal, &|| Ok(()))?;
+    journal.write()?;
+    // An earlier run may have come so far; then others may have changed it since.
+    match wait(hierarchy::find(store, &to))? {
+        None => create::publish(&hidden, store, &to)?,
+        Some(_) => wait(hierarchy::consolidate_above(store, &to))?,
+    }
     journal.end()?;
     wait(store.finish())?;
     Ok(levels.built(labels, resumed))

@@ -180,15 +180,23 @@ pub struct Frame {
 ///
 /// Readers see the new levels when all are whole. A call that was killed goes on when it is made again.
 pub fn build(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
-    let built = build_levels(store, path, options)?;
+    let task = Task::of_image(store, path)?;
+    let built = task.run(options).map_err(|e| e.with_node(shown(&task.group)))?;
     wait(store.finish())?;
     Ok(built)
 }
 
-/// The same, in a store in which more is to be made.
-pub(crate) fn build_levels(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
+/// The same for an image that has no smaller levels, as a part of something whose journal somebody else keeps.
+pub(crate) fn build_within(
+    store: &SharedStore,
+    path: &str,
+    options: &PyramidOptions,
+    journal: &Journal,
+) -> Result<Built> {
     let task = Task::of_image(store, path)?;
-    task.run(options).map_err(|e| e.with_node(shown(&task.group)))
+    let levels = task.levels(options)?;
+    task.make(&levels, options, journal, &|| Ok(())).map_err(|e| e.with_node(shown(&task.group)))?;
+    Ok(levels.built(Vec::new(), false))
 }
 
 impl<'a> Task<'a> {
@@ -398,6 +406,7 @@ impl Task<'_> {
             intent: &intent,
             existing: options.existing,
             whole: false,
+            anew: false,
             in_the_way: &|old| self.in_the_way(&levels, options.existing, old),
             clear: &|what| self.clear(what),
         })?;

@@ -82,6 +82,7 @@ pub fn upgrade(
         intent: &intent,
         existing: options.existing,
         whole: true,
+        anew: false,
         in_the_way: &|_| hierarchy::in_the_way(store, &to_path, options.existing),
         clear: &|_| wait(hierarchy::clear(store, &to_path)),
     })?;

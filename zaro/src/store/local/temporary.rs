@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use crate::process::{began, machine};
+
 /// A temporary file this old belongs to nobody any more.
 const OLD: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -39,8 +41,7 @@ pub(super) fn temporary_name() -> String {
 /// What tells the processes of this machine, since it was started and in this container, from all others.
 static HOME: LazyLock<String> = LazyLock::new(|| {
     let mut hasher = DefaultHasher::new();
-    std::fs::read("/proc/sys/kernel/random/boot_id").ok().hash(&mut hasher);
-    std::fs::read_link("/proc/self/ns/pid").ok().hash(&mut hasher);
+    machine().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 });
 
@@ -50,9 +51,8 @@ pub(super) fn is_abandoned(name: &str, entry: &std::fs::DirEntry) -> bool {
     let parts: Vec<&str> =
         name.strip_prefix(START).and_then(|n| n.strip_suffix(END)).unwrap_or("").split('-').collect();
     let dead = match parts.as_slice() {
-        [pid, _, home] if *home == *HOME => {
-            pid.parse::<u32>().is_ok_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
-                && Path::new("/proc/self").exists()
+        [pid, _, home] if *home == *HOME && machine().is_some() => {
+            pid.parse().is_ok_and(|pid| began(pid).is_none())
         }
         _ => false,
     };

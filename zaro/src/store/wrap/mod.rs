@@ -13,3 +13,4 @@ pub mod log;
 pub mod prefix;
 pub mod read_only;
 pub mod retry;
+pub mod withhold;

@@ -1,0 +1,174 @@
+//! A store in which a node is made that others are not to see yet.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+
+use crate::error::{Error, Result};
+use crate::store::memory::MemoryStore;
+use crate::store::{
+    Ask, ByteRange, Condition, Direct, DirectObject, JOURNAL, KeyEntry, Listing, ObjectState, Pin, Put,
+    SharedStore, Site, Store, Tag,
+};
+
+/// What makes the root a node, and the journal by which its place is somebody's.
+const WITHHELD: [&str; 6] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", JOURNAL];
+
+/// A store whose root becomes a node for nobody but who holds this: the documents of the root are kept in memory, and
+/// everything else, chunks and the nodes below, goes straight into the store inside.
+///
+/// It begins without documents and without a journal, whatever the store inside has. Who has made the node reads its
+/// documents here and puts them where others see them.
+#[derive(Debug)]
+pub struct WithholdStore {
+    inner: SharedStore,
+    held: MemoryStore,
+}
+
+impl WithholdStore {
+    /// Around a store whose root is to become a node.
+    #[must_use]
+    pub fn new(inner: SharedStore) -> Self {
+        Self { inner, held: MemoryStore::new() }
+    }
+
+    /// Where a key belongs.
+    fn of(&self, key: &str) -> &dyn Store {
+        if WITHHELD.contains(&key) { &self.held } else { &*self.inner }
+    }
+
+    fn direct_of(&self, key: &str) -> Result<&dyn Direct> {
+        self.of(key)
+            .direct()
+            .ok_or_else(|| Error::io("the store is no longer at hand").with_store(&self.inner))
+    }
+}
+
+impl fmt::Display for WithholdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Store for WithholdStore {
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        self.of(key).get(key, range).await
+    }
+
+    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+        self.of(key).get_with(key, ask).await
+    }
+
+    async fn get_ranges(
+        &self,
+        key: &str,
+        ranges: &[ByteRange],
+        of: Option<&ObjectState>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        self.of(key).get_ranges(key, ranges, of).await
+    }
+
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        self.of(key).get_pinned(key, range, pin).await
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        self.of(key).size(key).await
+    }
+
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        self.of(key).state(key).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        let mut found = self.inner.list(prefix).await?;
+        if prefix.is_empty() {
+            found.objects.retain(|name| !WITHHELD.contains(&name.as_str()));
+            found.objects.extend(self.held.list(prefix).await?.objects);
+        }
+        Ok(found.sorted())
+    }
+
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let others = |entry: &KeyEntry| std::future::ready(!WITHHELD.contains(&entry.key.as_str()));
+        self.inner.keys(prefix).try_filter(others).chain(self.held.keys(prefix)).boxed()
+    }
+
+    fn lists_all(&self) -> bool {
+        self.inner.lists_all()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
+        self.of(key).put(key, value, when).await
+    }
+
+    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
+        self.of(key).get_tagged(key).await
+    }
+
+    async fn delete(&self, key: &str) -> Result<()> {
+        self.of(key).delete(key).await
+    }
+
+    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+        self.of(key).delete_unchanged(key, tag).await
+    }
+
+    /// All but the root: whose place that is, is not known here.
+    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
+        match prefix {
+            "" => Err(Error::unsupported("what is being made is not deleted as a whole").with_store(self)),
+            _ => self.inner.delete_prefix(prefix).await,
+        }
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.inner.finish().await
+    }
+
+    fn origin(&self, key: &str) -> Option<String> {
+        self.of(key).origin(key)
+    }
+
+    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
+        self.inner.sites(prefix)
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        self.inner.free_space()
+    }
+
+    fn direct(&self) -> Option<&dyn Direct> {
+        match self.inner.direct() {
+            Some(_) => Some(self),
+            None => None,
+        }
+    }
+
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Direct for WithholdStore {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
+        self.direct_of(key)?.open(key)
+    }
+
+    fn put(&self, key: &str, parts: &[&[u8]], when: &Condition) -> Result<Put> {
+        self.direct_of(key)?.put(key, parts, when)
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        self.direct_of(key)?.delete(key)
+    }
+}
