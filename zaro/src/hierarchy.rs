@@ -47,7 +47,7 @@ const ATTEMPTS: usize = 100;
 const V2_DOCUMENTS: [&str; 3] = [".zarray", ".zgroup", ".zattrs"];
 
 fn text(document: &Json) -> bytes::Bytes {
-    let mut text = document.pretty();
+    let mut text = document.stored();
     text.push('\n');
     text.into()
 }
@@ -284,9 +284,9 @@ pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
         NodeMeta::Group(g) => (g.format, &g.document, &g.attributes, ".zgroup"),
     };
     match format {
-        Format::V3 => vec![("zarr.json", (**document).clone())],
+        Format::V3 => vec![("zarr.json", write::lawful_node(document))],
         Format::V2 => {
-            let mut stored = vec![(name, (**document).clone())];
+            let mut stored = vec![(name, write::lawful(document))];
             if attributes.members().is_some_and(|m| !m.is_empty()) {
                 stored.push((".zattrs", (**attributes).clone()));
             }
