@@ -11,9 +11,6 @@ tree must be sound, and its own checksum the same.
 import json
 import os
 import random
-import sys
-import tempfile
-from pathlib import Path
 
 import common
 
@@ -61,8 +58,9 @@ def fill(folder, rng, depth, left):
     return made
 
 
-def check(zaro, rng, folder):
+def check(zaro, seed, folder):
     """What is wrong with zaro's answer for a random tree, or None."""
+    rng = random.Random(seed)
     tree = folder / "tree"
     tree.mkdir()
     if rng.random() > 0.03:
@@ -91,25 +89,5 @@ def check(zaro, rng, folder):
     return None
 
 
-def main():
-    args = common.parser(__doc__)
-    args.add_argument("--cases", type=int, default=200)
-    args.add_argument("--seed", type=int, default=1)
-    args = args.parse_args()
-    zaro = common.find_zaro(args.zaro)
-    failed = 0
-    for case in range(args.cases):
-        seed = args.seed * 1_000_000 + case
-        with tempfile.TemporaryDirectory() as folder:
-            fault = check(zaro, random.Random(seed), Path(folder))
-        if fault:
-            failed += 1
-            print(f"FAILED case {case} (seed {seed}): {fault}")
-        elif args.verbose:
-            print(f"ok case {case}")
-    print(f"{args.cases - failed} of {args.cases} trees agree")
-    sys.exit(bool(failed))
-
-
 if __name__ == "__main__":
-    main()
+    common.try_cases(__doc__, check, "trees agree")

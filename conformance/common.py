@@ -4,12 +4,14 @@ Standard library only, so that the one-rule runner needs nothing but Python.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import os
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -31,6 +33,27 @@ def parser(doc):
     p.add_argument("--zaro", help="the binary to test (default: $ZARO, else target/release/zaro)")
     p.add_argument("-v", "--verbose", action="store_true", help="one line per case")
     return p
+
+
+def try_cases(doc, check, what):
+    """Runs `check(zaro, seed, folder)` for many seeds, each in a folder of its own, tells what it says is wrong, and ends."""
+    p = parser(doc)
+    p.add_argument("--cases", type=int, default=200)
+    p.add_argument("--seed", type=int, default=1)
+    args = p.parse_args()
+    zaro = find_zaro(args.zaro)
+    failed = 0
+    for case in range(args.cases):
+        seed = args.seed * 1_000_000 + case
+        with tempfile.TemporaryDirectory() as folder:
+            fault = check(zaro, seed, Path(folder))
+        if fault:
+            failed += 1
+            print(f"FAILED case {case} (seed {seed}): {fault}")
+        elif args.verbose:
+            print(f"ok case {case}")
+    print(f"{args.cases - failed} of {args.cases} {what}")
+    sys.exit(bool(failed))
 
 
 class Result:
@@ -164,3 +187,43 @@ class Tally:
         note = f" ({self.skipped} skipped)" if self.skipped else ""
         print(f"{self.title}: {self.passed} passed, {self.failed} failed{note}")
         return 1 if self.failed or not self.passed else 0
+
+
+def md5(data):
+    return hashlib.md5(data).hexdigest()
+
+
+def checksum_of(files):
+    """The checksum of {path: (size, etag)} by the rules of the format (docs/design/007-versions.md)."""
+
+    def of(node):
+        folders, plain, count, size = [], [], 0, 0
+        for name in sorted(node):
+            value = node[name]
+            if isinstance(value, dict):
+                inner, n, s = of(value)
+                folders.append({"digest": inner, "name": name, "size": s})
+            else:
+                n, s = 1, value[0]
+                plain.append({"digest": value[1], "name": name, "size": s})
+            count, size = count + n, size + s
+        text = json.dumps({"directories": folders, "files": plain}, separators=(",", ":"))
+        return f"{md5(text.encode())}-{count}--{size}", count, size
+
+    tree = {}
+    for path, leaf in files.items():
+        *folders, name = path.split("/")
+        at = tree
+        for folder in folders:
+            at = at.setdefault(folder, {})
+        at[name] = leaf
+    return of(tree)[0]
+
+
+def flat(entries, path=""):
+    """The leaves of the entries of a manifest, with their whole keys."""
+    for name, value in entries.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{path}{name}/")
+        else:
+            yield path + name, value

@@ -10,7 +10,6 @@ script finds by going through the same changes itself.
 """
 
 import datetime
-import hashlib
 import json
 import os
 import random
@@ -25,41 +24,11 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import common
+from common import checksum_of, flat, md5
 
 ID = "abcdef01-2345"
 PREFIX = f"zarr/{ID}/"
 START = 1_700_000_000
-
-
-def md5(data):
-    return hashlib.md5(data).hexdigest()
-
-
-def digest(files):
-    """The checksum of {path: (size, etag)} by the rules of the format."""
-
-    def of(node):
-        folders, plain, count, size = [], [], 0, 0
-        for name in sorted(node):
-            value = node[name]
-            if isinstance(value, dict):
-                inner, n, s = of(value)
-                folders.append({"digest": inner, "name": name, "size": s})
-            else:
-                n, s = 1, value[0]
-                plain.append({"digest": value[1], "name": name, "size": s})
-            count, size = count + n, size + s
-        text = json.dumps({"directories": folders, "files": plain}, separators=(",", ":"))
-        return f"{md5(text.encode())}-{count}--{size}", count, size
-
-    tree = {}
-    for path, leaf in files.items():
-        *folders, name = path.split("/")
-        at = tree
-        for folder in folders:
-            at = at.setdefault(folder, {})
-        at[name] = leaf
-    return of(tree)[0]
 
 
 class Bucket:
@@ -266,7 +235,7 @@ def replay(bucket, gap=0):
             put += 1
         if i + 1 < len(changes) and changes[i + 1][0] <= at + gap * 1000:
             continue
-        now = digest(files)
+        now = checksum_of(files)
         if out and out[-1][2] == now:
             continue
         if out:
@@ -274,14 +243,6 @@ def replay(bucket, gap=0):
         out.append([iso(at), None, now, put, deleted])
         put = deleted = 0
     return out
-
-
-def flat(entries, path=""):
-    for name, value in entries.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{path}{name}/")
-        else:
-            yield path + name, value
 
 
 def entries_of(state):
@@ -325,7 +286,7 @@ class Case:
         file = self.folder / "now.json"
         now = bucket.state()
         checksum = self.run("manifest", "create", self.uri, "-o", str(file)).strip()
-        assert checksum == digest({p: (v["size"], v["etag"]) for p, v in now.items()}), "create: the checksum differs"
+        assert checksum == checksum_of({p: (v["size"], v["etag"]) for p, v in now.items()}), "create: the checksum differs"
         assert dict(flat(json.loads(file.read_text())["entries"])) == entries_of(now), "create: entries differ"
         assert self.run("checksum", self.uri).strip() == checksum, "checksum: differs from create"
         # A manifest of some moment is sound, and is not when a version it names does not exist.

@@ -234,7 +234,7 @@ def make_variable(case):
         values, encoding = kind(case, shape)
     attrs = {}
     if case.chance(0.5):
-        attrs = {n: case.pick([1, 2.5, "text", [1, 2], ["a", "b"], "Grüße", "", True, 1e300, -0.5]) for n in case.pick([["long_name"], ["b", "a"], ["history", "valid_min", "flag_values"]])}
+        attrs = {n: case.pick([1, 2.5, "text", [1, 2], ["a", "b"], "Grüße", "", True, 1e300, -0.5, np.nan, -np.inf, [0.5, np.inf, [np.nan]], "NaN"]) for n in case.pick([["long_name"], ["b", "a"], ["history", "valid_min", "flag_values"]])}
     encoding |= storage(case, shape)
     return xr.Variable(dims, values, attrs), encoding
 
@@ -284,7 +284,7 @@ def make_data_set(case):
         variables[name], encodings[name] = make_variable(case)
         if "crs" in variables and case.chance(0.3):
             encodings[name]["grid_mapping"] = "crs"
-    attrs = {"title": case.pick(WORDS), "n": 3, "list": [1.5, 2.5]} if case.chance(0.6) else {}
+    attrs = {"title": case.pick(WORDS), "n": case.pick([3, np.nan]), "list": [1.5, case.pick([2.5, np.inf])]} if case.chance(0.6) else {}
     data_set = xr.Dataset(variables, coords, attrs)
     for name in data_set.variables:
         data_set[name].encoding = encodings.get(name) or storage(case, data_set[name].shape)

@@ -8,10 +8,7 @@ lie just between two grey values may fall to either.
 """
 
 import random
-import sys
-import tempfile
 import zlib
-from pathlib import Path
 
 import common
 import numpy as np
@@ -222,25 +219,5 @@ def check(zaro, seed, folder):
     return None
 
 
-def main():
-    args = common.parser(__doc__)
-    args.add_argument("--cases", type=int, default=200)
-    args.add_argument("--seed", type=int, default=1)
-    args = args.parse_args()
-    zaro = common.find_zaro(args.zaro)
-    failed = 0
-    for number in range(args.cases):
-        seed = args.seed * 1_000_000 + number
-        with tempfile.TemporaryDirectory() as folder:
-            fault = check(zaro, seed, Path(folder))
-        if fault:
-            failed += 1
-            print(f"FAILED case {number} (seed {seed}): {fault}")
-        elif args.verbose:
-            print(f"ok case {number}")
-    print(f"{args.cases - failed} of {args.cases} images are drawn alike")
-    sys.exit(bool(failed))
-
-
 if __name__ == "__main__":
-    main()
+    common.try_cases(__doc__, check, "images are drawn alike")

@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import common
+from common import checksum_of, flat, md5
 from s3 import S3
 
 try:
@@ -36,35 +37,9 @@ except ImportError:
 BUCKET = "versioned"
 
 
-def md5(data):
-    return hashlib.md5(data).hexdigest()
-
-
 def digest(tree):
     """The checksum of {path: (size, etag)} by the rules, and by zarr_checksum if it is here."""
-
-    def of(node):
-        files, folders, count, size = [], [], 0, 0
-        for name in sorted(node):
-            value = node[name]
-            if isinstance(value, dict):
-                inner, n, s = of(value)
-                folders.append({"digest": inner, "name": name, "size": s})
-            else:
-                n, s = 1, value[0]
-                files.append({"digest": value[1], "name": name, "size": s})
-            count, size = count + n, size + s
-        text = json.dumps({"directories": folders, "files": files}, separators=(",", ":"))
-        return f"{md5(text.encode())}-{count}--{size}", count, size
-
-    nested = {}
-    for path, leaf in tree.items():
-        *folders, name = path.split("/")
-        at = nested
-        for folder in folders:
-            at = at.setdefault(folder, {})
-        at[name] = leaf
-    ours = of(nested)[0]
+    ours = checksum_of(tree)
     if ZarrChecksumTree is not None and tree:
         theirs = ZarrChecksumTree()
         for path, (size, etag) in tree.items():
@@ -130,14 +105,6 @@ def iso(text):
     """A server's moment as a manifest has it."""
     t = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
     return t.isoformat()
-
-
-def flat(entries, path=""):
-    for name, value in entries.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{path}{name}/")
-        else:
-            yield path + name, value
 
 
 def check_manifest(zarr, text):

@@ -21,14 +21,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
-import common  # noqa: E402
 import files  # noqa: E402
 from s3 import S3  # noqa: E402
 
@@ -151,16 +149,18 @@ CASES = [
     files.Case("pyramid", files.image, "image pyramid @/i.zarr --levels 3", unlisted={"i.zarr": ("1", "2")}),
     files.Case("upgrade", files.image, "image upgrade @/i.zarr @/j.zarr --to 0.4"),
     files.Case("edit", files.image, "image edit @/i.zarr --channel 0:label=DNA,color=FF0000"),
+    files.Case("fetch", files.manifest, "manifest fetch m.json copy.zarr --from @/v3.zarr"),
 ]
 
 
 class Bench(files.Bench):
     """As with files, but the Zarrs are in a bucket: they are brought there, and back to be looked at."""
 
+    unit = "requests"
+
     def __init__(self, case, zaro, proxy, s3, where):
         self.proxy, self.s3, self.runs = proxy, s3, 0
         super().__init__(case, zaro, None, where)
-        self.total = self.requests
 
     def fresh(self, name):
         folder = super().fresh(name)
@@ -186,9 +186,8 @@ class Bench(files.Bench):
         with subprocess.Popen(argv, **how, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:
             self.proxy.child = child
             out, err = child.communicate(timeout=120)
-        self.requests = self.proxy.count
         if "ZARO_FAULT_REPORT" in faults:
-            Path(faults["ZARO_FAULT_REPORT"]).write_text(f"request {self.requests}\n")
+            Path(faults["ZARO_FAULT_REPORT"]).write_text(f"request {self.proxy.count}\n")
         self.bring_back(folder)
         return subprocess.CompletedProcess(argv, child.returncode, out, err)
 
@@ -231,51 +230,27 @@ class Bench(files.Bench):
 
 
 def main():
-    p = common.parser(__doc__)
-    p.add_argument("--all", action="store_true", help="every request of every command")
-    p.add_argument("--sample", type=int, default=6, help="faults per command [default: 6]")
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--only", help="only commands whose name contains this")
-    p.add_argument("--at", type=int)
+    p = files.options(__doc__, sample=6)
     p.add_argument("--fault", choices=FAULTS)
     args = p.parse_args()
     if "ZARO_TEST_S3" not in os.environ:
         sys.exit("no S3 server: run scripts/servers.sh start, then `. target/servers/run/env`")
-    zaro = str(Path(common.find_zaro(args.zaro)).resolve())
     rng = random.Random(args.seed)
     s3 = S3(os.environ["ZARO_TEST_S3"], KEY, SECRET)
     status = s3.request("PUT", BUCKET)[0]
     if status not in (200, 409):
         sys.exit(f"the server does not make a bucket: {status}")
     proxy = Proxy(os.environ["ZARO_TEST_S3"])
-    where = Path(tempfile.mkdtemp(prefix="zaro-bucket-"))
-    tried, failed = 0, []
-    try:
-        for case in CASES:
-            if args.only and args.only not in case.name:
-                continue
-            try:
-                bench = Bench(case, zaro, proxy, s3, where)
-            except RuntimeError as e:
-                failed.append(str(e))
-                print(f"FAIL {e}", flush=True)
-                continue
-            plan = [(at, f) for at in range(1, bench.total + 1) for f in FAULTS]
-            if args.at:
-                plan = [(args.at, args.fault or "KILL")]
-            elif not args.all:
-                plan = rng.sample(plan, min(args.sample, len(plan)))
-            results = [bench.inject_request(*x) for x in plan]
-            bad = [r for r in results if r]
-            tried += len(results)
-            failed += bad
-            for r in bad[: None if args.verbose else 5]:
-                print(f"FAIL {r}", flush=True)
-            print(f"{case.name}: {len(results) - len(bad)} of {len(results)} hold; {bench.total} requests", flush=True)
-    finally:
-        shutil.rmtree(where, ignore_errors=True)
-    print(f"{tried - len(failed)} passed, {len(failed)} failed")
-    sys.exit(1 if failed else 0)
+
+    def faults_of(bench):
+        plan = [(at, f) for at in range(1, bench.calls["request"] + 1) for f in FAULTS]
+        if args.at:
+            plan = [(args.at, args.fault or "KILL")]
+        elif not args.all:
+            plan = rng.sample(plan, min(args.sample, len(plan)))
+        return [bench.inject_request(*x) for x in plan]
+
+    files.try_all(args, CASES, lambda case, zaro, where: Bench(case, zaro, proxy, s3, where), faults_of)
 
 
 if __name__ == "__main__":

@@ -268,7 +268,7 @@ CASES = [
     Case("ref-convert", references, "ref convert field.json field.parq --keep-relative"),
     Case("manifest-create", v3, "manifest create v3.zarr -o m.json"),
     Case("manifest-to", v3, "manifest create v3.zarr --to places.files --zarr 0123-4567"),
-    Case("fetch", manifest, "manifest fetch m.json copy.zarr --objects v3.zarr", grows="copy.zarr"),
+    Case("fetch", manifest, "manifest fetch m.json copy.zarr --objects v3.zarr"),
     Case("checksum-cache", v3, "checksum v3.zarr --cache digests.cache"),
 ]
 
@@ -289,6 +289,8 @@ def environment(folder, **more):
 
 class Bench:
     """One command with its template folder, the states before and after, and how many calls it makes."""
+
+    unit = "calls"
 
     def __init__(self, case, zaro, shim, where):
         self.case, self.zaro, self.shim, self.where = case, zaro, shim, where
@@ -443,47 +445,40 @@ def faults(bench, every, sample, rng):
     return rng.sample(plan, min(half, len(plan))) + rng.sample(plan_kills, min(sample - half, len(plan_kills)))
 
 
-def main():
-    p = common.parser(__doc__)
+def options(text, sample):
+    """What both injectors can be told."""
+    p = common.parser(text)
     p.add_argument("--all", action="store_true", help="every step of every command")
-    p.add_argument("--sample", type=int, default=12, help="faults per command [default: 12]")
+    p.add_argument("--sample", type=int, default=sample, help=f"faults per command [default: {sample}]")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--only", help="only commands whose name contains this")
-    p.add_argument("--calls", help="with --at and --errno: one fault")
-    p.add_argument("--at", type=int)
-    p.add_argument("--errno")
-    p.add_argument("--stays", action="store_true", help="all later calls fail as well")
+    p.add_argument("--at", type=int, help="one fault, at this step")
     p.add_argument("--keep", action="store_true", help="keep the work folder")
-    args = p.parse_args()
+    return p
+
+
+def try_all(args, cases, make, faults_of):
+    """Makes a bench of each command, tries the faults of it, tells which held, and ends the program."""
     zaro = str(Path(common.find_zaro(args.zaro)).resolve())
-    rng = random.Random(args.seed)
     where = Path(tempfile.mkdtemp(prefix="zaro-faults-"))
-    shim = where / "shim.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-o", str(shim), str(HERE / "shim.c"), "-ldl"], check=True)
     tried, failed = 0, []
     try:
-        for case in CASES:
+        for case in cases:
             if args.only and args.only not in case.name:
                 continue
             try:
-                bench = Bench(case, zaro, shim, where)
+                bench = make(case, zaro, where)
             except RuntimeError as e:
                 failed.append(str(e))
                 print(f"FAIL {e}", flush=True)
                 continue
-            if args.at:
-                plan = [(args.calls or "", args.at, args.errno or "EIO", 0 if args.stays else 1)]
-            else:
-                plan = faults(bench, args.all, args.sample, rng)
-            results = [bench.inject(*fault) for fault in plan]
-            if not args.at:
-                results += [bench.twice(rng) for _ in range(12 if args.all else 3)]
+            results = list(faults_of(bench))
             bad = [r for r in results if r]
             tried += len(results)
             failed += bad
             for r in bad[: None if args.verbose else 5]:
                 print(f"FAIL {r}", flush=True)
-            print(f"{case.name}: {len(results) - len(bad)} of {len(results)} hold; {sum(bench.calls.values())} calls", flush=True)
+            print(f"{case.name}: {len(results) - len(bad)} of {len(results)} hold; {sum(bench.calls.values())} {bench.unit}", flush=True)
     finally:
         if args.keep:
             print(f"kept {where}")
@@ -491,6 +486,32 @@ def main():
             shutil.rmtree(where, ignore_errors=True)
     print(f"{tried - len(failed)} passed, {len(failed)} failed")
     sys.exit(1 if failed else 0)
+
+
+def main():
+    p = options(__doc__, sample=12)
+    p.add_argument("--calls", help="with --at and --errno: one fault")
+    p.add_argument("--errno")
+    p.add_argument("--stays", action="store_true", help="all later calls fail as well")
+    args = p.parse_args()
+    rng = random.Random(args.seed)
+
+    def make(case, zaro, where):
+        shim = where / "shim.so"
+        if not shim.exists():
+            subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-o", str(shim), str(HERE / "shim.c"), "-ldl"], check=True)
+        return Bench(case, zaro, shim, where)
+
+    def faults_of(bench):
+        if args.at:
+            yield bench.inject(args.calls or "", args.at, args.errno or "EIO", 0 if args.stays else 1)
+            return
+        for fault in faults(bench, args.all, args.sample, rng):
+            yield bench.inject(*fault)
+        for _ in range(12 if args.all else 3):
+            yield bench.twice(rng)
+
+    try_all(args, CASES, make, faults_of)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use zaro::copy::{CopyOptions, KeysOption, Sizes, convert_in_place, copy};
+use zaro::copy::{CopyOptions, KeysOption, Sizes, convert_in_place_with, copy};
 use zaro::hierarchy::Existing;
 use zaro::meta::create::Layout;
 use zaro::meta::path::shown;
@@ -57,7 +57,8 @@ pub(crate) struct Copy {
     /// Replace what is in DST
     #[arg(long)]
     overwrite: bool,
-    /// Read both once more and compare every element, attributes and what counts as missing
+    /// Read both once more and compare every element, attributes and what counts as missing; with --in-place,
+    /// before the old documents are deleted, and if anything differs nothing is converted
     #[arg(long)]
     verify: bool,
     /// Write consolidated metadata at the end [default: if SRC has them]
@@ -199,11 +200,14 @@ impl Copy {
         }
         let at = Target { uri: self.source.clone(), path: self.path.clone() };
         let (store, path) = common.open_for_writing(&at, self.fsync).await?;
-        let nodes = zaro::blocking::off(move || convert_in_place(&store, &path, format)).await?;
+        let options = self.options(common)?;
+        let nodes =
+            zaro::blocking::off(move || convert_in_place_with(&store, &path, format, &options)).await?;
         common.say(&format!(
-            "converted {nodes} nodes below {} to V{}; chunks are as they were",
+            "converted {nodes} nodes below {} to V{}; chunks are as they were{}",
             shown(&self.path),
-            format.number()
+            format.number(),
+            if self.verify { "; verified" } else { "" }
         ));
         Ok(())
     }

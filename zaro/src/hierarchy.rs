@@ -39,7 +39,7 @@ const ATTEMPTS: usize = 100;
 const V2_DOCUMENTS: [&str; 3] = [".zarray", ".zgroup", ".zattrs"];
 
 fn text(document: &Json) -> bytes::Bytes {
-    let mut text = document.pretty();
+    let mut text = document.stored();
     text.push('\n');
     text.into()
 }

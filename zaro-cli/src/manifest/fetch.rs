@@ -25,6 +25,8 @@ Examples:
 
 Every file is checked by size and digest, and appears whole or not at all. Files that have the
 right bytes already are not fetched again, so that running it again does what is left.
+Metadata documents come last, and those of the root only if all else is there: what is not whole
+does not open as a Zarr.
 In a pattern, * is anything within a name, ** anything at all; one without takes all below it.";
 
 /// Fetch a version of a Zarr, or a part of it, into a folder

@@ -260,6 +260,44 @@ fn fetch_checks_resumes_and_picks() {
     fails(&[], 3, "arr_1/0");
 }
 
+/// Chunks that sort behind the documents, in both formats, and one of them that is refused.
+#[test]
+fn what_is_not_fetched_whole_is_no_zarr() {
+    let deep =
+        [("zarr.json", "{}"), ("sub/zarr.json", "{}"), ("sub/zzz/zarr.json", "{}"), ("zzz/c/0", "abcd")];
+    let old =
+        [(".zgroup", "{}"), (".zattrs", "{}"), (".zmetadata", "{}"), ("a/.zarray", "{}"), ("a/0", "abcd")];
+    for files in [&deep[..], &old[..]] {
+        let s = Store::new();
+        for (key, value) in files {
+            s.put(&format!("z/{key}"), value);
+        }
+        s.zaro(&["manifest", "create", "@:/z", "-o", "@:/m.json"]).text();
+        for (failing, whole) in files {
+            std::fs::remove_file(s.file(&format!("z/{failing}"))).unwrap();
+            let fetch = ["manifest", "fetch", "@:/m.json", "@:/copy", "--from", "@:/z", "--jobs", "1"];
+            s.zaro(&fetch).fails(3, failing);
+            for (key, _) in files {
+                let is_document =
+                    |k: &str| k.contains("/.z") || k.starts_with(".z") || k.ends_with("zarr.json");
+                let depth = |k: &str| k.matches('/').count();
+                // Nothing above the one that failed, and no document at all where a chunk failed.
+                let later = is_document(key) && (!is_document(failing) || depth(key) < depth(failing));
+                assert!(
+                    !(later && s.file(&format!("copy/{key}")).exists()),
+                    "{failing} failed, {key} is there"
+                );
+            }
+            let made = ["zarr.json", ".zgroup"].iter().any(|name| s.file(&format!("copy/{name}")).exists());
+            assert!(!made, "{failing}: the root was made");
+            s.put(&format!("z/{failing}"), whole);
+            s.zaro(&fetch).text();
+            assert_eq!(s.zaro(&["checksum", "@:/copy"]).text(), s.zaro(&["checksum", "@:/z"]).text());
+            std::fs::remove_dir_all(s.file("copy")).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_version_as_references() {
     let s = made();
@@ -300,6 +338,12 @@ fn a_version_as_references_in_parquet() {
     s.zaro(&args).text();
     assert!(s.file("r.parq/.zmetadata").exists() && s.file("r.parq/x/refs.0.parq").exists());
     s.zaro(&args).fails(6, "not empty");
+    // The documents may be read through the manifest itself, which says where they are.
+    let through = format!("manifest+{}", s.file("m.json").display());
+    let args = ["manifest", "to-reference", "@:/m.json", "--base", &base, "--from", &through];
+    s.zaro(&[&args[..], &["--objects", "@:/z", "--parquet", "@:/t.parq"]].concat()).text();
+    let text = |name: &str| std::fs::read(s.file(name)).unwrap();
+    assert_eq!(text("t.parq/.zmetadata"), text("r.parq/.zmetadata"));
 }
 
 #[test]

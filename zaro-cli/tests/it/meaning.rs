@@ -126,6 +126,85 @@ fn scalars_and_levels_of_images() {
     assert!(file(&s, "b.zarr/nameless/.zarray").contains(r#""fill_value":7,"#));
 }
 
+/// Python writes NaN and infinities as bare words, and reads text as text.
+#[test]
+fn bare_words_in_attributes_stay_bare() {
+    const WORDS: &str = r#""n":NaN,"deep":{"list":[1,[-Infinity,"NaN"]],"i":Infinity}"#;
+    let s = Store::new();
+    s.put("v2.zarr/.zgroup", r#"{"zarr_format":2}"#).put("v2.zarr/.zattrs", format!("{{{WORDS}}}"));
+    s.put("v2.zarr/t/.zarray", v2_document(&[2], r#""<f4""#, "NaN")).put("v2.zarr/t/0", [0; 8]);
+    s.put("v2.zarr/t/.zattrs", format!(r#"{{{WORDS},"missing_value":NaN,"_ARRAY_DIMENSIONS":["x"]}}"#));
+    let has = |name: &str, times: usize| {
+        let text = file(&s, name);
+        assert_eq!(text.matches(WORDS).count(), times, "{name}: {text}");
+        text
+    };
+    let copy = |args: &[&str]| {
+        let mut all = vec!["copy"];
+        all.extend(args);
+        s.zaro(&all).text();
+    };
+    copy(&["@:/v2.zarr", "@:/v3.zarr", "--zarr-format", "3", "--verify", "--consolidate"]);
+    assert!(has("v3.zarr/t/zarr.json", 1).contains(r#""missing_value":NaN"#));
+    has("v3.zarr/zarr.json", 2);
+    copy(&["@:/v3.zarr", "@:/back.zarr", "--zarr-format", "2", "--verify"]);
+    has("back.zarr/.zattrs", 1);
+    has("back.zarr/t/.zattrs", 1);
+    // What is no attribute is JSON to the letter.
+    assert!(has("back.zarr/.zmetadata", 2).contains(r#""fill_value":"NaN""#));
+    // Coded anew; as it is; another attribute; another shape; in place, there and back.
+    copy(&["@:/v3.zarr", "@:/anew.zarr", "--codec", "gzip", "--verify"]);
+    copy(&["@:/v3.zarr", "@:/same.zarr"]);
+    for made in ["anew.zarr", "same.zarr"] {
+        s.zaro(&["attrs", &format!("@:/{made}"), "--set", "a=1"]).text();
+        s.zaro(&["resize", &format!("@:/{made}"), "t", "--shape", "3"]).text();
+        has(&format!("{made}/zarr.json"), 2);
+        has(&format!("{made}/t/zarr.json"), 1);
+    }
+    s.zaro(&["consolidate", "@:/v2.zarr"]).text();
+    has("v2.zarr/.zmetadata", 2);
+    s.zaro(&["attrs", "@:/v2.zarr", "t", "--set", "a=1"]).text();
+    has("v2.zarr/t/.zattrs", 1);
+    has("v2.zarr/.zmetadata", 2);
+    copy(&["@:/v2.zarr", "--in-place", "--zarr-format", "3"]);
+    has("v2.zarr/zarr.json", 2);
+    has("v2.zarr/t/zarr.json", 1);
+    copy(&["@:/v2.zarr", "--in-place", "--zarr-format", "2"]);
+    has("v2.zarr/.zattrs", 1);
+    has("v2.zarr/t/.zattrs", 1);
+    // What zaro prints is JSON to the letter.
+    assert!(s.zaro(&["attrs", "@:/v2.zarr"]).text().contains(r#""n": "NaN""#));
+}
+
+#[test]
+fn in_place_every_chunk_is_read_if_it_is_to_be_verified() {
+    let s = Store::new();
+    let document = v2_document(&[2], r#""<i2""#, "7")
+        .replace(r#""compressor":null"#, r#""compressor":{"id":"gzip","level":1}"#);
+    assert!(document.contains("gzip"), "{document}");
+    s.put("a.zarr/.zgroup", r#"{"zarr_format":2}"#).put("a.zarr/t/.zarray", &document);
+    s.put("a.zarr/t/0", "this is not gzip");
+    let convert = ["copy", "@:/a.zarr", "--in-place", "--zarr-format", "3"];
+    let verified = [&convert[..], &["--verify"]].concat();
+    s.zaro(&verified).fails(4, "nothing was converted");
+    let names = |folder: &str| {
+        let mut names: Vec<String> = std::fs::read_dir(s.file(folder))
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!((names("a.zarr"), names("a.zarr/t")), (".zgroup t".into(), ".zarray 0".into()));
+    // The bytes stay as they are, whatever they are, if nobody asks.
+    s.zaro(&convert).text();
+    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).text();
+    std::fs::remove_file(s.file("a.zarr/t/0")).unwrap();
+    let said = s.zaro(&verified);
+    assert!(said.err.contains("verified"), "{}", said.err);
+    assert_eq!(names("a.zarr"), "t zarr.json");
+}
+
 #[test]
 fn a_cast_takes_the_missing_value_along() {
     let s = Store::new();

@@ -6,14 +6,14 @@
 //! are the old ones deleted, that of the root first. A conversion that was killed is finished by beginning it again. If
 //! the other version is asked for instead, it is undone, as long as no old document was deleted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicU64;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use std::collections::HashSet;
-
-use super::{is_image, kept, missing};
-use crate::array::Array;
+use super::target::Target;
+use super::{CopyOptions, Run, is_image, kept, missing, recode};
+use crate::array::{Array, DEFAULT_MEMORY};
 use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
@@ -36,10 +36,22 @@ const AT_ONCE: usize = 16;
 /// `Unsupported`, before anything is changed, if the chunks of an array would have to be coded anew or moved: then it
 /// has to be copied.
 pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<usize> {
+    convert_in_place_with(store, path, to, &CopyOptions::default())
+}
+
+/// As [`convert_in_place`]. Of the options, `verify` and what belongs to it are heeded: before the old documents are
+/// deleted, every array is read by the old and by the new ones; if anything differs or cannot be read, the conversion is
+/// undone.
+pub fn convert_in_place_with(
+    store: &SharedStore,
+    path: &str,
+    to: Format,
+    options: &CopyOptions,
+) -> Result<usize> {
     let path = normal(path)?;
     let placed = |e: Error| e.with_node(shown(&path)).with_store(store);
     if let Some(left) = Left::find(store, &path)? {
-        return take_up(store, &path, &left, to).map_err(placed);
+        return take_up(store, &path, &left, to, options).map_err(placed);
     }
     if wait(opened(store, to)?.direct_node(&path))?.is_some() {
         return Err(placed(Error::usage(format!("this is Zarr V{} already", to.number()))));
@@ -55,7 +67,7 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
         }
     }
     let nodes = walk(&zarr, &path)?;
-    let images: HashSet<&str> = nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.as_str()).collect();
+    let images = images(&nodes);
     let mut made: Vec<(String, Stored)> = Vec::with_capacity(nodes.len());
     let mut lacking = Vec::new();
     for node in &nodes {
@@ -79,13 +91,13 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
     for (old, new) in lacking {
         missing::write(&old, &new, &|| Ok(()))?;
     }
-    let mut options = Json::object();
-    options.set("zarr_format", Json::int(to.number()));
+    let mut said = Json::object();
+    said.set("zarr_format", Json::int(to.number()));
     let source = documents_of(store, &path, &nodes, from);
     let journal = Journal::create_for(
         store,
         &path,
-        &Intent { operation: OPERATION, source, options, plan: plan.json() },
+        &Intent { operation: OPERATION, source, options: said, plan: plan.json() },
     )?;
     // Others see from now on that all of this is worked on. What they did before counts.
     let arrays = nodes.iter().filter(|n| matches!(n.meta, NodeMeta::Array(_))).map(|n| n.path.as_str());
@@ -102,7 +114,7 @@ pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<u
         journal.end()?;
         return Err(e);
     }
-    plan.carry_out(store, journal)
+    plan.carry_out(store, &path, journal, options)
 }
 
 fn other(format: Format) -> Format {
@@ -112,6 +124,14 @@ fn other(format: Format) -> Format {
 fn opened(store: &SharedStore, format: Format) -> Result<Zarr> {
     let options = OpenOptions { format: Some(format), use_consolidated: false, ..OpenOptions::default() };
     wait(Zarr::from_store(store.clone(), options))
+}
+
+fn images(nodes: &[Node]) -> HashSet<&str> {
+    nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.as_str()).collect()
+}
+
+fn array(store: &SharedStore, path: &str, meta: &ArrayMeta, memory: usize) -> Result<Array> {
+    Array::new(store.clone(), path, meta.clone(), Mode::Tolerant, Vec::new(), memory)
 }
 
 /// All nodes of one version.
@@ -133,7 +153,7 @@ fn documents_of(store: &SharedStore, path: &str, nodes: &[Node], from: Format) -
 }
 
 /// Finishes, undoes or refuses what somebody else began.
-fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format) -> Result<usize> {
+fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format, options: &CopyOptions) -> Result<usize> {
     left.refuse_alive()?;
     if !left.is(OPERATION) {
         return Err(left.refusal(&[], false));
@@ -149,7 +169,7 @@ fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format) -> Result<u
                  convert it back"
             )));
         }
-        return plan.carry_out(store, left.own()?);
+        return plan.carry_out(store, path, left.own()?, options);
     }
     let from = other(plan.to);
     let zarr = opened(store, from)?;
@@ -159,7 +179,7 @@ fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format) -> Result<u
     };
     let same = left.document.get("source") == Some(&documents_of(store, path, &nodes, from));
     if plan.to == to && same {
-        return plan.carry_out(store, left.own()?);
+        return plan.carry_out(store, path, left.own()?, options);
     }
     if nodes.is_empty() {
         return Err(Error::invalid(format!(
@@ -171,7 +191,7 @@ fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format) -> Result<u
     plan.undo(store, left.own()?)?;
     if plan.to == to {
         // The hierarchy was changed since: what is there now is converted.
-        return convert_in_place(store, path, to);
+        return convert_in_place_with(store, path, to, options);
     }
     Ok(nodes.len())
 }
@@ -246,13 +266,25 @@ impl Plan {
         }
     }
 
-    fn carry_out(&self, store: &SharedStore, journal: Journal) -> Result<usize> {
+    fn carry_out(
+        &self,
+        store: &SharedStore,
+        path: &str,
+        journal: Journal,
+        options: &CopyOptions,
+    ) -> Result<usize> {
         if journal.get("proved").is_none() {
             for (key, document) in &self.put {
                 journal.beat()?;
-                let _ = wait(store.put(key, document.pretty().into(), Condition::Always))?;
+                let _ = wait(store.put(key, document.stored().into(), Condition::Always))?;
             }
             self.prove(store)?;
+            if options.verify
+                && let Err(e) = self.verify(store, path, &journal, options)
+            {
+                self.undo(store, journal)?;
+                return Err(e.within("nothing was converted"));
+            }
             journal.set("proved", Json::Bool(true))?;
         }
         for key in &self.delete {
@@ -292,6 +324,46 @@ impl Plan {
                 })
                 .await
         })
+    }
+
+    /// Reads every array by the old and by the new documents, which both are there: all must mean the same.
+    fn verify(
+        &self,
+        store: &SharedStore,
+        path: &str,
+        journal: &Journal,
+        options: &CopyOptions,
+    ) -> Result<()> {
+        let (old, new) = (opened(store, other(self.to))?, opened(store, self.to)?);
+        let nodes = walk(&old, path)?;
+        let images = images(&nodes);
+        let memory = if options.memory == 0 { DEFAULT_MEMORY } else { options.memory };
+        let run = Run { options, memory, done: AtomicU64::new(0), total: 0, journal: Some(journal) };
+        for node in &nodes {
+            let at = |e: Error| e.with_node(shown(&node.path));
+            let made = wait(new.direct_node(&node.path))?;
+            let differs = match (&node.meta, made.map(|node| node.meta)) {
+                (NodeMeta::Group(old), Some(NodeMeta::Group(new))) => {
+                    (old.attributes != new.attributes).then_some("the attributes")
+                }
+                (NodeMeta::Array(old), Some(NodeMeta::Array(new))) => {
+                    let keys = wait(hierarchy::keys_found(store, &node.path, old))?;
+                    let old = ArrayMeta { keys, ..old.clone() };
+                    let target = Target::same(&old, new)?;
+                    let array = |meta: &ArrayMeta| array(store, &node.path, meta, memory / 4);
+                    recode::verify(&run, &array(&old)?, &array(&target.meta)?, &target).map_err(at)?;
+                    let kept = kept(&node.path, self.to, |above| images.contains(above));
+                    target.difference(&old, &target.meta, kept)
+                }
+                _ => Some("the kind of the node"),
+            };
+            if let Some(what) = differs {
+                return Err(at(Error::invalid(format!(
+                    "the new documents differ from the old ones in {what}"
+                ))));
+            }
+        }
+        Ok(())
     }
 
     /// Deletes the new documents, that of the root first. Nothing else was changed yet.
@@ -344,17 +416,8 @@ fn documents(
                     format!("V{} has no such keys of chunks", to.number())
                 }
                 None => {
-                    let array = |meta: &ArrayMeta| {
-                        Array::new(
-                            store.clone(),
-                            &node.path,
-                            meta.clone(),
-                            Mode::Tolerant,
-                            Vec::new(),
-                            1 << 20,
-                        )
-                    };
                     if differ {
+                        let array = |meta: &ArrayMeta| array(store, &node.path, meta, 1 << 20);
                         lacking.push((array(meta)?, array(&converted.meta)?));
                     }
                     return write::array(&converted.meta);

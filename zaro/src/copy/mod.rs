@@ -40,7 +40,7 @@ use crate::num;
 use crate::store::SharedStore;
 use crate::store::local::check_space;
 use crate::suggest;
-pub use in_place::convert_in_place;
+pub use in_place::{convert_in_place, convert_in_place_with};
 #[cfg(feature = "image")]
 pub(crate) use single::Single;
 use target::Target;
@@ -495,9 +495,9 @@ fn verify_documents(store: &SharedStore, steps: &[Step]) -> Result<()> {
         let lost = || Error::invalid("the copy lacks this node").with_node(shown(&step.to));
         for meta in [&own.ok_or_else(lost)?.meta].into_iter().chain(carried.as_ref().map(|node| &node.meta)) {
             let differs = match (&step.node.meta, meta, &step.copy) {
-                (NodeMeta::Group(old), NodeMeta::Group(new), _) => (write::lawful(&old.attributes)
-                    != write::lawful(&new.attributes))
-                .then_some("the attributes"),
+                (NodeMeta::Group(old), NodeMeta::Group(new), _) => {
+                    (old.attributes != new.attributes).then_some("the attributes")
+                }
                 (NodeMeta::Array(old), NodeMeta::Array(new), Some((_, target))) => {
                     target.difference(old, new, step.kept)
                 }

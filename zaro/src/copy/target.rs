@@ -96,6 +96,11 @@ impl Target {
 }
 
 impl Target {
+    /// An array of another version, `meta`, over the chunks of `source`.
+    pub(super) fn same(source: &ArrayMeta, meta: ArrayMeta) -> Result<Self> {
+        Ok(Self { meta, region: Region::of(source, None)?, cast: None, verbatim: true })
+    }
+
     /// What is to be `kept`, and is not, in `new`, which was made of `old` to be this.
     pub(super) fn difference(
         &self,

@@ -308,7 +308,7 @@ impl Journal {
 }
 
 fn text(document: &Json) -> Bytes {
-    let mut text = document.pretty();
+    let mut text = document.stored();
     text.push('\n');
     text.into()
 }

@@ -1,7 +1,12 @@
 //! The objects of a version into a folder: each checked by size and digest, each whole or not there.
 //!
 //! Running it again does what is left: a file that has the right bytes already is not fetched.
+//!
+//! Chunks come first and metadata documents last, those of the root at the very end and only if nothing else failed: a
+//! version that is not all there is not a node, and opens nowhere with chunks missing.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -129,8 +134,59 @@ pub fn fetch(
     std::fs::create_dir_all(folder).map_err(|e| Error::from(e).within(folder.display()))?;
     // What earlier ones that were killed have left.
     LocalStore::new(folder).sweep()?;
-    let missing = missing_bytes(m, folder, wanted);
+    let (turns, missing) = survey(m, folder, wanted);
     check_space(free_space(folder), missing).map_err(|e| e.within(folder.display()))?;
+    for turn in turns {
+        fetch_turn(m, source, folder, &|key| Turn::of(key) == turn && wanted(key), at_once, done)?;
+    }
+    Ok(())
+}
+
+/// When a key is fetched: all keys of one turn are there before the next begins. In order: all that are no documents,
+/// then documents from the deepest up, and of each depth those that make a node after those that only tell of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Data,
+    Document { depth: Reverse<usize>, makes_node: bool },
+}
+
+impl Turn {
+    fn of(key: &str) -> Self {
+        let makes_node = match key.rsplit('/').next() {
+            Some("zarr.json" | ".zarray" | ".zgroup") => true,
+            Some(".zattrs" | ".zmetadata") => false,
+            _ => return Self::Data,
+        };
+        Self::Document { depth: Reverse(key.matches('/').count()), makes_node }
+    }
+}
+
+/// The turns that there are, and how many bytes the files have that are not there with that size.
+fn survey(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -> (BTreeSet<Turn>, u64) {
+    let mut walk = m.walk();
+    let (mut turns, mut bytes) = (BTreeSet::new(), 0u64);
+    while let Some((key, leaf)) = walk.next() {
+        if !wanted(key) {
+            continue;
+        }
+        turns.insert(Turn::of(key));
+        let size = leaf.size();
+        if !std::fs::symlink_metadata(folder.join(key)).is_ok_and(|m| m.len() == size) {
+            bytes = bytes.saturating_add(size);
+        }
+    }
+    (turns, bytes)
+}
+
+/// Fetches the entries that `wanted` picks, in any order.
+fn fetch_turn(
+    m: &Manifest,
+    source: &dyn Source,
+    folder: &Path,
+    wanted: &(dyn Fn(&str) -> bool + Sync),
+    at_once: usize,
+    done: &Fetched,
+) -> Result<()> {
     let walk = Mutex::new(m.walk());
     let fault: Mutex<Option<Error>> = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -171,20 +227,6 @@ pub fn fetch(
         None if done.stop.load(Ordering::Relaxed) => Err(Error::cancelled()),
         None => Ok(()),
     }
-}
-
-/// How many bytes the files have that are not there with that size.
-fn missing_bytes(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -> u64 {
-    let mut walk = m.walk();
-    let mut bytes = 0u64;
-    while let Some((key, leaf)) = walk.next() {
-        let size = leaf.entry().size;
-        let there = || std::fs::symlink_metadata(folder.join(key)).is_ok_and(|m| m.len() == size);
-        if wanted(key) && !there() {
-            bytes = bytes.saturating_add(size);
-        }
-    }
-    bytes
 }
 
 fn one(source: &dyn Source, folder: &Path, key: &str, entry: &Entry, done: &Fetched) -> Result<()> {

@@ -175,17 +175,26 @@ impl Json {
     #[must_use]
     pub fn pretty(&self) -> String {
         let mut out = String::new();
-        self.write(&mut out, Some(0));
+        self.write(&mut out, Some(0), false);
         out
     }
 
-    fn write(&self, out: &mut String, indent: Option<usize>) {
+    /// As [`Json::pretty`], as documents are stored: bare `NaN` and infinities stay bare, for text is something else to
+    /// those who wrote them. All other texts are JSON to the letter.
+    #[must_use]
+    pub fn stored(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out, Some(0), true);
+        out
+    }
+
+    fn write(&self, out: &mut String, indent: Option<usize>, bare: bool) {
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
             Self::Number(t) => match &**t {
-                // Never written bare: the grammar forbids it.
-                "NaN" | "Infinity" | "-Infinity" => {
+                // The grammar forbids them.
+                "NaN" | "Infinity" | "-Infinity" if !bare => {
                     out.push('"');
                     out.push_str(t);
                     out.push('"');
@@ -202,7 +211,7 @@ impl Json {
                         out.push_str(if inner.is_none() && indent.is_some() { ", " } else { "," });
                     }
                     newline(out, inner);
-                    item.write(out, inner);
+                    item.write(out, inner, bare);
                 }
                 if inner.is_some() && !items.is_empty() {
                     newline(out, indent);
@@ -219,7 +228,7 @@ impl Json {
                     newline(out, inner);
                     write_string(name, out);
                     out.push_str(if indent.is_some() { ": " } else { ":" });
-                    value.write(out, inner);
+                    value.write(out, inner, bare);
                 }
                 if !members.is_empty() {
                     newline(out, indent);
@@ -260,7 +269,7 @@ pub fn write_string(s: &str, out: &mut String) {
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();
-        self.write(&mut out, None);
+        self.write(&mut out, None, false);
         f.write_str(&out)
     }
 }

@@ -211,6 +211,13 @@ async fn a_put_that_is_answered_with_an_error_is_none_whatever_its_status() {
     });
     assert!(self::bucket(&server).put("k", "x".into(), &[], false).await.unwrap().is_done());
     assert_eq!(server.requests(), 2);
+    // All is well, it says, but not what was put.
+    let server = TinyServer::start(|r| match r.number {
+        1 => TinyReply::with_header(200, "etag", ""),
+        _ => TinyReply::status(200),
+    });
+    assert!(self::bucket(&server).put("k", "x".into(), &[], false).await.unwrap().is_done());
+    assert_eq!(server.requests(), 2);
     // Tags are not confirmed by one, but their refusal may come late as well.
     let server = TinyServer::start(|r| match r.number {
         1 => answer("<Error><Code>InternalError</Code></Error>"),
@@ -255,4 +262,79 @@ async fn whether_a_bucket_keeps_versions() {
     }
     let server = TinyServer::start(|_| TinyReply::status(403));
     assert_eq!(bucket(&server).keeps_versions().await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_fetched_whole_from_a_bucket_is_no_zarr() {
+    use zaro::manifest::bucket::BucketZarr;
+    use zaro::manifest::fetch::{Fetched, fetch};
+    use zaro::manifest::{Builder, Entry, Fields};
+    const CHUNKS: [&str; 3] = ["a/c/0", "a/c/1", "zzz/c/0"];
+    let serving = |refused: &'static str| {
+        TinyServer::start(move |r| match r.target.contains(refused) {
+            true => TinyReply::status(403),
+            false => TinyReply::Object(b"{}".to_vec()),
+        })
+    };
+    let documents = ["zarr.json", "a/zarr.json", "zzz/zarr.json"];
+    let entries = documents.iter().chain(&CHUNKS).copied();
+    let mut builder = Builder::new(Fields { version: false, modified: false, size: true, etag: false });
+    let mut keys: Vec<&str> = entries.collect();
+    keys.sort_unstable();
+    for key in &keys {
+        builder.push(key, &Entry { size: 2, ..Entry::default() }.as_ref()).unwrap();
+    }
+    let manifest = builder.finish().unwrap();
+    for refused in CHUNKS.into_iter().chain(["zzz/zarr.json"]) {
+        let server = serving(refused);
+        let zarr = BucketZarr::new(bucket(&server), "zarr/abcdef").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let done = Fetched::default();
+        let into = folder.path().to_owned();
+        let fetched = fetch(&manifest, &zarr, &into, &|_| true, 4, &done);
+        assert!(fetched.is_err(), "{refused}");
+        assert!(!into.join("zarr.json").exists(), "{refused} was not fetched, and the Zarr can be opened");
+        let chunk = CHUNKS.contains(&refused);
+        assert!(!chunk || documents.iter().all(|d| !into.join(d).exists()), "{refused}");
+    }
+}
+
+/// What an S3 Inventory of the bucket `b` says, of one Zarr.
+fn inventory(folder: &std::path::Path) -> zaro::manifest::bucket::Inventory {
+    let columns = "Bucket, Key, VersionId, IsLatest, IsDeleteMarker, Size, LastModifiedDate, ETag";
+    let line = r#""b","zarr/abcdef/zarr.json","v1","true","false","2","2026-11-15T20:02:14.000Z","d41d8cd98f00b204e9800998ecf8427e""#;
+    let file = folder.join("part.csv");
+    std::fs::write(&file, format!("{line}\n")).unwrap();
+    zaro::manifest::bucket::Inventory::open(&file, Some(columns)).unwrap()
+}
+
+#[tokio::test]
+async fn an_inventory_without_the_zarr_is_refused() {
+    use zaro::manifest::bucket::{BucketZarr, CreateOptions, Source, create};
+    let server = TinyServer::start(|_| TinyReply::status(500));
+    let folder = tempfile::tempdir().unwrap();
+    let options = CreateOptions { source: Source::Inventory(inventory(folder.path())), ..Default::default() };
+    let make = |id: &str| BucketZarr::new(bucket(&server), &format!("zarr/{id}")).unwrap();
+    assert!(create(&make("abcdef"), &options).await.is_ok());
+    // No manifest of nothing, also not of what only begins so.
+    for other in ["abcdeg", "abcde", "abcdef/zarr"] {
+        let error = create(&make(other), &options).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{other}: {error}");
+        assert!(error.to_string().contains("inventory does not hold"), "{other}: {error}");
+    }
+    assert_eq!(server.requests(), 0);
+}
+
+#[tokio::test]
+async fn manifests_lie_by_the_letters_of_an_id() {
+    use zaro::manifest::bucket::BucketZarr;
+    let server = TinyServer::start(|_| TinyReply::status(500));
+    let place = |path: &str| BucketZarr::new(bucket(&server), path).unwrap().manifests().map(str::to_owned);
+    assert_eq!(place("zarr/0123456").unwrap(), "zarr-manifest/012/345/0123456/");
+    assert_eq!(place("x/zarr/ünïcödé").unwrap(), "x/zarr-manifest/ünï/cöd/ünïcödé/");
+    for short in ["zarr/abc", "zarr/äöüäö", "other/0123456"] {
+        let error = place(short).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("six letters"), "{error}");
+    }
 }

@@ -331,7 +331,7 @@ pub(super) fn delete_chunks(store: &SharedStore, chunks: &Chunks) -> Result<()> 
 }
 
 fn put(store: &SharedStore, key: &str, document: &Json) -> Result<()> {
-    let mut text = document.pretty();
+    let mut text = document.stored();
     text.push('\n');
     let _ = wait(store.put(key, text.into(), Condition::Always))?;
     Ok(())

@@ -304,7 +304,7 @@ impl Plan {
                 Format::V2 => {
                     let mut stored = vec![(".zgroup", (*group.document).clone())];
                     if attributes.members().is_some_and(|m| !m.is_empty()) {
-                        stored.push((".zattrs", write::lawful(attributes)));
+                        stored.push((".zattrs", Json::clone(attributes)));
                     }
                     stored
                 }

@@ -129,7 +129,7 @@ impl Work<'_> {
                     let same = match (&planned.what, &found) {
                         (What::Group(attributes), Some(NodeMeta::Group(group))) => {
                             group.attributes.members().unwrap_or_default()
-                                == crate::meta::write::lawful(attributes).members().unwrap_or_default()
+                                == attributes.members().unwrap_or_default()
                         }
                         (What::Array { meta, .. }, Some(NodeMeta::Array(array))) => {
                             array.shape == meta.shape

@@ -24,7 +24,6 @@ use crate::meta::dtype::{DataType, Float};
 use crate::meta::fill::{self, Dialect, Fill};
 use crate::meta::finding::Findings;
 use crate::meta::json::Json;
-use crate::meta::write::lawful;
 use crate::meta::{ArrayMeta, Format, float};
 
 const FILL_VALUE: &str = "_FillValue";
@@ -190,7 +189,6 @@ pub(super) fn up(meta: &ArrayMeta, draft: &mut ArrayMeta) {
         };
         attributes.set(MISSING_VALUE, values);
     }
-    without_nan(&mut attributes);
     draft.attributes = Arc::new(attributes);
 }
 
@@ -223,7 +221,6 @@ pub(super) fn down(meta: &ArrayMeta, draft: &mut ArrayMeta) {
         draft.fill = Fill::zero(&meta.data_type);
     }
     draft.fill_undefined = undefined;
-    without_nan(&mut attributes);
     draft.attributes = Arc::new(attributes);
 }
 
@@ -277,10 +274,10 @@ pub(crate) fn difference(
 }
 
 /// The attributes that are the user's, and none of what the versions say in different ways.
-fn user_attributes(meta: &ArrayMeta) -> impl Iterator<Item = (&str, Json)> {
+fn user_attributes(meta: &ArrayMeta) -> impl Iterator<Item = (&str, &Json)> {
     let members = meta.attributes.members().unwrap_or_default().iter();
     let own = members.filter(|(n, _)| ![FILL_VALUE, MISSING_VALUE, DIMENSIONS].contains(&n.as_str()));
-    own.map(|(n, v)| (n.as_str(), lawful(v)))
+    own.map(|(n, v)| (n.as_str(), v))
 }
 
 /// All values that are missing; without NaN, which is in any case, and without those of types that V3 cannot name.
@@ -308,19 +305,6 @@ fn is_nan(element: &Fill, t: &DataType) -> bool {
     let DataType::Float(format) = t else { return false };
     let bits = element.0.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
     float::canonical_nan(*format) == Some(bits)
-}
-
-/// Takes bare NaN out of `missing_value`: it is missing in any case, and JSON has no word for it but text, which is
-/// something else to readers.
-fn without_nan(attributes: &mut Json) {
-    let Some(values) = attributes.get(MISSING_VALUE) else { return };
-    let left: Vec<Json> = several(values).iter().filter(|v| !is_bare_nan(v)).cloned().collect();
-    match left.as_slice() {
-        all if all.len() == several(values).len() => {}
-        [] => attributes.remove(MISSING_VALUE),
-        [one] => attributes.set(MISSING_VALUE, one.clone()),
-        _ => attributes.set(MISSING_VALUE, Json::Array(left)),
-    }
 }
 
 fn is_bare_nan(value: &Json) -> bool {

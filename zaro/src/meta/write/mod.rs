@@ -36,9 +36,9 @@ pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
         NodeMeta::Group(g) => (g.format, &g.document, &g.attributes, ".zgroup"),
     };
     match format {
-        Format::V3 => vec![("zarr.json", (**document).clone())],
+        Format::V3 => vec![("zarr.json", lawful_node(document))],
         Format::V2 => {
-            let mut stored = vec![(name, (**document).clone())];
+            let mut stored = vec![(name, lawful(document))];
             if attributes.members().is_some_and(|m| !m.is_empty()) {
                 stored.push((".zattrs", (**attributes).clone()));
             }
@@ -79,7 +79,7 @@ pub fn node(meta: &NodeMeta) -> Result<Stored> {
 pub fn new_group(format: Format, attributes: &Json) -> GroupMeta {
     let mut meta = GroupMeta {
         format,
-        attributes: Arc::new(lawful(attributes)),
+        attributes: Arc::new(attributes.clone()),
         consolidated: None,
         document: Arc::new(Json::object()),
     };
@@ -101,7 +101,7 @@ pub fn settle(mut draft: ArrayMeta) -> Result<ArrayMeta> {
     let document = documents.next().unwrap_or_else(|| Arc::new(Json::object()));
     let (read, attributes) = match draft.format {
         Format::V3 => match super::v3::shared(document, &mut f)? {
-            NodeMeta::Array(a) => (a, Arc::new(lawful(&draft.attributes))),
+            NodeMeta::Array(a) => (a, draft.attributes.clone()),
             NodeMeta::Group(_) => return Err(Error::invalid("an array was written as a group")),
         },
         Format::V2 => {
@@ -146,6 +146,29 @@ pub fn lawful(value: &Json) -> Json {
         Json::Object(members) => Json::Object(members.iter().map(|(n, v)| (n.clone(), lawful(v))).collect()),
         other => other.clone(),
     }
+}
+
+/// A node's document with nothing but its attributes, which are the user's, that JSON's grammar forbids; so, too, the
+/// documents of other nodes that it carries.
+#[must_use]
+pub fn lawful_node(document: &Json) -> Json {
+    let Json::Object(members) = document else { return lawful(document) };
+    let member = |(name, value): &(String, Json)| {
+        let value = match (name.as_str(), value) {
+            ("attributes", value) => value.clone(),
+            ("consolidated_metadata", Json::Object(_)) => {
+                let mut all = lawful(value);
+                if let Some(Json::Object(nodes)) = value.get("metadata") {
+                    let nodes = nodes.iter().map(|(path, node)| (path.clone(), lawful_node(node)));
+                    all.set("metadata", Json::Object(nodes.collect()));
+                }
+                all
+            }
+            (_, value) => lawful(value),
+        };
+        (name.clone(), value)
+    };
+    Json::Object(members.iter().map(member).collect())
 }
 
 /// An object of these members.

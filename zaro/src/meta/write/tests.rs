@@ -121,8 +121,8 @@ impl Dice {
 /// Reads documents from their text, to the letter.
 fn read(format: Format, stored: &Stored) -> ArrayMeta {
     let mut f = Findings::new(Mode::Strict, "/");
-    let mut documents =
-        stored.iter().map(|(_, d)| crate::meta::parse(d.pretty().as_bytes(), &mut f).unwrap());
+    // But for bare words in attributes, which are kept.
+    let mut documents = stored.iter().map(|(_, d)| Json::parse(d.stored().as_bytes()).unwrap().value);
     let first = documents.next().unwrap();
     let second = documents.next().map(Arc::new);
     drop(documents);

@@ -63,7 +63,7 @@ pub(super) fn array(meta: &ArrayMeta) -> Result<Stored> {
             }
         }
     }
-    let mut attributes = lawful(&meta.attributes);
+    let mut attributes = Json::clone(&meta.attributes);
     if v2::dimension_names(&attributes, &document, meta.shape.len()) != meta.dimension_names {
         match &meta.dimension_names {
             Some(names) => {
@@ -84,7 +84,7 @@ pub(super) fn group(meta: &GroupMeta) -> Stored {
             document.set(name, lawful(value));
         }
     }
-    vec![(".zgroup", document), (".zattrs", lawful(&meta.attributes))]
+    vec![(".zgroup", document), (".zattrs", Json::clone(&meta.attributes))]
 }
 
 /// Whether chunks are column-major, the type with its byte order, and the filters and compressors.

@@ -7,7 +7,7 @@ use crate::meta::grid::{Axis, Grid};
 use crate::meta::json::Json;
 use crate::meta::{ArrayMeta, CodecMeta, GroupMeta, v3};
 
-use super::{integers, lawful, object};
+use super::{integers, lawful, lawful_node, object};
 
 /// `{"name": …, "configuration": …}`
 fn extension(name: &str, configuration: Json) -> Json {
@@ -34,7 +34,7 @@ pub(super) fn array(meta: &ArrayMeta) -> Result<Json> {
         ("chunk_key_encoding", extension(meta.keys.name(), keys)),
         ("fill_value", fill),
         ("codecs", self::codecs(&codecs)),
-        ("attributes", lawful(&meta.attributes)),
+        ("attributes", Json::clone(&meta.attributes)),
     ]);
     if let Some(names) = &meta.dimension_names {
         let name = |n: &Option<String>| n.as_ref().map_or(Json::Null, |n| Json::string(n.as_str()));
@@ -54,10 +54,10 @@ pub(super) fn group(meta: &GroupMeta) -> Json {
     let mut document = object([
         ("zarr_format", Json::int(3)),
         ("node_type", Json::string("group")),
-        ("attributes", lawful(&meta.attributes)),
+        ("attributes", Json::clone(&meta.attributes)),
     ]);
     if let Some(below) = &meta.consolidated {
-        let documents = below.iter().map(|(p, d)| (p.clone(), lawful(d))).collect();
+        let documents = below.iter().map(|(p, d)| (p.clone(), lawful_node(d))).collect();
         document.set("consolidated_metadata", super::super::consolidate::inline(documents));
     }
     keep(&mut document, &meta.document);
