@@ -12,6 +12,9 @@ use zaro::{Error, Result};
 /// The documents that make a folder a node.
 const DOCUMENTS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
 
+/// What lies in a folder that is to become a node, or was one: who is at work there has to be seen.
+const UNFINISHED: [&str; 2] = [".zaro-journal.json", ".zaro-delete.json"];
+
 /// The address of the outermost group around what `uri` and `path` name, and the node's path from there.
 pub(crate) fn from_the_top(uri: &str, path: &str) -> Result<(String, String)> {
     let path = normal(path)?;
@@ -61,7 +64,7 @@ fn climb(uri: &str) -> Option<(String, String)> {
     let start = std::path::absolute(given).ok()?;
     let mut top: PathBuf = start.clone();
     for above in start.ancestors().skip(1) {
-        if DOCUMENTS.iter().any(|d| above.join(d).is_file()) {
+        if DOCUMENTS.iter().chain(&UNFINISHED).any(|d| above.join(d).is_file()) {
             top = above.to_owned();
         } else if above.exists() {
             // A plain folder: what lies above is something else. One that is not there will be made a group.

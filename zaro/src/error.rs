@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 pub use redact::redacted;
+use redact::redacted_key;
 
 /// The result of everything in zaro that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -186,7 +187,7 @@ impl Error {
     #[must_use]
     pub fn with_key(mut self, key: impl fmt::Display) -> Self {
         if self.0.key.is_none() {
-            self.0.key = Some(shown(key.to_string())).filter(|k| !k.is_empty());
+            self.0.key = Some(redacted_key(&key.to_string()).into_owned()).filter(|k| !k.is_empty());
         }
         self
     }
@@ -211,7 +212,7 @@ impl Error {
     /// the old ones said has to be in the message.
     #[must_use]
     pub(crate) fn moved_to(mut self, key: &str, store: impl fmt::Display) -> Self {
-        self.0.key = Some(shown(key.to_owned()));
+        self.0.key = Some(redacted_key(key).into_owned());
         self.0.store = Some(shown(store.to_string()));
         self
     }

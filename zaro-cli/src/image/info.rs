@@ -324,8 +324,14 @@ fn plate_text(plate: &Plate, images: &str) -> String {
     out
 }
 
-/// The wells as a map: a dot for an empty place.
+/// The most places that are drawn; plates of 1536 wells are the largest that are made.
+const MOST_PLACES: usize = 1 << 14;
+
+/// The wells as a map: a dot for an empty place. Nothing if there are too many to be looked at.
 fn grid(plate: &Plate) -> String {
+    if plate.rows.len().saturating_mul(plate.columns.len()) > MOST_PLACES {
+        return String::new();
+    }
     let width = plate.columns.iter().map(|c| c.chars().count()).max().unwrap_or(1);
     let left = plate.rows.iter().map(|r| r.chars().count()).max().unwrap_or(1);
     let mut out = format!("  {:left$}", "");

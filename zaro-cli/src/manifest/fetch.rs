@@ -1,12 +1,16 @@
 //! `zaro manifest fetch`: a version, or a part of one, into a folder.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
+use zaro::hierarchy::{self, Existing};
 use zaro::manifest::fetch::{self, Fetched, Folder, Source, StoreSource};
 use zaro::manifest::glob;
 use zaro::meta::json::Json;
+use zaro::store::SharedStore;
+use zaro::store::local::LocalStore;
 use zaro::{Error, ErrorKind, Result};
 
 use super::bucket::{self, objects_of};
@@ -24,7 +28,8 @@ Examples:
   zaro manifest fetch manifest.json copy.zarr --from data.zarr --glob '**/zarr.json' --glob 0/0
 
 Every file is checked by size and digest, and appears whole or not at all. Files that have the
-right bytes already are not fetched again, so that running it again does what is left.
+right bytes already are not fetched again, so that running it again does what is left. Other files
+in the folder are an error; --overwrite replaces them, and deletes those that the version lacks.
 Metadata documents come last, and those of the root only if all else is there: what is not whole
 does not open as a Zarr.
 In a pattern, * is anything within a name, ** anything at all; one without takes all below it.";
@@ -45,6 +50,9 @@ pub(crate) struct Fetch {
     /// Only keys like this; may be repeated
     #[arg(long, value_name = "PATTERN")]
     glob: Vec<String>,
+    /// Replace another version, or another Zarr, that the folder holds
+    #[arg(long)]
+    overwrite: bool,
     /// How many objects to fetch at once
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: u16,
@@ -75,7 +83,12 @@ impl Fetch {
         let wanted = |key: &str| self.glob.is_empty() || self.glob.iter().any(|g| glob::matches(g, key));
         let done = Fetched::default();
         let jobs = if is_folder(from) { self.jobs.min(4) } else { self.jobs };
-        fetch::fetch(&manifest, &*source, &self.folder, &wanted, jobs.into(), &done)?;
+        if is_folder(from) {
+            let to: SharedStore = Arc::new(LocalStore::new(&self.folder));
+            hierarchy::check_files_apart(&[folder_of(from)?], &to, "").await?;
+        }
+        let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
+        fetch::fetch(&manifest, &*source, &self.folder, &wanted, existing, jobs.into(), &done)?;
         let [files, bytes, there, unchecked] =
             [&done.files, &done.bytes, &done.there, &done.unchecked].map(|n| n.load(Ordering::Relaxed));
         if files == 0 && there == 0 && !self.glob.is_empty() {

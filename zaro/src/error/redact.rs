@@ -20,12 +20,12 @@ const HARMLESS: [&str; 4] = ["versionid", "generation", "x-amz-date", "x-amz-exp
 pub fn redacted(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once("://") {
+    while let Some((before, mark, after)) = next(rest) {
         out.push_str(before);
-        out.push_str("://");
+        out.push_str(mark);
         let scheme = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
         // Up to the next address only, so that a long chain of them (`zip://a::zip://b::…`) is gone through once.
-        let near = after.find("://").and_then(|at| after.get(..at));
+        let near = next(after).map(|(near, ..)| near);
         // An address ends where a space or a quote does not belong to it, or where the scheme of the next begins.
         let ends = |c: char| c.is_whitespace() || c.is_control() || "\"'`<>|\\".contains(c);
         let end = near.unwrap_or(after).find(ends).or_else(|| {
@@ -48,12 +48,39 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// What stands before the next address, with its scheme, the mark between, and what follows. A slash that was forgotten
+/// (`http:/user:password@host`) makes no path of it.
+fn next(text: &str) -> Option<(&str, &str, &str)> {
+    for (at, _) in text.match_indices(":/") {
+        let (before, rest) = text.split_at_checked(at)?;
+        if let Some(after) = rest.strip_prefix("://") {
+            return Some((before, "://", after));
+        }
+        if before.ends_with("http") || before.ends_with("https") {
+            return Some((before, ":/", rest.strip_prefix(":/")?));
+        }
+    }
+    None
+}
+
+/// A key with the values of what looks like the query of an address hidden.
+pub(super) fn redacted_key(key: &str) -> Cow<'_, str> {
+    if !key.contains(['?', '#']) {
+        return redacted(key);
+    }
+    let mut out = String::new();
+    hide(&mut out, "", key);
+    Cow::Owned(redacted(&out).into_owned())
+}
+
 /// Adds an address, without its scheme, and hides its secrets.
 fn hide(out: &mut String, scheme: &str, address: &str) {
-    let (place, query) = match address.split_once('?') {
-        Some((place, query)) => (place, Some(query)),
-        None => (address, None),
-    };
+    let at = address.find('?').or_else(|| address.find('#').filter(|_| address.contains('=')));
+    let (place, query) =
+        match at.and_then(|at| Some((address.get(..at)?, address.get(at.checked_add(1)?..)?))) {
+            Some((place, query)) => (place, Some(query)),
+            None => (address, None),
+        };
     let (host, path) = place.split_at_checked(place.find('/').unwrap_or(place.len())).unwrap_or((place, ""));
     match host.rsplit_once('@') {
         // `abfss://container@account.dfs…` names no user.
@@ -69,7 +96,7 @@ fn hide(out: &mut String, scheme: &str, address: &str) {
     // What ends a part of a sentence does not belong to the address.
     let bare = query.trim_end_matches([',', '.', ';', ':', ')', ']', '}']);
     let closing = query.get(bare.len()..).unwrap_or_default();
-    let mut mark = '?';
+    let mut mark = if address.contains('?') { '?' } else { '#' };
     for pair in bare.split('&') {
         out.push(mark);
         mark = '&';
@@ -95,6 +122,13 @@ fn hide(out: &mut String, scheme: &str, address: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_have_secrets_too() {
+        assert_eq!(redacted_key("x?sig=T&versionId=2"), "x?sig=***&versionId=2");
+        assert_eq!(redacted_key("x#sig=T"), "x#sig=***");
+        assert_eq!(redacted_key("a/c/0#1"), "a/c/0#1");
+    }
 
     #[test]
     fn a_long_chain_is_gone_through_once() {
@@ -125,6 +159,9 @@ mod tests {
             ("abfss://c:x@a/k", "abfss://***@a/k"),
             ("reference+json://https://u:p@h/r.json?s=1", "reference+json://https://***@h/r.json?s=***"),
             ("no address at all: a@b ?x=y", "no address at all: a@b ?x=y"),
+            ("https://h/a#sig=T", "https://h/a#sig=***"),
+            ("https://h/a.zip#inner", "https://h/a.zip#inner"),
+            ("http:/u:p@h/x is", "http:/***@h/x is"),
         ] {
             assert_eq!(redacted(text), wanted);
             assert_eq!(redacted(wanted), wanted, "twice");

@@ -16,6 +16,9 @@ use crate::meta::path::{join, normal, shown};
 use crate::meta::{ArrayMeta, Findings, Format, Json, Mode, NodeMeta, v2, v3};
 use crate::store::{Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, SharedStore};
 
+/// With fewer bytes free than this a disk is full.
+const FULL: u64 = 1 << 20;
+
 /// How many names a refusal says.
 const NAMED: usize = 5;
 
@@ -48,7 +51,11 @@ async fn delete_proved(store: &SharedStore, path: &str, unfinished: bool) -> Res
     }
     let at_once = store.direct().is_some() && !path.is_empty();
     if !at_once {
-        let _ = store.put(&join(&path, DELETING), "{}\n".into(), Condition::Always).await?;
+        match store.put(&join(&path, DELETING), "{}\n".into(), Condition::Always).await {
+            // On a full disk a deletion is what helps. Documents go first then, so that what a kill leaves is no node.
+            Err(_) if store.free_space().is_some_and(|free| free < FULL) => {}
+            put => drop(put?),
+        }
         // What makes it a node comes first, so that no half-deleted one is ever seen.
         for name in ["zarr.json", ".zmetadata"].iter().chain(&V2_DOCUMENTS) {
             store.delete(&join(&path, name)).await?;
@@ -150,6 +157,10 @@ pub(super) struct Proved {
 }
 
 /// Fails unless everything below `path` is of a Zarr, or left by zaro.
+pub(crate) async fn prove_all(store: &SharedStore, path: &str) -> Result<()> {
+    prove(store, path).await.map(drop)
+}
+
 pub(super) async fn prove(store: &SharedStore, path: &str) -> Result<Proved> {
     prove_from(store, path, false).await
 }

@@ -32,7 +32,7 @@ use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Json;
 use crate::meta::path::{ancestors, join, shown};
-use crate::store::{Condition, DELETING, JOURNAL, OLD_JOURNALS, Put, SharedStore, Tag};
+use crate::store::{Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, Put, SharedStore, Tag};
 
 /// The version of what is written here.
 const FORMAT: u64 = 1;
@@ -133,10 +133,17 @@ impl Journal {
                     refuse_old(store, path)?;
                 }
                 let mut document = intent.document(store, path);
-                if let Some(what) = (work.in_the_way)(None)? {
+                let before = wait(store.list(path))?;
+                let what = (work.in_the_way)(None)?;
+                let fresh = work.whole && what.is_none();
+                if let Some(what) = what {
                     document.set("clear", what);
                 }
                 let Some(journal) = Self::create(store, path, document)? else { continue };
+                if let Err(e) = alone(store, path, fresh.then_some(&before)) {
+                    journal.end()?;
+                    return Err(e);
+                }
                 journal.cleared(work)?;
                 return Ok((journal, false));
             };
@@ -332,6 +339,22 @@ fn refuse_old(store: &SharedStore, path: &str) -> Result<()> {
         ))
         .with_node(shown(path))
         .with_store(store)),
+    }
+}
+
+/// Fails if others began something that `path` lies in, or below it since it was seen, at the moment when its journal was put:
+/// of two that begin at once, each looks after it has said so.
+fn alone(store: &SharedStore, path: &str, seen: Option<&Listing>) -> Result<()> {
+    for above in ancestors(path) {
+        wait(check_settled(store, above))?;
+    }
+    let Some(seen) = seen else { return Ok(()) };
+    let now = wait(store.list(path))?;
+    match now.prefixes.iter().find(|name| !seen.prefixes.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(Error::conflict(format!("somebody else began something at {name:?} below this"))
+            .with_node(shown(path))
+            .with_store(store)),
     }
 }
 

@@ -10,11 +10,12 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::TryStreamExt as _;
 
 use super::digest::{ETag, Hasher};
 use super::local;
@@ -22,9 +23,10 @@ use super::model::{Entry, Manifest};
 use super::place;
 use crate::blocking;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hierarchy::{self, Existing};
 use crate::num::usize_of;
 use crate::store::local::{LocalStore, check_space, free_space};
-use crate::store::{ByteRange, Pin, SharedStore, join};
+use crate::store::{ByteRange, Pin, SharedStore, Store as _, join};
 
 /// Where the bytes of entries come from.
 #[async_trait]
@@ -120,11 +122,15 @@ const MAX_FAILED: u64 = 1000;
 const PIECE: u64 = 32 << 20;
 
 /// Fetches the entries of `m` that `wanted` picks into `folder`, `at_once` at a time. Blocks.
+///
+/// The folder may hold files of this very version, such as an earlier call left. Others are an error, or with
+/// [`Existing::Replace`] replaced, and deleted if the version does not have them: all of them must be of a Zarr.
 pub fn fetch(
     m: &Manifest,
     source: &dyn Source,
     folder: &Path,
     wanted: &(dyn Fn(&str) -> bool + Sync),
+    existing: Existing,
     at_once: usize,
     done: &Fetched,
 ) -> Result<()> {
@@ -136,10 +142,86 @@ pub fn fetch(
     LocalStore::new(folder).sweep()?;
     let (turns, missing) = survey(m, folder, wanted);
     check_space(free_space(folder), missing).map_err(|e| e.within(folder.display()))?;
+    let others = Others::in_folder(m, folder)?;
+    match existing {
+        Existing::Refuse => others.refuse(folder)?,
+        Existing::Replace => others.clear(m, source, folder, wanted)?,
+    }
+    let fetched = |key: &str, entry: &Entry| one(source, folder, key, entry, existing, done);
     for turn in turns {
-        fetch_turn(m, source, folder, &|key| Turn::of(key) == turn && wanted(key), at_once, done)?;
+        fetch_turn(m, &fetched, &|key| Turn::of(key) == turn && wanted(key), at_once, done)?;
     }
     Ok(())
+}
+
+/// What a folder holds that is not of a version.
+#[derive(Default)]
+struct Others {
+    /// Files that it does not have.
+    strays: Vec<String>,
+    /// One that it has with another size, or another document of the root.
+    other: Option<String>,
+}
+
+impl Others {
+    fn in_folder(m: &Manifest, folder: &Path) -> Result<Self> {
+        let store = LocalStore::new(folder);
+        let mut found = Self::default();
+        blocking::wait(async {
+            let mut keys = store.keys("");
+            while let Some(entry) = keys.try_next().await? {
+                let key = entry.key;
+                match m.get(&key) {
+                    Some(leaf) if leaf.size() == entry.size => {
+                        if !key.contains('/') && !is_there(&folder.join(&key), entry.size, leaf.digest())? {
+                            found.other = Some(key);
+                        }
+                    }
+                    Some(_) => found.other = Some(key),
+                    // What zaro leaves is no content.
+                    None if key.split('/').any(|name| name.starts_with(".zaro-")) => {}
+                    None => found.strays.push(key),
+                }
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    fn refuse(&self, folder: &Path) -> Result<()> {
+        let what = match (self.strays.first(), &self.other) {
+            (Some(key), _) => {
+                format!("the folder holds files that this version does not have, such as {key}")
+            }
+            (None, Some(key)) => format!("the folder holds {key} with other bytes than this version has"),
+            (None, None) => return Ok(()),
+        };
+        Err(Error::usage(what).with_hint("overwrite", "replaces what is there").with_store(folder.display()))
+    }
+
+    /// Clears away what is not of the version, once it is sure that there is something to put in its place. The documents of
+    /// the root go first, and come last: in between nothing mixed can be opened.
+    fn clear(
+        &self,
+        m: &Manifest,
+        source: &dyn Source,
+        folder: &Path,
+        wanted: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Result<()> {
+        if self.strays.is_empty() && self.other.is_none() {
+            return Ok(());
+        }
+        let store: SharedStore = Arc::new(LocalStore::new(folder));
+        blocking::wait(hierarchy::prove_all(&store, ""))?;
+        for name in [".zmetadata", "zarr.json", ".zgroup", ".zarray", ".zattrs"] {
+            let Some(leaf) = m.get(name).filter(|_| wanted(name)) else { continue };
+            let there = blocking::wait(source.read(name, &leaf.entry(), None))?;
+            if there.is_some() {
+                blocking::wait(store.delete(name))?;
+            }
+        }
+        self.strays.iter().try_for_each(|key| blocking::wait(store.delete(key)))
+    }
 }
 
 /// When a key is fetched: all keys of one turn are there before the next begins. In order: all that are no documents,
@@ -181,8 +263,7 @@ fn survey(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -
 /// Fetches the entries that `wanted` picks, in any order.
 fn fetch_turn(
     m: &Manifest,
-    source: &dyn Source,
-    folder: &Path,
+    one: &(dyn Fn(&str, &Entry) -> Result<()> + Sync),
     wanted: &(dyn Fn(&str) -> bool + Sync),
     at_once: usize,
     done: &Fetched,
@@ -202,7 +283,7 @@ fn fetch_turn(
                         }
                     });
                     let Some((key, entry)) = next else { return };
-                    let Err(e) = one(source, folder, &key, &entry, done) else { continue };
+                    let Err(e) = one(&key, &entry) else { continue };
                     // One that is refused or gone does not keep the others; a network or a disk that fails does.
                     let hopeless = !matches!(
                         e.kind(),
@@ -229,12 +310,22 @@ fn fetch_turn(
     }
 }
 
-fn one(source: &dyn Source, folder: &Path, key: &str, entry: &Entry, done: &Fetched) -> Result<()> {
+fn one(
+    source: &dyn Source,
+    folder: &Path,
+    key: &str,
+    entry: &Entry,
+    existing: Existing,
+    done: &Fetched,
+) -> Result<()> {
     let path = folder.join(key);
     let digest = entry.etag.as_deref().and_then(ETag::parse);
     if is_there(&path, entry.size, digest)? {
         done.there.fetch_add(1, Ordering::Relaxed);
         return Ok(());
+    }
+    if existing == Existing::Refuse && digest.is_some() && path.symlink_metadata().is_ok() {
+        return Err(Error::usage("a file with other bytes is here").with_hint("overwrite", "replaces it"));
     }
     let mut hasher = Hasher::wanting(digest, entry.size);
     place::replace(&path, |out| {

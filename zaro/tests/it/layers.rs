@@ -59,7 +59,10 @@ const MAY_USE: [(&str, &[&str]); 19] = [
         ],
     ),
     ("reference", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
-    ("manifest", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "reference"]),
+    (
+        "manifest",
+        &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy", "reference"],
+    ),
     (
         "open",
         &[

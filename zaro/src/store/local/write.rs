@@ -382,15 +382,24 @@ fn holds(path: &Path, when: &Condition) -> Result<bool> {
     })
 }
 
-/// Renames a folder to a temporary name, so that it is gone at once for everybody, and then removes it. A link to a
-/// folder is removed, not what it leads to.
+/// Moves a folder into a temporary one, so that it is gone at once for everybody, and then removes it. In a folder of its
+/// own it is not taken for a node by who lists the one above. A link to a folder is removed, not what it leads to.
 fn put_aside_and_remove(path: &Path) -> std::io::Result<()> {
     let aside = match path.parent() {
         Some(folder) => folder.join(temporary_name()),
         None => return Err(IoKind::InvalidInput.into()),
     };
-    match std::fs::rename(path, &aside) {
-        Ok(()) if aside.is_symlink() => std::fs::remove_file(&aside),
+    if path.is_symlink() {
+        return std::fs::remove_file(path);
+    }
+    let moved = match std::fs::create_dir(&aside) {
+        // On a full disk there is no room for a folder, and a deletion is what helps.
+        Err(e) if matches!(e.kind(), IoKind::StorageFull | IoKind::QuotaExceeded) => {
+            std::fs::rename(path, &aside)
+        }
+        made => made.and_then(|()| std::fs::rename(path, aside.join("0"))),
+    };
+    match moved {
         // Somebody in the middle of a put may add to it once more, each of many writers once.
         Ok(()) => {
             let full = |r: &std::io::Result<()>| matches!(r, Err(e) if e.kind() == IoKind::DirectoryNotEmpty);
@@ -403,7 +412,9 @@ fn put_aside_and_remove(path: &Path) -> std::io::Result<()> {
             }
             removed
         }
-        Err(e) if e.kind() == IoKind::NotFound => Ok(()),
-        Err(e) => Err(e),
+        Err(e) => {
+            let _ = std::fs::remove_dir(&aside);
+            if e.kind() == IoKind::NotFound { Ok(()) } else { Err(e) }
+        }
     }
 }
