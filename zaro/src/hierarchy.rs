@@ -154,6 +154,7 @@ pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format)
     }
     for above in ancestors(path) {
         delete::check_marker(store, above).await?;
+        crate::journal::check_settled(store, above).await?;
         match find(store, above).await? {
             Some(node) if node.meta.format() != format => {
                 let message = format!(

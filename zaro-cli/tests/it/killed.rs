@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 use crate::common::{Store, copy, sample, v2_document, zaro};
 
 /// Whether `strace` can be used here.
-fn can_trace() -> bool {
+pub(crate) fn can_trace() -> bool {
     let run = Command::new("strace").args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
     run.is_ok_and(|status| status.success())
 }
 
 /// Runs a command that is killed at its `n`-th call of `call`; whether it came to its end before.
-fn killed(args: &[String], call: &str, n: usize) -> bool {
+pub(crate) fn killed(args: &[String], call: &str, n: usize) -> bool {
     let inject = format!("inject={call}:signal=SIGKILL:when={n}");
     let run = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject])

@@ -32,6 +32,7 @@ mod read;
 mod reference_tools;
 mod references;
 mod strict;
+mod together;
 mod validate;
 mod versions;
 mod words;

@@ -7,26 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Store, copy, sample, v3_document, zaro};
-
-/// All files below a folder, with their content.
-fn tree(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut out = Vec::new();
-    let mut open = vec![folder.to_owned()];
-    while let Some(at) = open.pop() {
-        for entry in std::fs::read_dir(at).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-                out.push((name, std::fs::read(&path).unwrap_or_default()));
-            }
-        }
-    }
-    out.sort();
-    out
-}
+use crate::common::{Store, copy, sample, tree, v3_document, zaro};
 
 #[test]
 fn the_same_place_by_another_name_is_refused() {

@@ -5,7 +5,7 @@
 //! looks and walks again, until that changes nothing. So a node that was made after the walk had passed is either seen by
 //! the next walk, or its maker finds the consolidated metadata and adds it.
 
-use super::{ATTEMPTS, change, need, open, text};
+use super::{ATTEMPTS, change, check_settled, need, open, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Node;
 use crate::meta::path::{ancestors, join, normal, shown};
@@ -17,6 +17,7 @@ use crate::store::{Condition, SharedStore};
 pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
     let path = normal(path)?;
     let placed = |e: Error| e.with_node(shown(&path)).with_store(store);
+    check_settled(store, &path).await?;
     let format = need(store, &path).await?.meta.format();
     let key = join(&path, if format == Format::V3 { "zarr.json" } else { ".zmetadata" });
     let mut is_put = false;

@@ -12,7 +12,7 @@ use futures::TryStreamExt;
 use super::{Existing, V2_DOCUMENTS, article, find, renew_copies};
 use crate::blocking::wait;
 use crate::error::{Error, Result};
-use crate::meta::path::{join, normal, shown};
+use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::{ArrayMeta, Findings, Format, Json, Mode, NodeMeta, v2, v3};
 use crate::store::{Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, SharedStore};
 
@@ -34,6 +34,12 @@ pub(super) const PROBE: &str = "zaro-probe-";
 /// # Errors
 /// `Usage`, before anything is changed, if other files lie there.
 pub async fn delete(store: &SharedStore, path: &str) -> Result<()> {
+    // Whoever works on all that this lies in has to come to an end first. A half-deleted group does not matter.
+    for above in ancestors(&normal(path)?) {
+        if !is_half_deleted(store, above).await? {
+            crate::journal::check_settled(store, above).await?;
+        }
+    }
     delete_proved(store, path, false).await
 }
 

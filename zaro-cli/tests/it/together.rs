@@ -1,0 +1,189 @@
+//! Several commands at once, or one after another that was killed: none loses what the other did.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::common::{Store, tree, v3_document};
+use crate::killed::{can_trace, killed};
+
+/// A Zarr `a.zarr` with the array `x`: 100 numbers in chunks of ten.
+fn counted() -> Store {
+    let s = Store::new();
+    s.group("a.zarr");
+    s.put("a.zarr/x/zarr.json", v3_document(&[100], &[10], "uint8", "0", ""));
+    for chunk in 0..10u8 {
+        let numbers: Vec<u8> = (1..=10).map(|n| chunk * 10 + n).collect();
+        s.put(&format!("a.zarr/x/c/{chunk}"), numbers);
+    }
+    s.put("ten.raw", [200; 10]);
+    s
+}
+
+/// A journal in `folder` of a process that lives, or is dead.
+fn journal(folder: &Path, process: u32) {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let began = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().to_owned();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let space = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    let text = format!(
+        r#"{{"journal": 1, "operation": "copy --in-place", "owner": {{"token": "t", "machine": "{} {}", "process": {process}, "began": {began}}}}}"#,
+        boot.trim(),
+        space.display()
+    );
+    std::fs::write(folder.join(".zaro-journal.json"), text).unwrap();
+}
+
+#[test]
+fn what_somebody_works_on_as_a_whole_is_not_changed_by_others() {
+    let s = counted();
+    let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+    journal(&s.file("a.zarr"), other.id());
+    let before = tree(&s.file("a.zarr"));
+    let commands: [&[&str]; 9] = [
+        &["attrs", "@:/a.zarr", "x", "--set", "a=1"],
+        &["write", "@:/a.zarr", "x", "--from", "@:/ten.raw", "--start", "0", "--shape", "10"],
+        &["write", "@:/a.zarr", "x", "--from", "@:/ten.raw", "--append", "0"],
+        &["write", "@:/a.zarr/x", "--from", "@:/ten.raw", "--append", "0"],
+        &["resize", "@:/a.zarr", "x", "--shape", "5"],
+        &["create", "@:/a.zarr", "y", "--shape", "4", "--dtype", "uint8"],
+        &["consolidate", "@:/a.zarr"],
+        &["delete", "@:/a.zarr", "x", "--yes"],
+        &["copy", "@:/a.zarr/x", "@:/a.zarr/z"],
+    ];
+    for words in commands.iter().take(8) {
+        s.zaro(words).fails(6, "is at work here");
+        assert!(tree(&s.file("a.zarr")) == before, "{words:?}");
+    }
+    other.kill().unwrap();
+    other.wait().unwrap();
+    for words in commands.iter().take(8) {
+        s.zaro(words).fails(6, "rerun the same command to finish it");
+        assert!(tree(&s.file("a.zarr")) == before, "{words:?}");
+    }
+    // A copy of something else below it.
+    s.zaro(&["copy", "@:/a.zarr/x", "@:/b.zarr"]).text();
+    s.zaro(&["copy", "@:/b.zarr", "@:/a.zarr/z"]).fails(6, "rerun the same command to finish it");
+    assert!(tree(&s.file("a.zarr")) == before);
+}
+
+#[test]
+fn a_relative_resize_that_was_killed_is_made_once() {
+    if !can_trace() {
+        return;
+    }
+    for change in ["0=-10", "0=+10"] {
+        for call in ["unlink,unlinkat", "rename,renameat,renameat2"] {
+            for n in 1..8 {
+                let s = counted();
+                let words = ["resize", "@:/a.zarr", "x", "--axis", change];
+                let here = words.map(|w| w.replace("@:", s.path().to_str().unwrap()));
+                if !killed(&here, call, n) {
+                    s.zaro(&words).text();
+                }
+                let wanted = if change == "0=-10" { 90 } else { 110 };
+                let shape = s.zaro(&["info", "@:/a.zarr", "x", "--json"]).text();
+                assert!(shape.contains(&format!("[{wanted}]")), "{change} {call} {n}: {shape}");
+                // Once more is once more.
+                s.zaro(&words).text();
+                let wanted = if change == "0=-10" { 80 } else { 120 };
+                let shape = s.zaro(&["info", "@:/a.zarr", "x", "--json"]).text();
+                assert!(shape.contains(&format!("[{wanted}]")), "{change} {call} {n}: {shape}");
+                assert!(!s.file("a.zarr/x/.zaro-turn.json").exists());
+            }
+        }
+    }
+}
+
+#[test]
+fn of_two_edits_at_once_none_is_lost() {
+    let s = Store::new();
+    s.zaro(&["demo", "@:/demo"]).text();
+    let image = s.file("demo/tissue.zarr");
+    let run = |words: &[&str]| -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zaro"));
+        command.args(["image", "edit"]).arg(&image).args(words);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    for round in 0..12 {
+        let (label, name) = (format!("0:label=L{round}"), format!("N{round}"));
+        let mut both = [run(&["--channel", &label]), run(&["--name", &name])];
+        assert!(both.iter_mut().all(|child| child.wait().unwrap().success()));
+        let text = std::fs::read_to_string(image.join("zarr.json")).unwrap();
+        assert!(text.contains(&format!("\"L{round}\"")) && text.contains(&format!("\"N{round}\"")), "{text}");
+    }
+}
+
+#[test]
+fn a_killed_delete_leaves_no_node() {
+    if !can_trace() {
+        return;
+    }
+    let s = counted();
+    let words = ["delete", "@:/a.zarr", "x", "--yes"].map(|w| w.replace("@:", s.path().to_str().unwrap()));
+    assert!(!killed(&words, "unlink,unlinkat", 1));
+    for entry in std::fs::read_dir(s.file("a.zarr")).unwrap() {
+        let path = entry.unwrap().path();
+        assert!(!path.join("zarr.json").exists(), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_fetch_keeps_to_its_own_files() {
+    let s = counted();
+    s.zaro(&["manifest", "create", "@:/a.zarr", "-o", "@:/one.json"]).text();
+    s.zaro(&["manifest", "fetch", "@:/one.json", "@:/old.zarr", "--from", "@:/a.zarr"]).text();
+    std::fs::remove_file(s.file("a.zarr/x/c/3")).unwrap();
+    s.zaro(&["manifest", "create", "@:/a.zarr", "-o", "@:/two.json"]).text();
+    let before = tree(&s.file("old.zarr"));
+    let fetch = ["manifest", "fetch", "@:/two.json", "@:/old.zarr", "--from", "@:/a.zarr"];
+    s.zaro(&fetch).fails(2, "x/c/3");
+    assert!(tree(&s.file("old.zarr")) == before);
+    s.zaro(&[&fetch[..], &["--overwrite"]].concat()).text();
+    assert!(tree(&s.file("old.zarr")) == tree(&s.file("a.zarr")));
+    // Another Zarr, the source itself, and files that are no Zarr.
+    let source = tree(&s.file("a.zarr"));
+    for (folder, said) in [("a.zarr/x", "lies in"), ("a.zarr", "lies in")] {
+        let words = [
+            "manifest",
+            "fetch",
+            "@:/two.json",
+            &format!("@:/{folder}"),
+            "--from",
+            "@:/a.zarr",
+            "--overwrite",
+        ];
+        s.zaro(&words).fails(2, said);
+        assert!(tree(&s.file("a.zarr")) == source);
+    }
+    s.put("theirs.zarr/zarr.json", v3_document(&[3], &[3], "uint8", "0", ""));
+    s.put("theirs.zarr/thesis.txt", "years of work");
+    let words = ["manifest", "fetch", "@:/two.json", "@:/theirs.zarr", "--from", "@:/a.zarr", "--overwrite"];
+    s.zaro(&words[..6]).fails(2, "holds");
+    s.zaro(&words).fails(2, "thesis.txt");
+    assert_eq!(std::fs::read(s.file("theirs.zarr/thesis.txt")).unwrap(), b"years of work");
+}
+
+#[test]
+fn outputs_are_files_of_this_machine_and_of_no_zarr() {
+    let s = counted();
+    let before = tree(&s.file("a.zarr"));
+    for words in [
+        &["read", "@:/a.zarr", "x", "-o", "@:/a.zarr/x/c/0", "--format", "raw"][..],
+        &["manifest", "create", "@:/a.zarr", "-o", "@:/a.zarr/x/zarr.json", "--replace"],
+        &["checksum", "@:/a.zarr", "--cache", "@:/a.zarr/zarr.json"],
+    ] {
+        s.zaro(words).fails(2, "would be lost");
+        assert!(tree(&s.file("a.zarr")) == before, "{words:?}");
+    }
+    for words in [
+        &["read", "@:/a.zarr", "x", "-o", "s3://b/x.npy"][..],
+        &["image", "pack", "@:/a.zarr", "https://h/x.ozx"],
+        &["image", "unpack", "@:/a.ozx", "s3://b/x.zarr"],
+        &["image", "render", "@:/a.zarr", "-o", "s3://b/x.png"],
+        &["man", "s3://b/man"],
+        &["demo", "s3://b/demo"],
+        &["write", "@:/a.zarr", "x", "--from", "s3://b/x.npy"],
+    ] {
+        s.zaro(words).fails(2, "this is an address");
+    }
+}
