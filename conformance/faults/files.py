@@ -208,6 +208,10 @@ def array(folder, _):
     np.save(folder / "new.npy", np.arange(16, dtype="i4").reshape(2, 8))
 
 
+def pixels(folder, _):
+    np.save(folder / "p.npy", np.arange(2048, dtype="u2").reshape(2, 32, 32))
+
+
 def image(folder, zaro):
     make_image(folder / "i.zarr", zaro)
 
@@ -256,7 +260,7 @@ CASES = [
     Case("in-place-v3", v2, "copy v2.zarr --in-place --zarr-format 3"),
     Case("in-place-v2", lambda f, _: make_plain_v3(f), "copy v3.zarr --in-place --zarr-format 2"),
     Case("read-npy", v3, "read v3.zarr a -o a.npy"),
-    Case("image-convert", lambda f, z: np.save(f / "p.npy", np.arange(2048, dtype="u2").reshape(2, 32, 32)), "image convert p.npy i.zarr --axes cyx --chunks 1,16,16"),
+    Case("image-convert", pixels, "image convert p.npy i.zarr --axes cyx --chunks 1,16,16"),
     Case("pyramid", image, "image pyramid i.zarr --levels 3", unlisted={"i.zarr": ("1", "2")}),
     Case("pyramid-to", image, "image pyramid i.zarr --to j.zarr --levels 3"),
     Case("add-labels", image_with_labels, "image add-labels i.zarr cells --from l.npy --axes cyx", unlisted={"i.zarr": ("labels",)}),

@@ -140,25 +140,44 @@ fn what_a_killed_conversion_left_is_replaced() {
     child.wait().unwrap();
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap();
-    let marker =
-        |process: u32| format!(r#"{{"process":{process},"system":"{} {}"}}"#, boot.trim(), space.display());
-    let begun = |process: u32| {
+    let begun = |process: u32, machine: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let since = stat.rsplit_once(')').map_or("1", |(_, s)| s.split_whitespace().nth(19).unwrap());
         let _ = std::fs::remove_dir_all(store.file("i.zarr"));
-        store.group("i.zarr").array("i.zarr/0", &[2, 2], "uint8", "0", "", &[9; 4]);
-        store.put("i.zarr/.zaro-image-convert.json", marker(process));
+        store.array("i.zarr/0", &[2, 2], "uint8", "0", "", &[9; 4]);
+        let owner = format!(
+            r#"{{"token":"t","machine":"{} {}{machine}","process":{process},"began":{since}}}"#,
+            boot.trim(),
+            space.display()
+        );
+        let journal = format!(r#"{{"journal":1,"operation":"image convert","owner":{owner}}}"#);
+        store.put("i.zarr/.zaro-journal.json", journal);
     };
-    begun(dead);
+    begun(dead, "");
+    store.zaro(&["info", "@:/i.zarr"]).fails(3, "unfinished work of `zaro image convert`");
     store.zaro(&words).text();
-    assert!(!store.file("i.zarr/.zaro-image-convert.json").exists());
+    assert!(!store.file("i.zarr/.zaro-journal.json").exists());
     let pixels = store.zaro(&["read", "@:/i.zarr", "0", "--format", "csv"]).text();
     assert!(pixels.contains('3') && !pixels.contains('9'), "{pixels}");
-    // One that may still be at work, and what it did not make.
-    begun(std::process::id());
+    // One that is still at work, or may be elsewhere, and what it did not make.
+    begun(std::process::id(), "");
+    store.zaro(&words).fails(6, "is at work here");
+    begun(dead, " elsewhere");
     store.zaro(&words).fails(2, "--overwrite");
-    begun(dead);
-    store.put("i.zarr/thesis.txt", "mine");
-    store.zaro(&words).fails(2, "other things");
-    assert!(store.file("i.zarr/thesis.txt").is_file());
+    for (file, text) in
+        [("thesis.txt", "mine"), ("mine/zarr.json", r#"{"zarr_format":3,"node_type":"group"}"#)]
+    {
+        begun(dead, "");
+        store.put(&format!("i.zarr/{file}"), text);
+        store.zaro(&words).fails(2, "other things");
+        assert!(store.file(&format!("i.zarr/{file}")).is_file());
+    }
+    // As an earlier version left it.
+    let _ = std::fs::remove_dir_all(store.file("i.zarr"));
+    store.group("i.zarr").put("i.zarr/.zaro-image-convert.json", r#"{"process":1,"system":"x"}"#);
+    store.zaro(&words).fails(2, "an earlier version");
+    store.zaro(&["image", "convert", "@:/n.npy", "@:/i.zarr", "--overwrite"]).text();
+    assert!(!store.file("i.zarr/.zaro-image-convert.json").exists());
 }
 
 #[test]

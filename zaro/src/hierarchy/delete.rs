@@ -119,6 +119,8 @@ pub(crate) async fn clear(store: &SharedStore, path: &str) -> Result<()> {
     for name in ["zarr.json", ".zmetadata"].iter().chain(&V2_DOCUMENTS) {
         store.delete(&join(&path, name)).await?;
     }
+    // Before its chunks go, nobody is to know it by a copy either.
+    renew_copies(store, &path, None).await?;
     let there = store.list(&path).await?;
     let objects = there.objects.iter().filter(|name| *name != JOURNAL).map(|name| join(&path, name));
     futures::stream::iter(objects.collect::<Vec<_>>().into_iter().map(Ok::<_, Error>))
@@ -127,7 +129,7 @@ pub(crate) async fn clear(store: &SharedStore, path: &str) -> Result<()> {
     for name in &there.prefixes {
         store.delete_prefix(&join(&path, name)).await?;
     }
-    renew_copies(store, &path, None).await
+    Ok(())
 }
 
 /// Deletes what an unfinished copy or deletion left where no node is.

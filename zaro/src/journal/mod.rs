@@ -161,7 +161,7 @@ impl Journal {
                 true => left.document.clone(),
                 false => {
                     let mut document = intent.document(store, path);
-                    let what = (work.in_the_way)(left.document.get("plan"))?;
+                    let what = (work.in_the_way)(Some(left.document.get("plan").unwrap_or(&Json::Null)))?;
                     document.set("clear", what.unwrap_or(Json::Null));
                     document
                 }

@@ -248,6 +248,97 @@ fn a_killed_delete_is_finished_and_nothing_old_comes_back() {
     assert_eq!(seen, [true; 2]);
 }
 
+/// A journal of a process that was killed is one of a run that is over: in one process, that is enough.
+fn create_counted(store: &SharedStore, path: &str, existing: Existing, fails: bool) -> zaro::Result<Array> {
+    let meta = new(Format::V3, &[40], &[10]).meta()?;
+    zaro::create::array(store, path, &meta, existing, |array, check| {
+        check()?;
+        let bytes: Vec<u8> = (1..=40u16).flat_map(u16::to_le_bytes).collect();
+        array.write(&Selection::all(), Values::new(&bytes, Order::C), &WriteOptions::default())?;
+        if fails { Err(zaro::Error::cancelled()) } else { Ok(()) }
+    })
+}
+
+#[test]
+fn an_array_that_is_filled_is_seen_when_it_is_whole() {
+    let wanted: Vec<u16> = (1..=40).collect();
+    // As the node's own document has it, and as the group above it carries it.
+    let seen = |store: &SharedStore| -> Vec<Vec<u16>> {
+        let own = wait(hierarchy::find(store, "g/x")).unwrap().map(|_| read(store, "g/x"));
+        let carried = wait(zarr(store).array("g/x")).ok();
+        let all = |a: Array| a.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
+        own.into_iter().chain(carried.map(|a| all(a).to_vec().unwrap())).collect()
+    };
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let mut after = 0;
+        loop {
+            let dir = tempfile::tempdir().unwrap();
+            let mut whole = 0;
+            for store in [local(dir.path()), Arc::new(MemoryStore::new())] {
+                let empty = Json::object();
+                wait(hierarchy::create_group(&store, "", Format::V3, &empty, Existing::Refuse)).unwrap();
+                if existing == Existing::Replace {
+                    counted(&store, "g/x", Format::V3, 95, 10);
+                }
+                wait(hierarchy::consolidate(&store, "")).unwrap();
+                let made = create_counted(&ending(&store, after), "g/x", existing, false);
+                whole += usize::from(made.is_ok());
+                let old: Vec<u16> = (1..=95).collect();
+                for now in seen(&store) {
+                    assert!(now == wanted || existing == Existing::Replace && now == old, "{after}: {now:?}");
+                }
+                // Somebody may have changed what is there since.
+                let there = existing == Existing::Refuse && !seen(&store).is_empty();
+                match create_counted(&store, "g/x", existing, false) {
+                    Ok(_) => assert!(!there, "{after}"),
+                    Err(e) => assert!(there && e.to_string().contains("already"), "{after}: {e}"),
+                }
+                assert_eq!(seen(&store), [wanted.clone(), wanted.clone()], "{after}");
+                let left = wait(store.list("g/x")).unwrap();
+                assert_eq!(left.objects, ["zarr.json"], "{after}");
+            }
+            if whole == 2 {
+                break;
+            }
+            after += 1;
+            assert!(after < 500);
+        }
+    }
+}
+
+#[test]
+fn an_array_whose_filling_fails_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = local(dir.path());
+    assert!(create_counted(&store, "g/x", Existing::Refuse, true).is_err());
+    assert_eq!(tree(dir.path()), []);
+    // What somebody else put there meanwhile stays.
+    let meta = new(Format::V3, &[40], &[10]).meta().unwrap();
+    let e = zaro::create::array(&store, "x", &meta, Existing::Refuse, |_, _| {
+        std::fs::write(dir.path().join("x/thesis.txt"), "mine").unwrap();
+        Err(zaro::Error::cancelled())
+    });
+    assert!(e.is_err() && dir.path().join("x/thesis.txt").is_file());
+    let e = create_counted(&store, "x", Existing::Refuse, false).unwrap_err();
+    assert!(e.to_string().contains("other things"), "{e}");
+}
+
+#[test]
+fn of_two_that_make_an_array_one_is_refused_and_touches_nothing() {
+    let store: SharedStore = Arc::new(MemoryStore::new());
+    let meta = new(Format::V3, &[40], &[10]).meta().unwrap();
+    let made = zaro::create::array(&store, "x", &meta, Existing::Refuse, |array, _| {
+        for existing in [Existing::Refuse, Existing::Replace] {
+            let e = create_counted(&store, "x", existing, false).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
+        }
+        assert_eq!(wait(store.list("x")).unwrap().prefixes, Vec::<String>::new());
+        array.write(&Selection::all(), Values::new(&[7; 80], Order::C), &WriteOptions::default())
+    });
+    assert_eq!(made.unwrap().path(), "x");
+    assert_eq!(read(&store, "x"), [0x0707; 40]);
+}
+
 #[test]
 fn chunks_that_lie_about_are_not_taken_for_those_of_a_new_array() {
     for (format, key) in
