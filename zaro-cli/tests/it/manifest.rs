@@ -240,7 +240,9 @@ fn fetch_checks_resumes_and_picks() {
     assert_eq!(counts(&fetch(&["--glob", "**/.zarray"])), [2, 4, 0]);
     assert_eq!(counts(&fetch(&["--glob", "arr_0", "--glob", ".z*"])), [2, 22, 1]);
     s.put("copy/arr_0/0", [9, 9, 9, 9]);
-    assert_eq!(counts(&fetch(&[])), [2, 9, 3], "a damaged file and a missing one");
+    let args = ["manifest", "fetch", "@:/sample.json", "@:/copy", "--from", "@:/z"];
+    s.zaro(&args).fails(2, "arr_0/0");
+    assert_eq!(counts(&fetch(&["--overwrite"]))[2], 4, "a damaged file");
     assert_eq!(s.zaro(&["checksum", "@:/copy"]).text(), format!("{CHECKSUM}\n"));
 
     let fails = |args: &[&str], code, message: &str| {

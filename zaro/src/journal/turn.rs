@@ -210,7 +210,7 @@ mod tests {
             r#"{"journal": 1, "owner": {"token": "x", "machine": "elsewhere", "process": 1, "began": 1}}"#;
         let put =
             |text: &str| wait(store.put("a/.zaro-turn.json", text.to_owned().into(), Condition::Always));
-        put(dead).unwrap();
+        let _ = put(dead).unwrap();
         let began = Instant::now();
         let turn = Turn::take_after(&store, "a", Duration::from_millis(300)).unwrap();
         assert!(began.elapsed() >= Duration::from_millis(300));
@@ -226,7 +226,7 @@ mod tests {
         drop(turn);
         assert!(!there(&store));
         // What is no journal at all is nobody's, and is waited for as one elsewhere.
-        put("no JSON").unwrap();
+        let _ = put("no JSON").unwrap();
         Turn::take_after(&store, "a", Duration::from_millis(10)).unwrap().end().unwrap();
         assert!(!there(&store));
     }
