@@ -134,7 +134,7 @@ CASES = [
     files.Case("create-group", files.v3, "create @/v3.zarr new/deep --group", again=False, unlisted={"v3.zarr": ("new",)}),
     files.Case("write-create", files.array, "write @/v3.zarr new --from new.npy --create --chunks 1,4"),
     files.Case("write-part", files.array, "write @/v3.zarr a --from new.npy --start 1,0", parts=("v3.zarr", "a")),
-    files.Case("append", files.array, "write @/v3.zarr a --from new.npy --append y", again=False, grows="v3.zarr"),
+    files.Case("append", files.array, "write @/v3.zarr a --from new.npy --append y", again=False, adds=True),
     files.Case("attrs", files.v3, "attrs @/v3.zarr a --set units=km"),
     files.Case("grow", files.v3, "resize @/v3.zarr a --shape 9,9"),
     files.Case("shrink", files.v3, "resize @/v3.zarr a --shape 3,5"),

@@ -231,6 +231,15 @@ async fn make(store: &SharedStore, path: &str, stored: Stored) -> Result<()> {
                 .with_store(store));
         }
     }
+    // Whoever began to work on all of it while this was put has not seen it: then it is taken back.
+    for above in ancestors(path) {
+        if let Err(e) = crate::journal::check_settled(store, above).await {
+            for (name, _) in &stored {
+                store.delete(&join(path, name)).await?;
+            }
+            return Err(e);
+        }
+    }
     renew_copies(store, path, Some(stored)).await
 }
 
@@ -298,7 +307,10 @@ async fn change_document(
     let changed =
         change(store, &join(path, name), |old| new(format, &old.unwrap_or_else(Json::object)).map(Some))
             .await?;
-    renew_copies(store, path, changed.map(|d| vec![(name, d)])).await
+    renew_copies(store, path, changed.map(|d| vec![(name, d)])).await?;
+    check_settled(store, path)
+        .await
+        .map_err(|e| e.within("begun while attributes were changed, which may be lost"))
 }
 
 /// Fails if somebody else works on all that is at `path`, or on something it lies in, or did so and has not come to an end: a

@@ -55,6 +55,8 @@ async fn delete_proved(store: &SharedStore, path: &str, unfinished: bool) -> Res
     if proved.empty {
         return renew_copies(store, &path, None).await;
     }
+    // Nobody is to be led to what is not there any more.
+    renew_copies(store, &path, None).await?;
     let at_once = store.direct().is_some() && !path.is_empty();
     if !at_once {
         match store.put(&join(&path, DELETING), "{}\n".into(), Condition::Always).await {
