@@ -26,7 +26,7 @@ use consolidate::renew_copies;
 pub use consolidate::{consolidate, unconsolidate};
 #[cfg(feature = "image")]
 pub(crate) use delete::delete_unfinished;
-pub(crate) use delete::{check_unused_below, clear, in_the_way, replace};
+pub(crate) use delete::{check_unused, check_unused_below, clear, in_the_way, replace};
 pub use delete::{delete, is_half_deleted};
 pub(crate) use resize::keys_found;
 pub use resize::{Appending, append, extend, resize, resize_by};

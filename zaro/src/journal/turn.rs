@@ -173,8 +173,8 @@ impl Drop for Turn {
 mod tests {
     use super::*;
     use crate::blocking::wait;
-    use crate::store::memory::MemoryStore;
     use crate::store::Condition;
+    use crate::store::memory::MemoryStore;
 
     fn store() -> SharedStore {
         Arc::new(MemoryStore::new())

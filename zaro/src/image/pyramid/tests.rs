@@ -440,7 +440,8 @@ fn an_array_becomes_an_image() {
     let new = NewArray { keys: None, ..u8_array(&[8, 8], &[4, 4]) };
     let array = wait(hierarchy::create_array(&store, "g/picture", &new, Existing::Refuse)).unwrap();
     array.write(&Selection::all(), Values::new(&PICTURE, Order::C), &WriteOptions::default()).unwrap();
-    let own = crate::meta::edit::Attributes::Patch { set: vec![("mine".into(), Json::int(1))], unset: vec![] };
+    let own =
+        crate::meta::edit::Attributes::Patch { set: vec![("mine".into(), Json::int(1))], unset: vec![] };
     wait(hierarchy::edit_attributes(&store, "g", &own)).unwrap();
     let options = options(Method::Mean, Factors::default(), 2);
     assert!(build_from_array(&store, "g/picture", &Frame::default(), &options).is_err());
