@@ -267,6 +267,9 @@ pub fn copy(
     options: &CopyOptions,
 ) -> Result<Copied> {
     let planned = Planned::of(source, from_path, store, to_path, options)?;
+    if options.verify {
+        planned.verify_meaning()?;
+    }
     planned.check_destination()?;
     let intent = planned.intent(name)?;
     let (journal, resumed) = Journal::begin(&Work {
@@ -281,9 +284,6 @@ pub fn copy(
     let mut copied = planned.run(&journal, resumed)?;
     let content = planned.content();
     content.unchanged(&intent.source)?;
-    if options.verify {
-        planned.verify_meaning()?;
-    }
     planned.publish(&journal)?;
     if options.verify
         && let Err(e) = verify_documents(store, &planned.steps)
@@ -464,7 +464,7 @@ impl<'a> Planned<'a> {
         })
     }
 
-    /// Fails, before anything of the copy is seen, if its documents do not mean what those of the source do.
+    /// Fails, before anything is copied, if the documents of the copy do not mean what those of the source do.
     fn verify_meaning(&self) -> Result<()> {
         for (step, array, target) in self.arrays() {
             let lost = step.kept == convert::Kept::Meaning
