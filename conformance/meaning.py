@@ -6,7 +6,8 @@ Each case draws a data set, or a tree of them, in V2 or V3: floats, integers, pa
 complex, text of all kinds, arrays of single characters, times in several calendars, timedeltas, bounds, scalars,
 empty dimensions; `_FillValue`, `missing_value` or neither; chunks that are not stored; several codecs, byte orders
 and chunk keys. Some are then changed by hand into forms that other writers make: `_FillValue` as an attribute of V2
-beside a null fill value, fill values that differ from it, text as a fill value.
+beside a null fill value, fill values that differ from it, text or zero as a fill value of texts, attributes of NCZarr, a
+sign that `_Unsigned` turns.
 
 The data set goes to the other version and back by `zaro copy --verify`, by `zaro copy --in-place`, through a ZIP
 archive and through Kerchunk references. After each step xarray must find it identical, attributes included, and
@@ -64,7 +65,7 @@ class Case:
         self.zaro, self.folder, self.commands = zaro, folder, []
         self.format = 2 + int(self.rng.integers(2))
         self.consolidated = self.chance(0.6)
-        # Keys that V2 has too, so that V3 can become V2 in place.
+        # Keys that V2 has too, so that chunks stay where they are when V3 becomes V2 in place.
         self.v2_keys = self.chance(0.5)
         self.sizes = {d: int(self.pick([1, 2, 3, 5, 7], [1, 2, 2, 2, 1])) for d in ("time", "y", "x")} | {"nv": 2, "chars": 3, "a/b": 3}
         if self.chance(0.1):
@@ -324,13 +325,21 @@ def by_others(case, path):
     for document in sorted(path.glob("*/.zarray")):
         array, attributes = json.loads(document.read_text()), json.loads((document.parent / ".zattrs").read_text())
         kind, fill = array["dtype"][1] if isinstance(array["dtype"], str) else "V", array["fill_value"]
-        change = case.pick(["none", "attribute", "both", "text", "null attribute"])
+        change = case.pick(["none", "attribute", "both", "text", "zero", "null attribute", "nczarr", "signed"])
         if change == "attribute" and kind in "iuf" and isinstance(fill, int | float) and "_Unsigned" not in attributes:
             array["fill_value"], attributes["_FillValue"] = None, fill
         elif change == "both" and kind in "iu" and fill is not None and "_Unsigned" not in attributes:
             attributes["_FillValue"] = 7
         elif change == "text" and kind in "OU" and fill is None:
             array["fill_value"] = case.pick(["", "a"])
+        elif change == "zero" and kind == "O" and fill is None and any(f["id"] == "vlen-utf8" for f in array["filters"] or []):
+            # As zarr-python 2 wrote it where nothing was said.
+            array["fill_value"] = 0
+        elif change == "nczarr":
+            attributes |= {"_nczarr_attr": {"types": {}}, "_NCProperties": "version=2"}
+        elif change == "signed" and array["dtype"] == "|u1" and "_Unsigned" not in attributes and "_FillValue" not in attributes:
+            attributes["_Unsigned"] = "false"
+            array["fill_value"] = case.pick([None, 3, 255, 200])
         elif change == "null attribute" and fill is None:
             attributes["_FillValue"] = None
         document.write_text(json.dumps(array))

@@ -273,6 +273,7 @@ CASES = [
     Case("copy-overwrite", v3_and_old, "copy v3.zarr d.zarr --overwrite", gone=True),
     Case("in-place-v3", v2, "copy v2.zarr --in-place --zarr-format 3"),
     Case("in-place-v2", lambda f, _: make_plain_v3(f), "copy v3.zarr --in-place --zarr-format 2"),
+    Case("in-place-v2-keys", lambda f, _: make_plain_v3(f, None), "copy v3.zarr --in-place --zarr-format 2"),
     Case("read-npy", v3, "read v3.zarr a -o a.npy"),
     Case("image-convert", pixels, "image convert p.npy i.zarr --axes cyx --chunks 1,16,16"),
     Case("pyramid", image, "image pyramid i.zarr --levels 3", unlisted={"i.zarr": ("1", "2")}),
@@ -291,10 +292,10 @@ CASES = [
 ]
 
 
-def make_plain_v3(folder):
+def make_plain_v3(folder, keys={"name": "v2", "separator": "."}):
     g = zarr.open_group(str(folder / "v3.zarr"), mode="w", zarr_format=3, attributes={"title": "t"})
     for name in ("a", "sub/b"):
-        a = g.create_array(name, shape=(6, 8), chunks=(3, 4), dtype="<i2", fill_value=7, chunk_key_encoding={"name": "v2", "separator": "."})
+        a = g.create_array(name, shape=(6, 8), chunks=(3, 4), dtype="<i2", fill_value=7, chunk_key_encoding=keys)
         a[:] = np.arange(48).reshape(6, 8)
 
 

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use zaro::copy::{CopyOptions, KeysOption, Sizes, convert_in_place_with, copy};
+use zaro::copy::{CopyOptions, KeysOption, Sizes, conversion_notes, convert_in_place_with, copy};
 use zaro::hierarchy::Existing;
 use zaro::meta::create::Layout;
 use zaro::meta::path::shown;
 use zaro::meta::{Json, short};
-use zaro::{Error, Result, Selection};
+use zaro::{Error, OpenOptions, Result, Selection, Zarr};
 
 use crate::args::{Common, Target};
 use crate::making::{KeysArg, parse_layout, parse_separator};
@@ -51,7 +51,7 @@ pub(crate) struct Copy {
     /// The node of DST to make [default: the root]
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     to: String,
-    /// Convert SRC to --zarr-format where it is; only documents change, and chunks stay
+    /// Convert SRC to --zarr-format where it is; chunks stay, or get keys that V2 has
     #[arg(long)]
     in_place: bool,
     /// Replace what is in DST
@@ -92,10 +92,10 @@ pub(crate) struct Copy {
     /// The order of elements in a chunk: C, F, or dimensions such as 2,0,1
     #[arg(long, value_name = "ORDER", value_parser = parse_layout, help_heading = "How it is stored")]
     order: Option<Layout>,
-    /// Another type for numbers, such as float32; one that does not fit is an error
+    /// Another type for numbers, such as float32; an integer that it does not have is an error
     #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
     dtype: Option<String>,
-    /// Numbers beyond the range of the new type become its greatest or least
+    /// Numbers that the new type does not have become the nearest that it has
     #[arg(long, requires = "dtype", help_heading = "How it is stored")]
     clamp: bool,
     /// Separator in chunk keys
@@ -151,6 +151,9 @@ impl Copy {
         let copied = zaro::blocking::off(move || copy(&source, &name, &path, &store, &to, &options)).await;
         watch.finish();
         let copied = copied?;
+        for note in &copied.notes {
+            common.warn(note);
+        }
         let seconds = begun.elapsed().as_secs_f64();
         if self.json {
             let mut report = Json::object();
@@ -201,10 +204,19 @@ impl Copy {
         let at = Target { uri: self.source.clone(), path: self.path.clone() };
         let (store, path) = common.open_for_writing(&at, self.fsync).await?;
         let options = self.options(common)?;
-        let nodes =
-            zaro::blocking::off(move || convert_in_place_with(&store, &path, format, &options)).await?;
+        let (nodes, notes) = zaro::blocking::off(move || {
+            let old = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+            let old = zaro::blocking::wait(Zarr::from_store(store.clone(), old));
+            // What cannot be read is refused by the conversion.
+            let notes = old.and_then(|old| conversion_notes(&old, &path, format)).unwrap_or_default();
+            Ok::<_, Error>((convert_in_place_with(&store, &path, format, &options)?, notes))
+        })
+        .await?;
+        for note in &notes {
+            common.warn(note);
+        }
         common.say(&format!(
-            "converted {nodes} nodes below {} to V{}; chunks are as they were{}",
+            "converted {nodes} nodes below {} to V{}; chunks are the same bytes{}",
             shown(&self.path),
             format.number(),
             if self.verify { "; verified" } else { "" }

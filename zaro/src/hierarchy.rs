@@ -27,7 +27,7 @@ pub use consolidate::{consolidate, unconsolidate};
 #[cfg(feature = "image")]
 pub(crate) use delete::delete_unfinished;
 use delete::replace;
-pub(crate) use delete::{check_unused_below, clear, in_the_way, is_new, prove_all};
+pub(crate) use delete::{check_unused, check_unused_below, clear, in_the_way, is_new, prove_all};
 pub use delete::{delete, is_half_deleted};
 pub(crate) use resize::keys_found;
 pub use resize::{Appending, append, extend, resize, resize_by};

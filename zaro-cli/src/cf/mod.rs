@@ -25,7 +25,7 @@ mod related;
 mod time;
 
 pub(crate) use related::{Related, related};
-use time::{TimeAxis, nanos_of_float, nanos_of_integer, span_target, span_unit, split_since};
+use time::{TimeAxis, nanos_of_float, nanos_of_integer, span_target, span_unit, split_since, zone_name};
 
 /// What has to be done to the elements of one array.
 #[derive(Debug, Clone)]
@@ -64,6 +64,10 @@ enum Form {
     Text(Encoding),
     /// Text, of which these stand for a text that is missing; that is shown as an empty one.
     Words(Vec<String>),
+    /// Bytes of a fixed length, of which these are missing; they are shown as empty.
+    Octets(Vec<u8>),
+    /// Complex numbers, of which these are missing.
+    Complex(Vec<(f64, f64)>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,12 +105,8 @@ impl Lost {
 
     fn times(&self) -> Option<String> {
         let (times, became) = if self.count == 1 { ("time", "became") } else { ("times", "all became") };
-        (self.count > 0).then(|| {
-            format!(
-                "{} {times} out of range, no ISO 8601 dates, {became} NaT; the first is {}",
-                self.count, self.first
-            )
-        })
+        (self.count > 0)
+            .then(|| format!("{} {times} out of range {became} NaT; the first is {}", self.count, self.first))
     }
 }
 
@@ -122,13 +122,27 @@ impl Cf {
             missing: Missing::default(),
             form,
         };
-        if !matches!(meta.data_type, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_)) {
+        let missing_bool = meta.data_type == DataType::Bool && says_what_is_missing(meta);
+        if !matches!(meta.data_type, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_))
+            && !missing_bool
+        {
             for name in ["scale_factor", "add_offset"].into_iter().filter(|n| attribute(n).is_some()) {
                 warn(&format!("{name} is not applied to elements of type {}", meta.data_type));
             }
             let words = missing_words(meta);
             if !words.is_empty() {
                 return Some(plain(Form::Words(words)));
+            }
+            if let DataType::Complex(f) = &meta.data_type {
+                let missing = missing_complex(meta, *f);
+                return (!missing.is_empty()).then(|| plain(Form::Complex(missing)));
+            }
+            // Bytes that are text are that alone.
+            let fill = fill_that_counts(meta).filter(|fill| fill.iter().any(|b| *b != 0));
+            if let (DataType::FixedBytes(_), Some(fill), None) =
+                (&meta.data_type, fill, attribute("_Encoding"))
+            {
+                return Some(plain(Form::Octets(fill.to_vec())));
             }
             let name = attribute("_Encoding").and_then(Json::as_str);
             let (DataType::FixedBytes(_), Some(name)) = (&meta.data_type, name) else { return None };
@@ -197,7 +211,12 @@ impl Cf {
                 None => Err(format!("the calendar {name:?} is not known")),
             };
             return match axis {
-                Ok(axis) => Form::Moments(axis),
+                Ok(axis) => {
+                    if let Some(name) = zone_name(reference) {
+                        warn(&format!("the time zone {name} of the reference is not applied, as in xarray"));
+                    }
+                    Form::Moments(axis)
+                }
                 Err(why) => {
                     warn(&format!("times are left as numbers: {why}"));
                     Form::Numbers
@@ -212,7 +231,8 @@ impl Cf {
                 Form::Spans { unit, target, nanos }
             };
         }
-        if dtype == "bool" && is_integer(&self.packed) && !self.changes_numbers() {
+        // What is missing is NaN first, which is true.
+        if dtype == "bool" && self.packed != DataType::Bool {
             return Form::Truth;
         }
         Form::Numbers
@@ -224,6 +244,9 @@ impl Cf {
             (Form::Moments(_) | Form::Text(_) | Form::Words(_), _) => DataType::String,
             (Form::Spans { target, .. }, _) => DataType::TimeDelta(*target, 1),
             (Form::Truth, _) => DataType::Bool,
+            (Form::Octets(_) | Form::Complex(_), packed) => packed.clone(),
+            // True and false have no word for neither.
+            (Form::Numbers, DataType::Bool) => DataType::FLOAT32,
             _ if self.is_packed() => DataType::FLOAT64,
             (_, packed) if !self.changes_numbers() => packed.clone(),
             // As xarray promotes: the smallest float that holds every value.
@@ -269,7 +292,18 @@ impl Cf {
                 (Form::Spans { unit, nanos, .. }, _) => {
                     out.extend(self.span(*unit, *nanos, item, lost).to_le_bytes())
                 }
-                (Form::Truth, _) => out.push(item.iter().any(|b| *b != 0).into()),
+                (Form::Truth, _) => out.push((self.number(item) != 0.0).into()),
+                (Form::Octets(missing), _) if item == missing => {
+                    out.extend(std::iter::repeat_n(0, item.len()));
+                }
+                (Form::Complex(missing), DataType::Complex(f)) => {
+                    let is_missing = complex_number(item, *f).is_some_and(|z| missing.contains(&z));
+                    let nan = float::from_f64(*f, f64::NAN).to_le_bytes();
+                    match is_missing {
+                        true => out.extend(nan.iter().take(f.size()).chain(nan.iter().take(f.size()))),
+                        false => out.extend_from_slice(item),
+                    }
+                }
                 (_, t) if *t == self.packed && !self.is_packed() && !self.is_missing(item) => {
                     out.extend_from_slice(item);
                 }
@@ -359,6 +393,9 @@ impl Missing {
             } else {
                 return false;
             }
+        } else if let (Json::Bool(b), DataType::Bool) = (value, packed) {
+            self.any = true;
+            self.integers.push((*b).into());
         } else if let (Some(n), true) = (value.as_i128(), is_integer(packed)) {
             self.any = true;
             self.integers.push(n);
@@ -472,6 +509,41 @@ fn missing_words(meta: &ArrayMeta) -> Vec<String> {
     all.filter(|text| !text.is_empty()).collect()
 }
 
+/// Whether a missing value is named at all.
+fn says_what_is_missing(meta: &ArrayMeta) -> bool {
+    let said = |name| meta.attributes.get(name).is_some_and(|value| *value != Json::Null);
+    fill_that_counts(meta).is_some() || said("_FillValue") || said("missing_value")
+}
+
+/// The complex numbers, other than NaN, that are missing.
+fn missing_complex(meta: &ArrayMeta, f: Float) -> Vec<(f64, f64)> {
+    let base64 = |text: &str| base64::engine::general_purpose::STANDARD.decode(text).ok();
+    let part = |value: &Json| match value.as_str() {
+        Some(text) => special(text).or_else(|| Some(f64::from_le_bytes(base64(text)?.try_into().ok()?))),
+        None => value.as_f64(),
+    };
+    let fill = fill_that_counts(meta);
+    let stated = meta.attributes.get("_FillValue").filter(|_| fill.is_none()).and_then(|value| {
+        // V3 has it as a list of two texts.
+        match value.items() {
+            Some([re, im]) => part(re).zip(part(im)),
+            Some(_) => None,
+            None => part(value).map(|re| (re, 0.0)),
+        }
+    });
+    let named = meta.attributes.get("missing_value");
+    let named = named.map_or(&[][..], |v| v.items().unwrap_or(std::slice::from_ref(v))).iter();
+    let named = named.filter_map(Json::as_f64).map(|re| (re, 0.0));
+    let all = fill.and_then(|fill| complex_number(fill, f)).into_iter().chain(stated).chain(named);
+    all.filter(|(re, im)| !re.is_nan() && !im.is_nan()).collect()
+}
+
+fn complex_number(bytes: &[u8], f: Float) -> Option<(f64, f64)> {
+    let (re, im) = bytes.split_at_checked(f.size())?;
+    let part = |bytes| value::number(&DataType::Float(f), bytes);
+    part(re).zip(part(im))
+}
+
 /// The fill value of a V2 array that readers of CF take for its `_FillValue`; of a V3 array they take none.
 fn fill_that_counts(meta: &ArrayMeta) -> Option<&[u8]> {
     let stated = !matches!(meta.document.get("fill_value"), None | Some(Json::Null));
@@ -484,6 +556,7 @@ fn is_integer(t: &DataType) -> bool {
 
 fn integer(t: &DataType, bytes: &[u8]) -> Option<i128> {
     match t {
+        DataType::Bool => bytes.first().map(|b| i128::from(*b != 0)),
         DataType::Int(_) => value::signed(bytes).map(i128::from),
         DataType::UInt(_) => value::unsigned(bytes).map(i128::from),
         _ => None,

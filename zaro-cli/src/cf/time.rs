@@ -26,9 +26,15 @@ pub(super) struct TimeAxis {
 
 /// The unit and the reference of `days since 1850-01-01`, whatever the capitals; `None` for units of another form.
 pub(super) fn split_since(units: &str) -> Option<(&str, &str)> {
-    const WORD: &str = " since ";
-    let at = units.to_ascii_lowercase().find(WORD)?;
-    Some((units.get(..at)?, units.get(at.checked_add(WORD.len())?..)?))
+    const WORD: &str = "since";
+    let lower = units.to_ascii_lowercase();
+    let is_apart = |at: &usize| {
+        let (before, after) = (lower.get(..*at), lower.get(at + WORD.len()..));
+        before.is_some_and(|b| b.ends_with(char::is_whitespace))
+            && after.is_some_and(|a| a.starts_with(char::is_whitespace))
+    };
+    let at = lower.match_indices(WORD).map(|(at, _)| at).find(is_apart)?;
+    Some((units.get(..at)?, units.get(at.checked_add(WORD.len())?..)?.trim_start()))
 }
 
 impl TimeAxis {
@@ -125,9 +131,19 @@ pub(super) fn span_target(dtype: &str) -> Option<(TimeUnit, i128)> {
     })
 }
 
+/// The name of a time zone behind a reference, which nobody applies.
+pub(super) fn zone_name(reference: &str) -> Option<&str> {
+    let name = reference.trim_end().rsplit([' ', '\t', ',']).next()?;
+    let is_name = name.len() > 1 && name.bytes().all(|b| b.is_ascii_alphabetic());
+    (is_name && !matches!(name, "UTC" | "GMT") && name.len() < reference.trim_end().len()).then_some(name)
+}
+
 /// Nanoseconds to a moment such as `1850-01-01`, `1850-1-1 00:00:0.0`, `20000101`, `2000-01-01T12:00Z` or with ` +01:30`
 /// behind.
 fn moment(text: &str, calendar: Calendar) -> Option<i128> {
+    // Tabs and commas are what blanks are.
+    let text = text.replace(|c: char| c.is_whitespace() || c == ',', " ");
+    let text = text.strip_suffix(zone_name(&text).unwrap_or_default()).unwrap_or(&text);
     let text = text.trim_end_matches("UTC").trim_end_matches("GMT").trim_end_matches('Z').trim();
     let (date, rest) = match text.find([' ', 'T']) {
         Some(i) => (text.get(..i)?, text.get(i + 1..)?.trim()),

@@ -310,3 +310,44 @@ fn info_reads_what_xarray_wrote() {
     let text = s.zaro(&["info", "@"]).text();
     assert!(text.contains("@_FillValue NaN"), "{text}");
 }
+
+/// A V2 variable, read with `--cf`, and what is said of it.
+fn decoded(dtype: &str, fill: &str, attributes: &str, chunk: &[u8], n: u64) -> (String, String) {
+    let s = Store::new();
+    s.put("a.zarr/.zarray", v2_document(&[n], dtype, fill)).put("a.zarr/0", chunk);
+    let more = if attributes.is_empty() { String::new() } else { format!(",{attributes}") };
+    s.put("a.zarr/.zattrs", format!(r#"{{"_ARRAY_DIMENSIONS":["x"]{more}}}"#));
+    let run = s.zaro(&["read", "@:/a.zarr", "--cf", "--format", "json"]);
+    (run.err.clone(), run.text())
+}
+
+#[test]
+fn complex_numbers_and_truths_may_be_missing() {
+    let complex = f64s(&[1.0, 1.0, -9.0, 0.0]);
+    assert_eq!(decoded(r#""<c16""#, "[-9.0,0.0]", "", &complex, 2).1, "[[1.0,1.0],[\"NaN\",\"NaN\"]]\n");
+    let named = r#""missing_value":-9.0"#;
+    assert_eq!(decoded(r#""<c16""#, "null", named, &complex, 2).1, "[[1.0,1.0],[\"NaN\",\"NaN\"]]\n");
+    assert_eq!(decoded(r#""|b1""#, "false", "", &[1, 0], 2).1, "[1.0,\"NaN\"]\n");
+    assert_eq!(decoded(r#""|b1""#, "null", "", &[1, 0], 2).1, "[true,false]\n");
+    // What is missing is true, as xarray makes it.
+    assert_eq!(decoded(r#""|i1""#, "-9", r#""dtype":"bool""#, &[0, 1, 247], 3).1, "[false,true,true]\n");
+}
+
+#[test]
+fn references_may_have_tabs_commas_and_names_of_zones() {
+    let want = "[\"2000-01-01T00:00:00\",\"2000-01-02T00:00:00\"]\n";
+    let numbers = i64s(&[0, 1]);
+    for reference in [
+        "days\\tsince 2000-01-01",
+        "days since\\t2000-01-01\\t00:00",
+        "days since 2000-01-01,00:00",
+        "days  since  2000-01-01",
+    ] {
+        let (said, text) = decoded(r#""<i8""#, "null", &format!(r#""units":"{reference}""#), &numbers, 2);
+        assert_eq!((said.as_str(), text.as_str()), ("", want), "{reference}");
+    }
+    let (said, text) =
+        decoded(r#""<i8""#, "null", r#""units":"days since 2000-01-01 00:00:00 EST""#, &numbers, 2);
+    assert!(said.contains("EST of the reference is not applied"), "{said}");
+    assert_eq!(text, want);
+}

@@ -85,7 +85,15 @@ fn in_place_only_documents_change() {
     assert_eq!(values(&s, "@:/v2.zarr", "g/x"), want);
     assert!(s.path().join("v2.zarr/g/x/0.0").exists());
     s.zaro(&["copy", "@:/v2.zarr", "--in-place"]).fails(2, "--zarr-format");
-    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(5, "chunks cannot stay");
+    // Keys that V2 does not have become others; codecs that it does not have are refused, and what helps is named.
+    s.zaro(&["copy", "@:/a.zarr", "@:/shards.zarr", "--chunks", "2,2", "--shards", "4,4", "--path", "g"])
+        .text();
+    let want = values(&s, "@:/a.zarr", "g/x");
+    s.zaro(&["copy", "@:/shards.zarr", "--in-place", "--zarr-format", "2"])
+        .fails(5, "V2 has no shards; copy it instead, with zaro copy SRC DST --zarr-format 2");
+    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).text();
+    assert_eq!(values(&s, "@:/a.zarr", "g/x"), want);
+    assert!(s.path().join("a.zarr/g/x/0/0").exists() && !s.path().join("a.zarr/g/x/c").exists());
 }
 
 #[test]

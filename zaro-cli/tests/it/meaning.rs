@@ -232,3 +232,114 @@ fn an_undefined_fill_value_is_null_in_the_model() {
     s.put(".zattrs", r#"{"_ARRAY_DIMENSIONS":["x"],"_FillValue":0.0}"#);
     assert_eq!(cf(&s, "@", ""), "[0.0,0.0]\n");
 }
+
+fn v2_variable(s: &Store, name: &str, document: String, attributes: &str, chunk: impl AsRef<[u8]>) {
+    s.put(&format!("{name}/.zgroup"), r#"{"zarr_format":2}"#);
+    s.put(&format!("{name}/v/.zarray"), document);
+    let more = if attributes.is_empty() { String::new() } else { format!(",{attributes}") };
+    s.put(&format!("{name}/v/.zattrs"), format!(r#"{{"_ARRAY_DIMENSIONS":["x"]{more}}}"#));
+    s.put(&format!("{name}/v/0"), chunk);
+}
+
+/// zarr-python 2 wrote 0 for the fill value of texts; no text is empty by that.
+#[test]
+fn the_empty_text_is_not_missing_where_the_fill_value_is_zero() {
+    let s = Store::new();
+    let document =
+        v2_document(&[2], r#""|O""#, "0").replace(r#""filters":null"#, r#""filters":[{"id":"vlen-utf8"}]"#);
+    assert!(document.contains("vlen-utf8"), "{document}");
+    v2_variable(&s, "a.zarr", document, "", [2, 0, 0, 0, 1, 0, 0, 0, b'a', 0, 0, 0, 0]);
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--zarr-format", "3", "--verify"]).text();
+    let made = file(&s, "b.zarr/v/zarr.json");
+    assert!(!made.contains(r#""missing_value":"""#) && made.contains(r#""missing_value":"0""#), "{made}");
+    s.zaro(&["copy", "@:/a.zarr", "@:/c.zarr", "--chunks", "1", "--verify"]).text();
+    assert!(file(&s, "c.zarr/v/.zarray").contains(r#""fill_value":"0""#));
+}
+
+#[test]
+fn bytes_that_are_missing_are_lost_in_v3_and_that_is_said() {
+    let s = Store::new();
+    v2_variable(&s, "a.zarr", v2_document(&[2], r#""|S3""#, r#""YWJj""#), "", "abcx\0\0");
+    assert_eq!(cf(&s, "@:/a.zarr", "v"), "[\"\",\"x\"]\n");
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--zarr-format", "3", "--verify"])
+        .fails(4, "elements are missing");
+    assert!(!s.path().join("b.zarr").exists(), "nothing is made that is wrong");
+    let said = s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--zarr-format", "3"]);
+    assert!(said.err.contains("V3 cannot say which elements"), "{}", said.err);
+    let said = s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "3"]);
+    assert!(said.err.contains("V3 cannot say which elements"), "{}", said.err);
+}
+
+#[test]
+fn what_xarray_hides_in_v2_is_not_shown_in_v3() {
+    let s = Store::new();
+    let attributes = r#""_nczarr_attr":{"types":{}},"_NCProperties":"x","units":"K","_Unsigned":"false""#;
+    v2_variable(&s, "a.zarr", v2_document(&[3], r#""|u1""#, "255"), attributes, [0, 100, 255]);
+    let want = cf(&s, "@:/a.zarr", "v");
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--zarr-format", "3", "--verify"]).text();
+    let made = file(&s, "b.zarr/v/zarr.json");
+    assert!(!made.to_lowercase().contains("_nc") && made.contains(r#""units":"K""#), "{made}");
+    // The number as xarray takes the elements for; it refuses 255.
+    assert!(made.contains(r#""_FillValue":-1"#), "{made}");
+    assert_eq!(cf(&s, "@:/b.zarr", "v"), want);
+    s.zaro(&["copy", "@:/b.zarr", "@:/c.zarr", "--zarr-format", "2", "--verify"]).text();
+    assert!(file(&s, "c.zarr/v/.zarray").contains(r#""fill_value":255"#));
+}
+
+#[test]
+fn a_cast_takes_elements_as_readers_do() {
+    let s = Store::new();
+    let document = |dtype: &str, n: u64, fill: &str| v2_document(&[n], dtype, fill);
+    v2_variable(&s, "u.zarr", document(r#""|i1""#, 3, "-2"), r#""_Unsigned":"true""#, [0, 200, 254]);
+    let want = "[0.0,200.0,\"NaN\"]\n";
+    for dtype in ["int16", "float32"] {
+        let made = format!("@:/u{dtype}.zarr");
+        s.zaro(&["copy", "@:/u.zarr", &made, "--dtype", dtype, "--verify"]).text();
+        assert_eq!(cf(&s, &made, "v"), want);
+        assert!(!file(&s, &format!("u{dtype}.zarr/v/.zattrs")).contains("_Unsigned"));
+    }
+    let inexact = [1i32, 16_777_217].map(i32::to_le_bytes).concat();
+    v2_variable(&s, "i.zarr", document(r#""<i4""#, 2, "null"), "", &inexact);
+    s.zaro(&["copy", "@:/i.zarr", "@:/i32.zarr", "--dtype", "float32", "--verify"])
+        .fails(4, "16777217 is no float32 without rounding");
+    s.zaro(&["copy", "@:/i.zarr", "@:/c32.zarr", "--dtype", "float32", "--clamp", "--verify"]).text();
+    s.zaro(&["copy", "@:/i.zarr", "@:/i64.zarr", "--dtype", "float64", "--verify"]).text();
+    // What is missing is not rounded away, and nothing else becomes missing.
+    let fill = [-2_147_483_647i32, 5].map(i32::to_le_bytes).concat();
+    v2_variable(&s, "f.zarr", document(r#""<i4""#, 2, "-2147483647"), "", &fill);
+    s.zaro(&["copy", "@:/f.zarr", "@:/f32.zarr", "--dtype", "float32", "--verify"]).text();
+    assert_eq!(cf(&s, "@:/f32.zarr", "v"), "[\"NaN\",5.0]\n");
+    let both = [-2_147_483_647i32, i32::MIN].map(i32::to_le_bytes).concat();
+    v2_variable(&s, "g.zarr", document(r#""<i4""#, 2, "-2147483647"), "", &both);
+    s.zaro(&["copy", "@:/g.zarr", "@:/g32.zarr", "--dtype", "float32"]).fails(4, "would be missing");
+}
+
+#[test]
+fn a_cast_takes_all_missing_values_along_and_leaves_texts() {
+    let s = Store::new();
+    let values = [1.5f64, -9999.9, 3.0, -1.25].map(f64::to_le_bytes).concat();
+    for (name, missing) in [("a.zarr", "-9999.9"), ("l.zarr", "[-9999.9,-1.25]")] {
+        let attributes = format!(r#""missing_value":{missing}"#);
+        v2_variable(&s, name, v2_document(&[4], r#""<f8""#, "null"), &attributes, &values);
+        let text = v2_document(&[1], r#""<U1""#, "null");
+        s.put(&format!("{name}/t/.zarray"), text).put(&format!("{name}/t/0"), [b'a', 0, 0, 0]);
+        s.put(&format!("{name}/note.txt"), "x");
+        let made = format!("@:/made-{name}");
+        let said = s.zaro(&["copy", &format!("@:/{name}"), &made, "--dtype", "float32", "--verify"]);
+        assert!(said.err.contains("/t: its elements are no numbers"), "{}", said.err);
+        assert!(said.err.contains("1 other file"), "{}", said.err);
+        assert_eq!(cf(&s, &made, "v"), cf(&s, &format!("@:/{name}"), "v"));
+    }
+    s.zaro(&["copy", "@:/a.zarr", "@:/t.zarr", "--path", "t", "--dtype", "float32"])
+        .fails(5, "only numbers do");
+}
+
+#[test]
+fn a_copy_of_an_image_in_the_other_version_names_the_command_for_images() {
+    let s = Store::new();
+    s.put("i.zarr/.zgroup", r#"{"zarr_format":2}"#)
+        .put("i.zarr/.zattrs", r#"{"multiscales":[{"version":"0.4"}]}"#);
+    let said = s.zaro(&["copy", "@:/i.zarr", "@:/j.zarr", "--zarr-format", "3"]);
+    assert!(said.err.contains("zaro image upgrade --to 0.5"), "{}", said.err);
+    assert!(!s.zaro(&["copy", "@:/i.zarr", "@:/k.zarr"]).err.contains("upgrade"));
+}

@@ -1,18 +1,22 @@
 //! From one version to the other where it is: only documents change, chunks stay. At most, chunks that are missing are
-//! written, where they would read as something else (`missing.rs`).
+//! written, where they would read as something else (`missing.rs`); and V3's keys that begin with `c`, which V2 does not
+//! have, become others: the chunks are copied to them, and the old ones deleted at the very end.
 //!
-//! At every moment one version of the hierarchy is whole: a journal says what is going to be put and deleted; the new
-//! documents are put beside the old ones, that of the root last; all of them are read back and compared; and only then
-//! are the old ones deleted, that of the root first. A conversion that was killed is finished by beginning it again. If
-//! the other version is asked for instead, it is undone, as long as no old document was deleted.
+//! At every moment one version of the hierarchy is whole: a journal says what is going to be put and deleted; chunks are
+//! brought to new keys, and new documents are put beside the old ones, that of the root last; all of these are read back
+//! and compared; and only then are the old ones deleted, that of the root first, and chunks with old keys. A conversion
+//! that was killed is finished by beginning it again. If the other version is asked for instead, it is undone, as long as
+//! no old document was deleted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use super::chunks::Chunks;
+use super::single::Single;
 use super::target::Target;
-use super::{CopyOptions, Run, is_image, kept, missing, recode};
+use super::{CopyOptions, Run, is_image, kept, missing, recode, verbatim};
 use crate::array::{Array, DEFAULT_MEMORY};
 use crate::blocking::wait;
 use crate::error::{Error, Result};
@@ -21,8 +25,9 @@ use crate::hierarchy;
 use crate::journal::{Intent, Journal, Left, Source, check_turns};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::{self, Stored};
-use crate::meta::{ArrayMeta, Format, Json, Mode, NodeMeta, consolidate, convert};
+use crate::meta::{ArrayMeta, ChunkKeys, Format, Json, Mode, NodeMeta, consolidate, convert};
 use crate::num;
+use crate::store::local::check_space;
 use crate::store::{Condition, SharedStore};
 
 const OPERATION: &str = "copy --in-place";
@@ -33,8 +38,8 @@ const AT_ONCE: usize = 16;
 /// Converts the node at `path` and all below it to the version `to`, and says how many nodes there are.
 ///
 /// # Errors
-/// `Unsupported`, before anything is changed, if the chunks of an array would have to be coded anew or moved: then it
-/// has to be copied.
+/// `Unsupported`, before anything is changed, if the chunks of an array would have to be coded anew: then it has to be
+/// copied.
 pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<usize> {
     convert_in_place_with(store, path, to, &CopyOptions::default())
 }
@@ -69,11 +74,11 @@ pub fn convert_in_place_with(
     let nodes = walk(&zarr, &path)?;
     let images = images(&nodes);
     let mut made: Vec<(String, Stored)> = Vec::with_capacity(nodes.len());
-    let mut lacking = Vec::new();
+    let (mut lacking, mut moved) = (Vec::new(), Moved(Vec::new()));
     for node in &nodes {
         let kept = kept(&node.path, to, |above| images.contains(above));
-        let documents =
-            documents(store, node, to, kept, &mut lacking).map_err(|e| e.with_node(shown(&node.path)))?;
+        let documents = documents(store, node, to, kept, &mut lacking, &mut moved)
+            .map_err(|e| e.with_node(shown(&node.path)))?;
         made.push((node.path.clone(), documents));
     }
     if is_consolidated(store, &path, from)? {
@@ -85,8 +90,10 @@ pub fn convert_in_place_with(
         .rev()
         .flat_map(|(node, stored)| stored.into_iter().rev().map(move |(name, d)| (join(&node, name), d)))
         .collect();
-    let plan = Plan { to, nodes: nodes.len(), put, delete: old_keys(&nodes, from, &path) };
+    let delete = old_keys(&nodes, from, &path);
+    let plan = Plan { to, nodes: nodes.len(), put, delete, moved: moved.old() };
     plan.check_free(store)?;
+    moved.check(store)?;
     // Chunks that read the same in the old version, written or not. Who is killed here begins anew.
     for (old, new) in lacking {
         missing::write(&old, &new, &|| Ok(()))?;
@@ -112,6 +119,10 @@ pub fn convert_in_place_with(
     });
     if let Err(e) = settled {
         journal.end()?;
+        return Err(e);
+    }
+    if let Err(e) = moved.bring(store, &path, &nodes, &journal) {
+        plan.undo(store, journal)?;
         return Err(e);
     }
     plan.carry_out(store, &path, journal, options)
@@ -178,7 +189,8 @@ fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format, options: &C
         None => Vec::new(),
     };
     let same = left.document.get("source") == Some(&documents_of(store, path, &nodes, from));
-    if plan.to == to && same {
+    // Chunks with new keys may be those of yesterday: they are brought anew.
+    if plan.to == to && same && plan.moved.is_empty() {
         return plan.carry_out(store, path, left.own()?, options);
     }
     if nodes.is_empty() {
@@ -205,6 +217,8 @@ struct Plan {
     put: Vec<(String, Json)>,
     /// The keys of the old ones, that of the root first.
     delete: Vec<String>,
+    /// Chunks that have other keys in the new version, as they are in the old one.
+    moved: Vec<Chunks>,
 }
 
 impl Plan {
@@ -220,6 +234,9 @@ impl Plan {
         plan.set("nodes", Json::int(self.nodes));
         plan.set("put", Json::Array(put.collect()));
         plan.set("delete", Json::Array(self.delete.iter().map(Json::string).collect()));
+        if !self.moved.is_empty() {
+            plan.set("moved", Json::Array(self.moved.iter().map(Chunks::json).collect()));
+        }
         plan
     }
 
@@ -239,13 +256,19 @@ impl Plan {
                 .iter()
                 .map(|k| k.as_str().map(str::to_owned))
                 .collect::<Option<_>>()?,
+            moved: match json.get("moved") {
+                Some(moved) => moved.items()?.iter().map(Chunks::parse).collect::<Option<_>>()?,
+                None => Vec::new(),
+            },
         };
         // Whatever it says, nothing is put but new documents, and nothing deleted but old ones.
         let is = |key: &str, format: Format| {
             document_names(format).contains(&key.rsplit_once('/').map_or(key, |(_, name)| name))
         };
         let new = !plan.put.is_empty() && plan.put.iter().all(|(key, _)| is(key, plan.to));
-        (new && plan.delete.iter().all(|key| is(key, other(plan.to)))).then_some(plan)
+        // V2 alone lacks keys, those of V3.
+        let moved = plan.moved.iter().all(|chunks| plan.to == Format::V2 && chunks.keys.prefixed);
+        (new && moved && plan.delete.iter().all(|key| is(key, other(plan.to)))).then_some(plan)
     }
 
     /// Fails if there are documents where new ones are to be: of nodes that have both versions.
@@ -290,6 +313,10 @@ impl Plan {
         for key in &self.delete {
             journal.beat()?;
             wait(store.delete(key))?;
+        }
+        for chunks in &self.moved {
+            journal.beat()?;
+            chunks.delete(store)?;
         }
         journal.end()?;
         wait(store.finish())?;
@@ -366,7 +393,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Deletes the new documents, that of the root first. Nothing else was changed yet.
+    /// Deletes the new documents, that of the root first, and then chunks with new keys. Nothing else was changed yet.
     fn undo(&self, store: &SharedStore, journal: Journal) -> Result<()> {
         for (key, document) in self.put.iter().rev() {
             journal.beat()?;
@@ -380,7 +407,61 @@ impl Plan {
             }
             wait(store.delete(key))?;
         }
+        for chunks in &self.moved {
+            journal.beat()?;
+            Chunks { keys: without_prefix(chunks.keys), ..chunks.clone() }.delete(store)?;
+        }
         journal.end()
+    }
+}
+
+/// The keys of V2 that are nearest to these.
+fn without_prefix(keys: ChunkKeys) -> ChunkKeys {
+    ChunkKeys { prefixed: false, ..keys }
+}
+
+/// Arrays whose chunks need other keys, as they are and as they will be.
+struct Moved(Vec<(Array, Array)>);
+
+impl Moved {
+    /// Their chunks as the old documents have them.
+    fn old(&self) -> Vec<Chunks> {
+        let chunks = |(old, _): &(Array, Array)| {
+            let meta = old.meta();
+            Chunks { path: old.path().to_owned(), keys: meta.keys, rank: meta.shape.len() }
+        };
+        self.0.iter().map(chunks).collect()
+    }
+
+    /// Fails if anything has the new keys already, or if there is no room for the chunks twice.
+    fn check(&self, store: &SharedStore) -> Result<()> {
+        let mut bytes = 0u64;
+        for (old, new) in &self.0 {
+            wait(hierarchy::check_unused(store, new.path(), new.meta()))?;
+            bytes = bytes.saturating_add(verbatim::stored_bytes(store, old.path())?);
+        }
+        if bytes > 0 {
+            check_space(store.free_space(), bytes).map_err(|e| e.with_store(store))?;
+        }
+        Ok(())
+    }
+
+    /// Brings all chunks to their new keys, of which no document speaks yet.
+    fn bring(&self, store: &SharedStore, path: &str, nodes: &[Node], journal: &Journal) -> Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let content = Source::new(store, path, nodes.iter().map(|n| (n.path.as_str(), &n.meta))).exact();
+        let before = content.json(&store.to_string())?;
+        let options = CopyOptions::default();
+        let single = Single::new(&options, 0).with_journal(journal, false);
+        for (old, new) in &self.0 {
+            single
+                .copy(old, new, true)
+                .and_then(|()| missing::write(old, new, &|| journal.beat()))
+                .map_err(|e| e.with_node(shown(old.path())))?;
+        }
+        content.unchanged(&before)
     }
 }
 
@@ -394,13 +475,15 @@ fn document_names(format: Format) -> &'static [&'static str] {
 
 /// The documents of a node in the version `to`.
 ///
-/// An array whose missing chunks read as something else there is added to `lacking`, as it is and as it will be.
+/// An array whose missing chunks read as something else there is added to `lacking`, as it is and as it will be; one whose
+/// chunks need other keys is added to `moved`.
 fn documents(
     store: &SharedStore,
     node: &Node,
     to: Format,
     kept: convert::Kept,
     lacking: &mut Vec<(Array, Array)>,
+    moved: &mut Moved,
 ) -> Result<Stored> {
     match &node.meta {
         NodeMeta::Group(group) => Ok(write::group(&convert::group(group, to))),
@@ -410,20 +493,19 @@ fn documents(
             let meta = &ArrayMeta { keys, ..meta.clone() };
             let converted = convert::array(meta, to, convert::Keys::Keep, kept)?;
             let differ = converted.missing_chunks_differ(meta);
-            let reason = match converted.recode {
-                Some(reason) => reason,
-                None if converted.meta.keys != meta.keys => {
-                    format!("V{} has no such keys of chunks", to.number())
-                }
-                None => {
-                    if differ {
-                        let array = |meta: &ArrayMeta| array(store, &node.path, meta, 1 << 20);
-                        lacking.push((array(meta)?, array(&converted.meta)?));
-                    }
-                    return write::array(&converted.meta);
-                }
-            };
-            Err(Error::unsupported(format!("its chunks cannot stay as they are: {reason}; copy it instead")))
+            if let Some(reason) = converted.recode {
+                let to = to.number();
+                return Err(Error::unsupported(format!(
+                    "its chunks cannot stay as they are: {reason}; copy it instead, with zaro copy SRC DST --zarr-format {to}"
+                )));
+            }
+            let array = |meta: &ArrayMeta| array(store, &node.path, meta, 1 << 20);
+            if converted.meta.keys != meta.keys {
+                moved.0.push((array(meta)?, array(&converted.meta)?));
+            } else if differ {
+                lacking.push((array(meta)?, array(&converted.meta)?));
+            }
+            write::array(&converted.meta)
         }
     }
 }

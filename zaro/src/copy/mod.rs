@@ -11,11 +11,11 @@
 
 mod blocks;
 mod cells;
+mod chunks;
 mod in_place;
 mod missing;
 mod recode;
 mod scratch;
-#[cfg(feature = "image")]
 mod single;
 mod target;
 mod verbatim;
@@ -31,7 +31,8 @@ use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
-use crate::journal::{Intent, Journal, Source, Work};
+use crate::journal::{DOCUMENTS, Intent, Journal, Source, Work};
+use crate::meta::convert::missing as missing_of;
 use crate::meta::create::Layout;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::write::Stored;
@@ -40,6 +41,8 @@ use crate::num;
 use crate::store::SharedStore;
 use crate::store::local::check_space;
 use crate::suggest;
+#[cfg(feature = "image")]
+pub(crate) use chunks::Chunks;
 pub use in_place::{convert_in_place, convert_in_place_with};
 #[cfg(feature = "image")]
 pub(crate) use single::Single;
@@ -122,9 +125,10 @@ pub struct CopyOptions {
     pub layout: Option<Layout>,
     /// How keys of chunks are made.
     pub keys: KeysOption,
-    /// The type of elements, for numbers. One that does not fit is an error.
+    /// The type of elements, for numbers; other elements are an error, or stay as they are where a group is copied. An
+    /// integer that does not fit exactly is an error.
     pub data_type: Option<DataType>,
-    /// Numbers beyond the range of the new type become its greatest or least.
+    /// Numbers that the new type does not have become the nearest that it has.
     pub clamp: bool,
     /// A part of an array.
     pub region: Option<Selection>,
@@ -197,6 +201,8 @@ pub struct Copied {
     pub verbatim: u64,
     /// Whether an earlier copy was taken up.
     pub resumed: bool,
+    /// What the copy does not have, or not as one may think; see [`conversion_notes`].
+    pub notes: Vec<String>,
 }
 
 /// Where a copy is on its way.
@@ -261,6 +267,9 @@ pub fn copy(
     options: &CopyOptions,
 ) -> Result<Copied> {
     let planned = Planned::of(source, from_path, store, to_path, options)?;
+    if options.verify {
+        planned.verify_meaning()?;
+    }
     planned.check_destination()?;
     let intent = planned.intent(name)?;
     let (journal, resumed) = Journal::begin(&Work {
@@ -273,12 +282,20 @@ pub fn copy(
         in_the_way: &|_| hierarchy::in_the_way(store, &planned.to, options.existing),
         clear: &|_| wait(hierarchy::clear(store, &planned.to)),
     })?;
-    let copied = planned.run(&journal, resumed)?;
-    planned.content().unchanged(&intent.source)?;
+    let mut copied = planned.run(&journal, resumed)?;
+    let content = planned.content();
+    content.unchanged(&intent.source)?;
     planned.publish(&journal)?;
-    if options.verify {
-        verify_documents(store, &planned.steps)?;
+    if options.verify
+        && let Err(e) = verify_documents(store, &planned.steps)
+    {
+        // Nobody is to take it for the copy.
+        for name in DOCUMENTS {
+            wait(store.delete(&join(&planned.to, name)))?;
+        }
+        return Err(e);
     }
+    copied.notes = planned.notes(content.others());
     journal.end()?;
     wait(store.finish())?;
     Ok(copied)
@@ -444,7 +461,48 @@ impl<'a> Planned<'a> {
             bytes: total,
             verbatim: count(self.arrays().filter(|(_, _, target)| target.verbatim).count()),
             resumed,
+            notes: Vec::new(),
         })
+    }
+
+    /// Fails, before anything is copied, if the documents of the copy do not mean what those of the source do.
+    fn verify_meaning(&self) -> Result<()> {
+        for (step, array, target) in self.arrays() {
+            let lost = step.kept == convert::Kept::Meaning
+                && target.meta.format == Format::V3
+                && missing_of::is_lost_in_v3(array.meta());
+            let differs = match lost {
+                true => Some("which elements are missing"),
+                false => target.difference(array.meta(), &target.meta, step.kept),
+            };
+            if let Some(what) = differs {
+                return Err(differing(what, &step.to));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be said of the copy. So many `others` are objects of the source, but none of the Zarr.
+    fn notes(&self, others: u64) -> Vec<String> {
+        let format = self.options.format;
+        let mut notes: Vec<String> = self
+            .steps
+            .iter()
+            .filter_map(|s| conversion_note(&s.node, format.unwrap_or(s.node.meta.format())))
+            .collect();
+        if let Some(to) = &self.options.data_type {
+            let kept = self.arrays().filter(|(_, _, t)| t.cast.is_none() && t.meta.data_type != *to);
+            notes.extend(kept.map(|(step, array, _)| {
+                let t = &array.meta().data_type;
+                format!("{}: its elements are no numbers and stay {t}", shown(&step.node.path))
+            }));
+        }
+        match others {
+            0 => {}
+            1 => notes.push("1 other file, which is no part of the Zarr, was not copied".into()),
+            n => notes.push(format!("{n} other files, which are no part of the Zarr, were not copied")),
+        }
+        notes
     }
 
     /// The documents of a node of the copy.
@@ -504,12 +562,42 @@ fn verify_documents(store: &SharedStore, steps: &[Step]) -> Result<()> {
                 _ => Some("the kind of the node"),
             };
             if let Some(what) = differs {
-                let message = format!("the copy differs from the source in {what}");
-                return Err(Error::invalid(message).with_node(shown(&step.to)));
+                return Err(differing(what, &step.to));
             }
         }
     }
     Ok(())
+}
+
+fn differing(what: &str, node: &str) -> Error {
+    Error::invalid(format!("the copy differs from the source in {what}")).with_node(shown(node))
+}
+
+/// What a conversion of the hierarchy at `path` to the version `to` does not keep, or does not do: a sentence for each.
+///
+/// # Errors
+/// Those of reading the documents.
+pub fn conversion_notes(zarr: &Zarr, path: &str, to: Format) -> Result<Vec<String>> {
+    Ok(wait(zarr.walk(&normal(path)?))?.iter().filter_map(|node| conversion_note(node, to)).collect())
+}
+
+fn conversion_note(node: &Node, to: Format) -> Option<String> {
+    let at = shown(&node.path);
+    match &node.meta {
+        _ if node.meta.format() == to => None,
+        NodeMeta::Array(meta) if to == Format::V3 && missing_of::is_lost_in_v3(meta) => Some(format!(
+            "{at}: V3 cannot say which elements of type {} are missing; none of them is there",
+            meta.data_type
+        )),
+        NodeMeta::Group(_) if is_image(&node.meta) => {
+            let version = if to == Format::V3 { "0.5" } else { "0.4" };
+            Some(format!(
+                "{at}: the metadata of an OME-Zarr image stay those of the other Zarr version, so that it is not valid; \
+                 zaro image upgrade --to {version} converts an image"
+            ))
+        }
+        _ => None,
+    }
 }
 
 pub(crate) fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
@@ -595,6 +683,7 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
     check_names(&nodes, options)?;
     let images: HashSet<String> =
         nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.clone()).collect();
+    let in_group = nodes.first().is_some_and(|node| matches!(node.meta, NodeMeta::Group(_)));
     let mut steps = Vec::with_capacity(nodes.len());
     for node in nodes {
         let below = node.path.strip_prefix(from).unwrap_or(&node.path).trim_start_matches('/');
@@ -611,7 +700,8 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
                 let store = source.store().clone();
                 // A quarter for what the reader keeps; blocks and what is encoded have the rest.
                 let array = Array::new(store, &node.path, meta.clone(), mode, Vec::new(), memory / 4)?;
-                let target = Target::of(&array, options, kept).map_err(|e| e.with_node(shown(&node.path)))?;
+                let target = Target::of(&array, options, kept, in_group)
+                    .map_err(|e| e.with_node(shown(&node.path)))?;
                 Some((array, target))
             }
         };

@@ -8,6 +8,8 @@ use crate::codec::{Buffer, Codec, Repr};
 use crate::error::{Error, Result};
 use crate::meta::convert::missing;
 use crate::meta::create::NewArray;
+use crate::meta::dtype::Float;
+use crate::meta::fill::Dialect;
 use crate::meta::{ArrayMeta, CodecMeta, DataType, Fill, Json, convert, v3, write};
 
 /// The copy of one array.
@@ -24,13 +26,21 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// The copy of `array`, in which `kept` is to be the same if it is of another version.
-    pub(super) fn of(array: &Array, options: &CopyOptions, kept: convert::Kept) -> Result<Self> {
+    /// The copy of `array`, in which `kept` is to be the same if it is of another version. Where a whole group is copied,
+    /// another type is for its numbers alone.
+    pub(super) fn of(
+        array: &Array,
+        options: &CopyOptions,
+        kept: convert::Kept,
+        in_group: bool,
+    ) -> Result<Self> {
         let source = array.meta();
         let region = Region::of(source, options.region.as_ref())?;
         let format = options.format.unwrap_or(source.format);
         let cast = match &options.data_type {
-            Some(to) if *to != source.data_type => Some(Cast::new(source, to, options.clamp)?),
+            Some(to) if *to != source.data_type && (!in_group || is_number(&source.data_type)) => {
+                Some(Cast::new(source, to, options.clamp)?)
+            }
             _ => None,
         };
         let recoded = options.chunks.is_some()
@@ -238,30 +248,39 @@ pub(super) struct Cast {
     codec: Box<dyn crate::codec::ArrayToArray>,
     from: Repr,
     to: Repr,
+    /// If no element may be rounded: those that are missing, in the new type and as they are, which may.
+    exact: Option<Vec<(Fill, Fill)>>,
 }
 
 impl Cast {
     fn new(meta: &ArrayMeta, to: &DataType, clamp: bool) -> Result<Self> {
-        let number = |t: &DataType| matches!(t, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_));
-        if !number(&meta.data_type) || !number(to) {
+        if !is_number(&meta.data_type) || !is_number(to) {
             return Err(Error::unsupported(format!(
                 "{} does not become {to}: only numbers do",
                 meta.data_type
             )));
         }
+        // As readers take the elements.
+        let from = missing::turned(meta).unwrap_or_else(|| meta.data_type.clone());
         let mut config = vec![("data_type".to_owned(), Json::string(to.to_string()))];
         if clamp {
             config.push(("out_of_range".to_owned(), Json::string("clamp")));
         }
-        let request =
-            Request { name: "cast_value", config: &config, strict: false, data_type: &meta.data_type };
+        let request = Request { name: "cast_value", config: &config, strict: false, data_type: &from };
         let Codec::Array(codec) = registry::build(&request)? else {
             return Err(Error::unsupported("no such cast"));
         };
-        let from = Repr { shape: vec![1], data_type: meta.data_type.clone(), fill: meta.fill.clone() };
+        let rounds = !clamp && rounds(&from, to);
+        let from = Repr { shape: vec![1], data_type: from, fill: meta.fill.clone() };
         let to = Repr { shape: vec![1], data_type: to.clone(), fill: Fill::zero(to) };
-        let mut cast = Self { codec, from, to };
+        let mut cast = Self { codec, from, to, exact: None };
         cast.to.fill = cast.element(&meta.fill)?;
+        if rounds {
+            // What is missing may be rounded, if it is still nothing else.
+            let pair = |old: Fill| Ok((cast.element(&old)?, old));
+            let missing = missing::elements(meta).into_iter().map(pair).collect::<Result<_>>();
+            cast.exact = Some(missing.unwrap_or_default());
+        }
         Ok(cast)
     }
 
@@ -275,6 +294,63 @@ impl Cast {
     /// Elements in the new type.
     pub(super) fn apply(&self, bytes: Vec<u8>, count: u64) -> Result<Vec<u8>> {
         let of = |repr: &Repr| Repr { shape: vec![count], ..repr.clone() };
-        Ok(self.codec.encode(Buffer::fixed(bytes), &of(&self.from), &of(&self.to))?.bytes)
+        let Some(exempt) = &self.exact else {
+            return Ok(self.codec.encode(Buffer::fixed(bytes), &of(&self.from), &of(&self.to))?.bytes);
+        };
+        let old = bytes.clone();
+        let new = self.codec.encode(Buffer::fixed(bytes), &of(&self.from), &of(&self.to))?.bytes;
+        // Fails as a whole if the nearest float of one is beyond the integers.
+        let back = self.codec.decode(Buffer::fixed(new.clone()), &of(&self.to), &of(&self.from));
+        let back = back.map(|back| back.bytes).unwrap_or_default();
+        let (from, to) = (self.from.data_type.size(), self.to.data_type.size());
+        let mut back = back.chunks_exact(from);
+        for (old, new) in old.chunks_exact(from).zip(new.chunks_exact(to)) {
+            let same = match back.next() {
+                Some(back) => back == old,
+                None => self.is_same(old, new),
+            };
+            let missing = |(element, was): &(Fill, Fill)| *element.0 == *new && *was.0 != *old;
+            if !same && !exempt.iter().any(|(_, was)| *was.0 == *old) || exempt.iter().any(missing) {
+                return Err(self.inexact(old, same));
+            }
+        }
+        Ok(new)
     }
+}
+
+impl Cast {
+    /// Whether an element of the new type is the old one.
+    fn is_same(&self, old: &[u8], new: &[u8]) -> bool {
+        let back = self.codec.decode(Buffer::fixed(new.to_vec()), &self.to, &self.from);
+        back.is_ok_and(|back| back.bytes == old)
+    }
+
+    /// Why an element is none of the new type.
+    fn inexact(&self, old: &[u8], same: bool) -> Error {
+        let (from, to) = (&self.from.data_type, &self.to.data_type);
+        let shown = write::write_fill(&Fill(old.to_vec().into()), from, Dialect::V3);
+        let shown = shown.map(|value| value.to_string()).unwrap_or_default();
+        Error::invalid(match same {
+            true => format!("{shown} would be missing in {to}: it is what the missing value is rounded to"),
+            false => format!("{shown} is no {to} without rounding; --clamp takes the nearest"),
+        })
+    }
+}
+
+fn is_number(t: &DataType) -> bool {
+    matches!(t, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_))
+}
+
+/// Whether some integers of a type have no exact float of another.
+fn rounds(from: &DataType, to: &DataType) -> bool {
+    let (DataType::Int(bits) | DataType::UInt(bits), DataType::Float(format)) = (from, to) else {
+        return false;
+    };
+    let digits = match format {
+        Float::F16 => 11,
+        Float::F32 => 24,
+        Float::F64 => 53,
+        _ => 0,
+    };
+    *bits > digits
 }

@@ -26,7 +26,7 @@ use bytes::Bytes;
 
 pub(crate) use self::owner::token;
 use self::owner::{Life, Owner, life};
-pub(crate) use self::source::{Source, public_address};
+pub(crate) use self::source::{DOCUMENTS, Source, public_address};
 pub(crate) use self::turn::{Turn, check_turns};
 use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};

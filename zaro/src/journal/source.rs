@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::stream::{StreamExt, TryStreamExt};
 use md5::{Digest, Md5};
@@ -18,7 +19,7 @@ use crate::num;
 use crate::store::{SharedStore, md5_hex};
 
 /// The names of documents.
-const DOCUMENTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".zattrs"];
+pub(crate) const DOCUMENTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".zattrs"];
 
 /// States asked for at once where no listing has them.
 const AT_ONCE: usize = 32;
@@ -31,6 +32,8 @@ pub(crate) struct Source<'a> {
     nodes: HashMap<&'a str, &'a NodeMeta>,
     /// Whether chunks have the keys that the metadata say.
     exact: bool,
+    /// How many other objects there were when it was last listed.
+    others: AtomicU64,
 }
 
 impl<'a> Source<'a> {
@@ -39,13 +42,17 @@ impl<'a> Source<'a> {
         root: &'a str,
         nodes: impl Iterator<Item = (&'a str, &'a NodeMeta)>,
     ) -> Self {
-        Self { store, root, nodes: nodes.collect(), exact: false }
+        Self { store, root, nodes: nodes.collect(), exact: false, others: AtomicU64::new(0) }
     }
 
     /// The same, where the keys of chunks are known to be those that the metadata say: others are not looked at.
-    #[cfg(feature = "image")]
     pub(crate) fn exact(self) -> Self {
         Self { exact: true, ..self }
+    }
+
+    /// How many objects below the root are neither documents nor chunks of the nodes; 0 if that was not seen.
+    pub(crate) fn others(&self) -> u64 {
+        self.others.load(Ordering::Relaxed)
     }
 
     /// What a journal says of it. `name` is its address as it was typed.
@@ -105,13 +112,17 @@ impl<'a> Source<'a> {
             return Ok(None);
         }
         let mut states = States::default();
+        let mut others = 0u64;
         let mut keys = self.store.keys(self.root);
         while let Some(entry) = keys.try_next().await? {
             if self.holds(&entry.key) {
                 let Some(state) = &entry.state else { return Ok(None) };
                 states.add(&entry.key, state);
+            } else if !entry.key.ends_with(".zmetadata") {
+                others = others.saturating_add(1);
             }
         }
+        self.others.store(others, Ordering::Relaxed);
         Ok(Some(states))
     }
 

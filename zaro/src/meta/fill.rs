@@ -162,7 +162,12 @@ impl Reader<'_> {
                     out.extend(u32::from(c).to_le_bytes());
                 }
                 if out.len() - start > n * 4 {
-                    return self.bad(value, t);
+                    if !self.v2() {
+                        return self.bad(value, t);
+                    }
+                    // numpy cuts it.
+                    self.odd(value, t)?;
+                    out.truncate(start + n * 4);
                 }
                 out.resize(start + n * 4, 0);
             }
@@ -218,8 +223,9 @@ impl Reader<'_> {
             }
             DataType::String => match value {
                 Json::String(s) => out.extend(s.as_bytes()),
-                // zarr-python 2 wrote 0 for "nothing"; newer readers would make it the text "0".
-                Json::Number(z) if self.v2() && z.parse() == Ok(0.0) => {}
+                // zarr-python 2 wrote 0 where nothing was said, and never meant the empty text. zarr-python 3, and with it
+                // xarray, makes the text "0" of it.
+                Json::Number(digits) if self.v2() => out.extend(digits.as_bytes()),
                 _ => return self.bad(value, t),
             },
             DataType::Bytes => match value {

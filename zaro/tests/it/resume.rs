@@ -406,13 +406,23 @@ fn format(store: &SharedStore) -> Format {
 #[test]
 fn a_conversion_is_finished_or_undone_and_never_taken_for_its_opposite() {
     for consolidated in [false, true] {
-        for (from, to) in [(Format::V2, Format::V3), (Format::V3, Format::V2)] {
+        for (from, to, moved) in
+            [(Format::V2, Format::V3, false), (Format::V3, Format::V2, false), (Format::V3, Format::V2, true)]
+        {
             let fresh = || {
-                let store = both_ways();
+                let mut store = both_ways();
+                if moved {
+                    // With keys that V2 does not have.
+                    let made: SharedStore = Arc::new(MemoryStore::new());
+                    let options = CopyOptions { format: Some(from), ..CopyOptions::default() };
+                    copy(&open(&store), "memory", "", &made, "", &options).unwrap();
+                    store = made;
+                    assert!(keys(&store).contains(&"a/c/0/0".to_owned()));
+                }
                 if consolidated {
                     wait(hierarchy::consolidate(&store, "")).unwrap();
                 }
-                if from == Format::V3 {
+                if from == Format::V3 && !moved {
                     convert_in_place(&store, "", Format::V3).unwrap();
                 }
                 store
@@ -446,7 +456,11 @@ fn a_conversion_is_finished_or_undone_and_never_taken_for_its_opposite() {
                 }
                 assert_eq!((contents(&store), format(&store)), (wanted.clone(), to), "after {n} requests");
                 let old = if from == Format::V2 { ".z" } else { "zarr.json" };
-                assert!(!keys(&store).iter().any(|k| k.contains(old)), "{:?}", keys(&store));
+                assert!(
+                    !keys(&store).iter().any(|k| k.contains(old) || k.contains("/c/")),
+                    "{:?}",
+                    keys(&store)
+                );
                 if whole {
                     break;
                 }

@@ -61,6 +61,8 @@ pub(super) fn target(meta: &ArrayMeta, to: Version, wanted: &Wanted) -> Result<T
         draft.keys = if wanted.in_place { meta.keys } else { usual };
     } else if wanted.level {
         draft.keys = usual;
+        // The axes of 0.4 are in the metadata of the image alone; there is no way down to 0.3, which repeats them.
+        draft.dimension_names = None;
     }
     Ok(Target { meta: write::settle(draft)?, recode })
 }

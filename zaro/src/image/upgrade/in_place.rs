@@ -9,14 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::TryStreamExt;
-
-use super::plan::{Chunks, Plan, What};
+use super::plan::{Plan, What};
 use super::run::Work;
 use super::tree::Tree;
 use super::{UpgradeOptions, Upgraded, broken};
 use crate::blocking::wait;
-use crate::copy::Single;
+use crate::copy::{Chunks, Single};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy;
@@ -24,7 +22,7 @@ use crate::image::version::{Stated, Version, stated};
 use crate::journal::{Intent, Journal, Left};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::Stored;
-use crate::meta::{ChunkKeys, Format, Json, NodeMeta, consolidate};
+use crate::meta::{Format, Json, NodeMeta, consolidate};
 use crate::num;
 use crate::store::{Condition, SharedStore};
 
@@ -215,7 +213,7 @@ fn whole(plan: &Plan, report: &Upgraded) -> Result<Json> {
     let mut journal = Json::object();
     journal.set("put", Json::Array(put.collect()));
     journal.set("delete", Json::Array(old_documents(plan, &kept).iter().map(Json::string).collect()));
-    journal.set("chunks", Json::Array(plan.leaves.iter().map(chunks_json).collect()));
+    journal.set("chunks", Json::Array(plan.leaves.iter().map(Chunks::json).collect()));
     journal.set("tops", Json::Array(plan.tops.iter().map(Json::string).collect()));
     journal.set("report", report.json());
     Ok(journal)
@@ -247,24 +245,6 @@ fn old_documents(plan: &Plan, kept: &BTreeSet<String>) -> Vec<String> {
     keys
 }
 
-fn chunks_json(chunks: &Chunks) -> Json {
-    let mut json = Json::object();
-    json.set("path", Json::string(chunks.path.as_str()));
-    json.set("prefixed", Json::Bool(chunks.keys.prefixed));
-    json.set("separator", Json::string(chunks.keys.separator.to_string()));
-    json.set("rank", Json::int(chunks.rank));
-    json
-}
-
-fn chunks_of(json: &Json) -> Option<Chunks> {
-    let keys = ChunkKeys {
-        prefixed: json.get("prefixed")?.as_bool()?,
-        separator: json.get("separator")?.as_str()?.chars().next()?,
-    };
-    let rank = num::usize_of(json.get("rank")?.as_u64()?).ok()?;
-    Some(Chunks { path: json.get("path")?.as_str()?.to_owned(), keys, rank })
-}
-
 /// Puts, proves and deletes what is said in `whole`, and then deletes the journal.
 fn finish(store: &SharedStore, root: &str, whole: &Json, journal: Journal) -> Result<()> {
     let items = |name: &str| whole.get(name).and_then(Json::items).unwrap_or_default();
@@ -292,7 +272,7 @@ fn finish(store: &SharedStore, root: &str, whole: &Json, journal: Journal) -> Re
     }
     for chunks in items("chunks") {
         journal.beat()?;
-        delete_chunks(store, &chunks_of(chunks).ok_or_else(damaged)?)?;
+        Chunks::parse(chunks).ok_or_else(damaged)?.delete(store)?;
     }
     for above in ancestors(root) {
         let node = wait(hierarchy::find(store, above))?;
@@ -307,27 +287,6 @@ fn finish(store: &SharedStore, root: &str, whole: &Json, journal: Journal) -> Re
     }
     journal.end()?;
     wait(store.finish())
-}
-
-/// Deletes the chunks of an array as its old document had them.
-pub(super) fn delete_chunks(store: &SharedStore, chunks: &Chunks) -> Result<()> {
-    let Chunks { path, keys, rank } = chunks;
-    let old: Vec<String> = wait(async {
-        let mut old = Vec::new();
-        let mut all = store.keys(path);
-        while let Some(entry) = all.try_next().await? {
-            let below = entry.key.strip_prefix(path.as_str()).unwrap_or_default().trim_start_matches('/');
-            if keys.index(below, *rank).is_some() {
-                old.push(entry.key);
-            }
-        }
-        Ok(old)
-    })?;
-    wait(async {
-        futures::stream::iter(old.into_iter().map(Ok))
-            .try_for_each_concurrent(16, |key| async move { store.delete(&key).await })
-            .await
-    })
 }
 
 fn put(store: &SharedStore, key: &str, document: &Json) -> Result<()> {

@@ -7,11 +7,12 @@ use super::lift::{self, Context, LevelArray};
 use super::masks::{self, Masks};
 use super::moves::Moves;
 use super::tree::{Member, Tree, parent};
+use crate::copy::Chunks;
 use crate::error::{Error, Result};
 use crate::image::version::Version;
 use crate::meta::path::{join, shown};
 use crate::meta::write::{self, Stored};
-use crate::meta::{ArrayMeta, ChunkKeys, Format, Json, NodeMeta, edit};
+use crate::meta::{ArrayMeta, Format, Json, NodeMeta, edit};
 use crate::store::md5_hex;
 
 /// An array that there is.
@@ -54,15 +55,6 @@ pub(super) struct Planned {
     pub(super) old: Option<NodeMeta>,
 }
 
-/// Chunks that nobody needs any more once everything is done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chunks {
-    /// The path of their array from the root of the store.
-    pub(super) path: String,
-    pub(super) keys: ChunkKeys,
-    pub(super) rank: usize,
-}
-
 /// All that is to be done.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -77,7 +69,7 @@ pub(super) struct Plan {
     pub(super) consolidated: Vec<String>,
     /// The paths of all old nodes, from the root of the store.
     pub(super) old: Vec<String>,
-    /// Chunks that are copied or coded anew within the same store.
+    /// Chunks that are copied or coded anew within the same store, and that nobody needs in the end.
     pub(super) leaves: Vec<Chunks>,
     /// Arrays whose chunks have another separator than their documents say.
     pub(super) separators: BTreeMap<String, char>,

@@ -2,12 +2,11 @@
 
 use futures::stream::{self, TryStreamExt};
 
-use super::in_place::delete_chunks;
-use super::plan::{Chunks, Data, Plan, Planned, Source, What};
+use super::plan::{Data, Plan, Planned, Source, What};
 use super::sample::{Task, sample};
 use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection};
 use crate::blocking::wait;
-use crate::copy::{CopyOptions, Single, decoded_bytes};
+use crate::copy::{Chunks, CopyOptions, Single, decoded_bytes};
 use crate::error::{Error, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::meta::path::{join, shown};
@@ -89,7 +88,7 @@ impl Work<'_> {
             let (Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) = data else { continue };
             let path = join(self.root, &planned.path);
             if source.path != path || source.meta.keys != meta.keys {
-                delete_chunks(self.to, &Chunks { path, keys: meta.keys, rank: meta.shape.len() })?;
+                Chunks { path, keys: meta.keys, rank: meta.shape.len() }.delete(self.to)?;
             }
         }
         Ok(())

@@ -29,6 +29,12 @@ use crate::meta::{ArrayMeta, Format, float};
 const FILL_VALUE: &str = "_FillValue";
 const MISSING_VALUE: &str = "missing_value";
 const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
+const UNSIGNED: &str = "_Unsigned";
+
+/// Whether this is an attribute of NCZarr's own, which xarray does not show in V2.
+fn is_nczarr(name: &str) -> bool {
+    name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("_nc"))
+}
 
 /// The `_FillValue` of an array.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,8 +55,27 @@ pub fn fill_value(meta: &ArrayMeta) -> FillValue {
     }
     match meta.attributes.get(FILL_VALUE) {
         None | Some(Json::Null) => FillValue::None,
-        Some(value) => decode(value, &meta.data_type),
+        Some(value) => match turned(meta).map(|t| decode(value, &t)) {
+            Some(element @ FillValue::Element(_)) => element,
+            _ => decode(value, &meta.data_type),
+        },
     }
+}
+
+/// The integers that readers take the elements for, if `_Unsigned` says that they have the other sign.
+pub(crate) fn turned(meta: &ArrayMeta) -> Option<DataType> {
+    match (&meta.data_type, meta.attributes.get(UNSIGNED)?.as_str()?) {
+        (DataType::Int(bits), "true") => Some(DataType::UInt(*bits)),
+        (DataType::UInt(bits), "false") => Some(DataType::Int(*bits)),
+        _ => None,
+    }
+}
+
+/// Whether elements that are missing in the V2 array `meta` would not be in V3, which has no word for them that xarray
+/// reads.
+pub(crate) fn is_lost_in_v3(meta: &ArrayMeta) -> bool {
+    let bytes = matches!(meta.data_type, DataType::FixedBytes(_) | DataType::Bytes);
+    bytes && meta.format == Format::V2 && matches!(fill_value(meta), FillValue::Element(_))
 }
 
 /// Whether xarray finds a variable in this array: its dimensions have names, or, in V3, it has none.
@@ -159,10 +184,15 @@ pub(super) fn up(meta: &ArrayMeta, draft: &mut ArrayMeta) {
         return;
     }
     let t = &meta.data_type;
+    let signed = turned(meta).filter(|t| matches!(t, DataType::Int(_)));
     let mut attributes = (*draft.attributes).clone();
+    if let Json::Object(members) = &mut attributes {
+        members.retain(|(name, _)| !is_nczarr(name));
+    }
     let (said, also) = match fill_value(meta) {
         FillValue::None => (None, None),
-        FillValue::Element(element) => match (encode(&element, t), t) {
+        // xarray wants the number as it takes the elements for, where that is a negative one.
+        FillValue::Element(element) => match (encode(&element, &signed.unwrap_or_else(|| t.clone())), t) {
             (Some(said), _) => (Some(said), None),
             (None, DataType::String | DataType::FixedUtf32(_)) => (None, plain(&element, t)),
             (None, _) => (None, None),
@@ -224,19 +254,62 @@ pub(super) fn down(meta: &ArrayMeta, draft: &mut ArrayMeta) {
     draft.attributes = Arc::new(attributes);
 }
 
-/// The attributes of a V3 array whose elements, and with them its `_FillValue`, become another type.
+/// The attributes of an array whose elements become another type, and with them `_FillValue` and `missing_value`. What
+/// `_Unsigned` says is in the elements then.
 pub(crate) fn recast(meta: &ArrayMeta, to: &DataType, cast: impl Fn(&Fill) -> Option<Fill>) -> Arc<Json> {
-    let FillValue::Element(element) = fill_value(meta) else { return meta.attributes.clone() };
-    if meta.format == Format::V2 || meta.attributes.get(FILL_VALUE).is_none() {
-        return meta.attributes.clone();
-    }
     let mut attributes = (*meta.attributes).clone();
-    match cast(&element).and_then(|element| encode(&element, to)) {
-        Some(said) => attributes.set(FILL_VALUE, said),
-        // No element of the new type is it.
-        None => attributes.remove(FILL_VALUE),
+    if turned(meta).is_some() {
+        attributes.remove(UNSIGNED);
+    }
+    if attributes.get(FILL_VALUE).is_some()
+        && let FillValue::Element(element) = fill_value(meta)
+    {
+        let said = cast(&element).and_then(|element| match meta.format {
+            Format::V3 => encode(&element, to),
+            Format::V2 => written(&element, to),
+        });
+        match said {
+            Some(said) => attributes.set(FILL_VALUE, said),
+            // No element of the new type is it.
+            None => attributes.remove(FILL_VALUE),
+        }
+    }
+    if let Some(values) = attributes.get(MISSING_VALUE).cloned() {
+        let one = |value: &Json| match decode(value, &meta.data_type) {
+            FillValue::Element(element) => cast(&element).and_then(|element| written(&element, to)),
+            FillValue::None | FillValue::Other(_) => Some(value.clone()),
+        };
+        match &values {
+            Json::Array(all) => {
+                attributes.set(MISSING_VALUE, Json::Array(all.iter().filter_map(one).collect()));
+            }
+            value => match one(value) {
+                Some(value) => attributes.set(MISSING_VALUE, value),
+                None => attributes.remove(MISSING_VALUE),
+            },
+        }
     }
     Arc::new(attributes)
+}
+
+/// All elements that are missing, as far as `meta` names them.
+pub(crate) fn elements(meta: &ArrayMeta) -> Vec<Fill> {
+    let element = |value: FillValue| match value {
+        FillValue::Element(element) => Some(element),
+        _ => None,
+    };
+    missing(meta).into_iter().filter_map(element).collect()
+}
+
+/// A number as attributes have it: in plain digits, exactly.
+fn written(element: &Fill, t: &DataType) -> Option<Json> {
+    match t {
+        DataType::Float(format) => {
+            let bits = element.0.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
+            Some(Json::float(float::to_f64(*format, bits)))
+        }
+        _ => plain(element, t),
+    }
 }
 
 /// What is to be `kept`, and is not, in `new`, a copy of `old` whose elements are the same, or became another type by
@@ -254,7 +327,16 @@ pub(crate) fn difference(
     if names(old) != names(new) {
         return Some("the names of dimensions");
     }
-    if !user_attributes(old).eq(user_attributes(new)) {
+    let (mut old_own, mut new_own) = (user_attributes(old), user_attributes(new));
+    if old.data_type != new.data_type {
+        // `_Unsigned` says nothing of elements of another type.
+        old_own.retain(|(name, _)| *name != UNSIGNED);
+        new_own.retain(|(name, _)| *name != UNSIGNED);
+    }
+    if is_variable(old) && old.format == Format::V2 && new.format == Format::V3 {
+        old_own.retain(|(name, _)| !is_nczarr(name));
+    }
+    if old_own != new_own {
         return Some("the attributes");
     }
     if kept == Kept::Fill {
@@ -274,10 +356,10 @@ pub(crate) fn difference(
 }
 
 /// The attributes that are the user's, and none of what the versions say in different ways.
-fn user_attributes(meta: &ArrayMeta) -> impl Iterator<Item = (&str, &Json)> {
+fn user_attributes(meta: &ArrayMeta) -> Vec<(&str, &Json)> {
     let members = meta.attributes.members().unwrap_or_default().iter();
     let own = members.filter(|(n, _)| ![FILL_VALUE, MISSING_VALUE, DIMENSIONS].contains(&n.as_str()));
-    own.map(|(n, v)| (n.as_str(), v))
+    own.map(|(n, v)| (n.as_str(), v)).collect()
 }
 
 /// All values that are missing; without NaN, which is in any case, and without those of types that V3 cannot name.

@@ -104,7 +104,7 @@ pub fn lift(attributes: &Json, from: Version, to: Version, context: &Context) ->
     if from >= Version::V06 && to < Version::V06 {
         draft.no_systems()?;
     }
-    draft.version(to);
+    draft.version(from, to);
     Ok(draft.end(to))
 }
 
@@ -173,7 +173,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Notes the version where this version has it.
-    fn version(&mut self, to: Version) {
+    fn version(&mut self, from: Version, to: Version) {
         let text = (to < Version::V06).then(|| Json::string(to.text()));
         for name in ["image-label", "plate", "well"] {
             edit(&mut self.ome, name, |object| match &text {
@@ -187,7 +187,10 @@ impl<'a> Draft<'a> {
             None => multiscale.remove("version"),
         });
         edit(&mut self.ome, "omero", |omero| match &text {
-            Some(text) if omero.get("version").is_some() => omero.set("version", text.clone()),
+            // Since 0.5 it has none to say whether there was one.
+            Some(text) if omero.get("version").is_some() || from >= Version::V05 => {
+                omero.set("version", text.clone())
+            }
             _ => omero.remove("version"),
         });
     }

@@ -1,0 +1,63 @@
+//! Chunks that get other keys in the store they are in: new ones lie beside the old ones until nobody needs those.
+
+use futures::TryStreamExt;
+
+use crate::blocking::wait;
+use crate::error::Result;
+use crate::meta::{ChunkKeys, Json};
+use crate::num;
+use crate::store::SharedStore;
+
+/// Chunks deleted at once.
+const AT_ONCE: usize = 16;
+
+/// The chunks of an array that have keys of one form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chunks {
+    /// The path of their array from the root of the store.
+    pub(crate) path: String,
+    pub(crate) keys: ChunkKeys,
+    pub(crate) rank: usize,
+}
+
+impl Chunks {
+    /// As a journal has them.
+    pub(crate) fn json(&self) -> Json {
+        let mut json = Json::object();
+        json.set("path", Json::string(self.path.as_str()));
+        json.set("prefixed", Json::Bool(self.keys.prefixed));
+        json.set("separator", Json::string(self.keys.separator.to_string()));
+        json.set("rank", Json::int(self.rank));
+        json
+    }
+
+    pub(crate) fn parse(json: &Json) -> Option<Self> {
+        let keys = ChunkKeys {
+            prefixed: json.get("prefixed")?.as_bool()?,
+            separator: json.get("separator")?.as_str()?.chars().next()?,
+        };
+        let rank = num::usize_of(json.get("rank")?.as_u64()?).ok()?;
+        Some(Self { path: json.get("path")?.as_str()?.to_owned(), keys, rank })
+    }
+
+    /// Deletes them, those with keys of another form not.
+    pub(crate) fn delete(&self, store: &SharedStore) -> Result<()> {
+        let Self { path, keys, rank } = self;
+        let old: Vec<String> = wait(async {
+            let mut old = Vec::new();
+            let mut all = store.keys(path);
+            while let Some(entry) = all.try_next().await? {
+                let below = entry.key.strip_prefix(path.as_str()).unwrap_or_default().trim_start_matches('/');
+                if keys.index(below, *rank).is_some() {
+                    old.push(entry.key);
+                }
+            }
+            Ok(old)
+        })?;
+        wait(async {
+            futures::stream::iter(old.into_iter().map(Ok))
+                .try_for_each_concurrent(AT_ONCE, |key| async move { store.delete(&key).await })
+                .await
+        })
+    }
+}
