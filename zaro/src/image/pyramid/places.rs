@@ -124,7 +124,8 @@ fn only_chunks(store: &SharedStore, path: &str) -> Result<bool> {
     let chunk = |name: &str| name == "c" || numbers(name.strip_prefix("c.").unwrap_or(name));
     let of_chunk = |key: &str| {
         let below = key.strip_prefix(path).unwrap_or(key).trim_start_matches('/');
-        below.starts_with(".zaro-") || below.split('/').all(chunk)
+        // The attributes of an array of V2 are put before what makes it one.
+        below == ".zattrs" || below.split('/').all(|name| name.starts_with(".zaro-") || chunk(name))
     };
     let mut keys = store.keys(path);
     while let Some(entry) = wait(keys.try_next())? {
