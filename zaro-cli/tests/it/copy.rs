@@ -91,6 +91,10 @@ fn in_place_only_documents_change() {
     let want = values(&s, "@:/a.zarr", "g/x");
     s.zaro(&["copy", "@:/shards.zarr", "--in-place", "--zarr-format", "2"])
         .fails(5, "V2 has no shards; copy it instead, with zaro copy SRC DST --zarr-format 2");
+    // What somebody left at the new keys is not taken for chunks.
+    s.put("a.zarr/g/x/7/7", "left");
+    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(2, "7/7");
+    std::fs::remove_dir_all(s.path().join("a.zarr/g/x/7")).unwrap();
     s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).text();
     assert_eq!(values(&s, "@:/a.zarr", "g/x"), want);
     assert!(s.path().join("a.zarr/g/x/0/0").exists() && !s.path().join("a.zarr/g/x/c").exists());

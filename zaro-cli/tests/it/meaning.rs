@@ -266,6 +266,8 @@ fn bytes_that_are_missing_are_lost_in_v3_and_that_is_said() {
     assert!(!s.path().join("b.zarr").exists(), "nothing is made that is wrong");
     let said = s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--zarr-format", "3"]);
     assert!(said.err.contains("V3 cannot say which elements"), "{}", said.err);
+    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "3", "--verify"])
+        .fails(4, "elements are missing");
     let said = s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "3"]);
     assert!(said.err.contains("V3 cannot say which elements"), "{}", said.err);
 }
@@ -330,6 +332,13 @@ fn a_cast_takes_all_missing_values_along_and_leaves_texts() {
         assert!(said.err.contains("1 other file"), "{}", said.err);
         assert_eq!(cf(&s, &made, "v"), cf(&s, &format!("@:/{name}"), "v"));
     }
+    // What was no element of the old type, and is one of the new.
+    v2_variable(&s, "o.zarr", v2_document(&[2], r#""|u1""#, "null"), r#""missing_value":[-9999,7]"#, [7, 8]);
+    s.zaro(&["copy", "@:/o.zarr", "@:/o2.zarr", "--dtype", "int16", "--verify"]).text();
+    s.zaro(&["copy", "@:/o.zarr", "@:/o3.zarr", "--dtype", "float32", "--zarr-format", "3", "--verify"])
+        .text();
+    assert_eq!(cf(&s, "@:/o2.zarr", "v"), "[\"NaN\",8.0]\n");
+    assert_eq!(cf(&s, "@:/o3.zarr", "v"), "[\"NaN\",8.0]\n");
     s.zaro(&["copy", "@:/a.zarr", "@:/t.zarr", "--path", "t", "--dtype", "float32"])
         .fails(5, "only numbers do");
 }

@@ -468,14 +468,7 @@ impl<'a> Planned<'a> {
     /// Fails, before anything is copied, if the documents of the copy do not mean what those of the source do.
     fn verify_meaning(&self) -> Result<()> {
         for (step, array, target) in self.arrays() {
-            let lost = step.kept == convert::Kept::Meaning
-                && target.meta.format == Format::V3
-                && missing_of::is_lost_in_v3(array.meta());
-            let differs = match lost {
-                true => Some("which elements are missing"),
-                false => target.difference(array.meta(), &target.meta, step.kept),
-            };
-            if let Some(what) = differs {
+            if let Some(what) = target.difference(array.meta(), &target.meta, step.kept) {
                 return Err(differing(what, &step.to));
             }
         }

@@ -261,10 +261,17 @@ pub(crate) fn recast(meta: &ArrayMeta, to: &DataType, cast: impl Fn(&Fill) -> Op
     if turned(meta).is_some() {
         attributes.remove(UNSIGNED);
     }
-    if attributes.get(FILL_VALUE).is_some()
-        && let FillValue::Element(element) = fill_value(meta)
-    {
-        let said = cast(&element).and_then(|element| match meta.format {
+    let fill = attributes.get(FILL_VALUE).map_or(FillValue::None, |_| fill_value(meta));
+    if fill != FillValue::None {
+        let element = match fill {
+            FillValue::Element(element) => cast(&element),
+            FillValue::Other(value) => match decode(&value, to) {
+                FillValue::Element(element) => Some(element),
+                _ => None,
+            },
+            FillValue::None => None,
+        };
+        let said = element.and_then(|element| match meta.format {
             Format::V3 => encode(&element, to),
             Format::V2 => written(&element, to),
         });
@@ -344,6 +351,11 @@ pub(crate) fn difference(
     }
     let recast = |value: &FillValue| match value {
         FillValue::Element(element) => cast(element).map(FillValue::Element),
+        // No element of the old type, but maybe one of the new.
+        FillValue::Other(value) if old.data_type != new.data_type => match decode(value, &new.data_type) {
+            element @ FillValue::Element(_) => Some(element),
+            _ => None,
+        },
         other => Some(other.clone()),
     };
     let wanted = missing(old);
@@ -351,7 +363,11 @@ pub(crate) fn difference(
     wanted.retain(|value| !is_nan_value(value, &new.data_type));
     // The order, and how often one is named, say nothing.
     let has = |all: &[FillValue], some: &[FillValue]| some.iter().all(|value| all.contains(value));
-    let found = missing(new);
+    let mut found = missing(new);
+    if old.data_type != new.data_type {
+        // What no element can be says nothing.
+        found.retain(|value| matches!(value, FillValue::Element(_)));
+    }
     (!has(&found, &wanted) || !has(&wanted, &found)).then_some("which elements are missing")
 }
 

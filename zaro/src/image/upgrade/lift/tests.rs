@@ -109,7 +109,7 @@ const IMAGE: &str = r#"{"multiscales":[{"version":"0.4","name":"n","axes":[{"nam
     {"name":"x","type":"space"}],"datasets":[{"path":"0","coordinateTransformations":[{"type":"scale","scale":[0.5,1]}]},
     {"path":"1","own":[1],"coordinateTransformations":[{"type":"scale","scale":[1.0,2]},{"type":"translation",
     "translation":[0.25,0.5]}]}],"coordinateTransformations":[{"type":"scale","scale":[10,20]}],"type":"mean",
-    "metadata":{"method":"m"}}],"omero":{"id":3,"channels":[{"color":"00FF00","mine":true}]},"mine":{"a":null}}"#;
+    "metadata":{"method":"m"}}],"omero":{"id":3,"version":"0.4","channels":[{"color":"00FF00","mine":true}]},"mine":{"a":null}}"#;
 
 #[test]
 fn the_way_up_and_down_again_changes_nothing() {
