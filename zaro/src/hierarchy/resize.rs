@@ -262,13 +262,16 @@ struct Reshaped {
     new: Array,
 }
 
+/// Who is told of a change of shape, from and to.
+type Told<'a> = dyn Fn(&[u64], &[u64]) -> Result<()> + Sync + 'a;
+
 /// Puts the document with another shape, until nobody came between. If there is somebody to be told `before` it changes, what
 /// comes into sight is cleared.
 async fn reshape(
     store: &SharedStore,
     path: &str,
     shape: impl Fn(&[u64]) -> Result<Vec<u64>>,
-    before: Option<&(dyn Fn(&[u64], &[u64]) -> Result<()> + Sync)>,
+    before: Option<&Told<'_>>,
 ) -> Result<Reshaped> {
     let document = Document::of(store, path).await?;
     let placed = |e: Error| document.placed(e);

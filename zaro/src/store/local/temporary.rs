@@ -76,8 +76,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Removes all temporary files of this process, and lets no more be made: for one that ends at once, whatever its threads
 /// are doing.
 pub fn remove_temporaries() {
-    for path in lock(&OPEN).take().into_iter().flatten() {
+    let open = lock(&OPEN).take();
+    // A file that is being made at this moment is removed by who makes it.
+    for _ in 0..100 {
+        if MAKING.load(Ordering::Acquire) == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    for path in open.into_iter().flatten() {
         let _ = std::fs::remove_file(path);
+    }
+}
+
+/// How many temporary files are being made, and are not in the list yet.
+static MAKING: AtomicU64 = AtomicU64::new(0);
+
+/// One that is being made, until this is dropped.
+struct Making;
+
+impl Making {
+    fn begin() -> Self {
+        MAKING.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        MAKING.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -159,6 +186,7 @@ impl Temporary {
 
     /// The same with this mode, less what the process takes away from all (`umask`).
     pub(super) fn create_with(folder: &Path, mode: u32) -> std::io::Result<(Self, File)> {
+        let making = Making::begin();
         loop {
             let path = folder.join(temporary_name());
             match File::options().read(true).write(true).create_new(true).mode(mode).open(&path) {
@@ -166,9 +194,11 @@ impl Temporary {
                     let made = Self { path, moved: false };
                     let kept = lock(&OPEN).as_mut().map(|open| open.push(made.path.clone())).is_some();
                     if !kept {
-                        // The process is about to end.
+                        // The process is about to end, and waits for this.
+                        drop(made);
                         return Err(IoKind::Interrupted.into());
                     }
+                    drop(making);
                     if is_new_to_us(folder) {
                         sweep(folder);
                     }
