@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::{Args, ValueEnum};
-use zaro::array::{Missing, Order, odd_texts};
+use zaro::array::{Missing, Order, Steady, odd_texts};
 use zaro::meta::DataType;
 use zaro::meta::path::{join, shown};
 use zaro::store::local::{check_space, free_space};
@@ -118,8 +118,18 @@ impl Read {
         refuse_endless(&array, &view, Format::Csv, true, false)?;
         let mut sink = csv::Csv::lines();
         let (order, complete, as_text) = (Order::C, false, true);
-        let job =
-            Job { array: &array, view: &view, letters: None, cf: None, order, complete, as_text, common };
+        let steady = array.steady().await?;
+        let job = Job {
+            array: &array,
+            steady: &steady,
+            view: &view,
+            letters: None,
+            cf: None,
+            order,
+            complete,
+            as_text,
+            common,
+        };
         job.write(&mut sink, Output::open(None)?).await
     }
 
@@ -162,7 +172,8 @@ impl Read {
         let (cf, complete) = (cf.as_ref(), self.complete);
         let letters = folded.as_ref().map(|(_, n)| (*n, &view));
         let view = folded.as_ref().map_or(&view, |(folded, _)| folded);
-        let job = Job { array: &array, view, letters, cf, order, complete, as_text, common };
+        let steady = array.steady().await?;
+        let job = Job { array: &array, steady: &steady, view, letters, cf, order, complete, as_text, common };
         let mut sink: Box<dyn Sink> = match format {
             Format::Table => return job.print_table(self.output.as_deref()).await,
             Format::Csv => Box::new(csv::Csv::new(self.cf, self.long.then(|| view.clone()))),
@@ -294,6 +305,8 @@ fn transparent(array: &Array, unpacked: bool) -> Vec<f64> {
 /// One read, whatever it is written as.
 struct Job<'a> {
     array: &'a Array,
+    /// Whether it stays the same while it is read.
+    steady: &'a Steady,
     /// What is wanted, without the dimension of letters if there is one.
     view: &'a View,
     /// How many letters a text has, and what is wanted with their dimension.
@@ -411,6 +424,7 @@ impl Job<'_> {
         }
         sink.end(&mut out)?;
         watch.finish();
+        self.steady.check().await?;
         self.warn_after(&lost);
         out.finish()
     }
@@ -437,6 +451,7 @@ impl Job<'_> {
         let mut lost = Lost::default();
         let block = self.read(&view, &watch, &mut lost).await?;
         watch.finish();
+        self.steady.check().await?;
         self.warn_after(&lost);
         let mut out = Output::open(path)?;
         if path.is_none() && std::io::stdout().is_terminal() {

@@ -192,3 +192,40 @@ fn outputs_are_files_of_this_machine_and_of_no_zarr() {
         s.zaro(words).fails(2, "this is an address");
     }
 }
+
+#[test]
+fn an_array_that_is_taken_away_while_it_is_read_is_an_error() {
+    if !can_trace() {
+        return;
+    }
+    let read = |s: &Store| -> Child {
+        let slow =
+            ["-f", "-qq", "-o", "/dev/null", "-e", "trace=openat", "-e", "inject=openat:delay_enter=20000"];
+        let mut command = Command::new("strace");
+        command.args(slow).arg(env!("CARGO_BIN_EXE_zaro")).arg("read").arg(s.file("a.zarr")).arg("x");
+        command.args(["--format", "raw", "-o"]).arg(s.file("out.raw")).env("RAYON_NUM_THREADS", "1");
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    for (words, harmless) in [
+        (&["delete", "@:/a.zarr", "x", "--yes"][..], false),
+        (&["resize", "@:/a.zarr", "x", "--shape", "20"], false),
+        (&["write", "@:/a.zarr", "x", "--from", "@:/ten.raw", "--append", "0"], true),
+        (&["attrs", "@:/a.zarr", "x", "--set", "a=1"], true),
+    ] {
+        let s = counted();
+        let mut child = read(&s);
+        // It opens the document, and is at its chunks.
+        let began = std::time::Instant::now();
+        while began.elapsed() < std::time::Duration::from_millis(400) && !s.file("out.raw").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        s.zaro(words).text();
+        let whole: Vec<u8> = (1..=100).collect();
+        let done = child.wait().unwrap().success();
+        // Or all of the array as it is after that, if it was opened then.
+        let right = std::fs::read(s.file("out.raw"))
+            .is_ok_and(|bytes| bytes == whole || bytes == whole[..20] || bytes.len() == 110 && harmless);
+        assert_eq!(done, right, "{words:?}: the end says what was read");
+        assert!(!harmless || done, "{words:?}");
+    }
+}

@@ -16,6 +16,7 @@ mod read;
 mod remote;
 pub mod select;
 mod slab;
+mod steady;
 mod write;
 
 use std::collections::{HashMap, HashSet};
@@ -27,6 +28,7 @@ pub(crate) use gather::Gathering;
 pub use odd::odd_texts;
 pub use select::{Index, Selection};
 pub use slab::{Element, Order, Slab};
+pub use steady::Steady;
 pub use write::{Values, WriteOptions};
 
 use crate::codec::chain::Chain;
