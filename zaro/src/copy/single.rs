@@ -37,16 +37,19 @@ impl<'a> Single<'a> {
     }
 
     /// Fails if there is not enough memory to code the chunks anew.
+    #[cfg(feature = "image")]
     pub(crate) fn check(&self, source: &Array, made: &Array) -> Result<()> {
         recode::check(&self.run, source, made, &all(source, made))
     }
 
     /// Reads both and compares every element.
+    #[cfg(feature = "image")]
     pub(crate) fn verify(&self, source: &Array, made: &Array) -> Result<()> {
         recode::verify(&self.run, source, made, &all(source, made))
     }
 
     /// Somebody else has made an array.
+    #[cfg(feature = "image")]
     pub(crate) fn passed_over(&self, made: &Array) -> Result<()> {
         self.run.check()?;
         self.run.advance(decoded_bytes(made.meta())?);
