@@ -38,7 +38,7 @@ pub fn array(
     Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), DEFAULT_MEMORY)
 }
 
-/// Finishes what an [`array`] that was killed left, if its array is there. Fails if one is at work here.
+/// Finishes what an [`array()`] that was killed left, if its array is there. Fails if one is at work here.
 pub fn finish_array(store: &SharedStore, path: &str) -> Result<()> {
     // The version decides about nothing here.
     New::array(store, &normal(path)?, Format::V3, Existing::Refuse).finish()

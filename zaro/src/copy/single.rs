@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use super::target::{Region, Target};
-use super::{CopyOptions, Run, decoded_bytes, recode, verbatim};
+use super::{CopyOptions, Run, recode, verbatim};
 use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::Result;
 use crate::journal::Journal;
@@ -52,7 +52,7 @@ impl<'a> Single<'a> {
     #[cfg(feature = "image")]
     pub(crate) fn passed_over(&self, made: &Array) -> Result<()> {
         self.run.check()?;
-        self.run.advance(decoded_bytes(made.meta())?);
+        self.run.advance(super::decoded_bytes(made.meta())?);
         Ok(())
     }
 }
