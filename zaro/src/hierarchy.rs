@@ -21,9 +21,9 @@ use crate::meta::{ArrayMeta, Format, Json, Mode, NodeMeta, edit};
 use crate::store::{Condition, Put, SharedStore};
 
 pub use apart::{check_apart, check_files_apart};
-pub(crate) use consolidate::consolidate_above;
 use consolidate::renew_copies;
 pub use consolidate::{consolidate, unconsolidate};
+pub(crate) use consolidate::{consolidate_above, renew};
 #[cfg(feature = "image")]
 pub(crate) use delete::delete_unfinished;
 use delete::replace;
@@ -195,6 +195,8 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
                 Err(e) if e.kind() == ErrorKind::Conflict => {}
                 made => made?,
             }
+        } else {
+            renew(store, above).await?;
         }
     }
     if existing == Existing::Refuse {
@@ -206,6 +208,8 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
         // What cannot be read can still be replaced.
         (_, Existing::Replace) => replace(store, path).await?,
         (Ok(Some(node)), Existing::Refuse) => {
+            // Whoever made it may have been killed before the groups above said so.
+            renew(store, path).await?;
             let message = format!("there is {} here already", article(node.meta.kind()));
             let e = Error::usage(message).with_hint("overwrite", "replaces it");
             return Err(e.with_node(shown(path)).with_store(store));

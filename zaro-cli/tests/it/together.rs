@@ -229,3 +229,34 @@ fn an_array_that_is_taken_away_while_it_is_read_is_an_error() {
         assert!(!harmless || done, "{words:?}");
     }
 }
+
+#[test]
+fn consolidated_metadata_are_right_when_a_killed_command_was_given_again() {
+    if !can_trace() {
+        return;
+    }
+    let commands: [&[&str]; 4] = [
+        &["resize", "@:/a.zarr", "x", "--shape", "9"],
+        &["resize", "@:/a.zarr", "x", "--axis", "0=+7"],
+        &["create", "@:/a.zarr", "g/h/y", "--shape", "4", "--dtype", "uint8"],
+        &["write", "@:/a.zarr", "x", "--from", "@:/ten.raw", "--append", "0"],
+    ];
+    let listed = |s: &Store| s.zaro(&["read", "@:/a.zarr", "x", "--format", "json"]).text();
+    for words in commands {
+        for n in 1..9 {
+            let s = counted();
+            s.zaro(&["consolidate", "@:/a.zarr"]).text();
+            let here: Vec<String> =
+                words.iter().map(|w| w.replace("@:", s.path().to_str().unwrap())).collect();
+            if !killed(&here, "rename,renameat,renameat2,link,linkat", n) {
+                // What was made already may be refused; then it is told.
+                let _ = s.zaro(words);
+            }
+            let seen = (listed(&s), s.zaro(&["list", "@:/a.zarr"]).text());
+            s.zaro(&["consolidate", "@:/a.zarr"]).text();
+            assert_eq!(seen, (listed(&s), s.zaro(&["list", "@:/a.zarr"]).text()), "{words:?} {n}");
+            let rows = seen.0.matches("200").count();
+            assert!(!words.contains(&"--append") || rows == 10, "{n}: {rows} appended elements");
+        }
+    }
+}

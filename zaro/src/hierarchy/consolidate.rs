@@ -109,6 +109,14 @@ pub async fn unconsolidate(store: &SharedStore, path: &str) -> Result<bool> {
     Ok(changed.is_some())
 }
 
+/// Renews the copies of the node at `path` as it is: whoever changed it may have been killed before that.
+pub(crate) async fn renew(store: &SharedStore, path: &str) -> Result<()> {
+    match super::find(store, path).await? {
+        Some(node) => renew_copies(store, path, Some(write::as_stored(&node.meta))).await,
+        None => Ok(()),
+    }
+}
+
 /// Renews the copies of a node's documents that groups above it carry; `None` if the node is gone.
 pub(super) async fn renew_copies(store: &SharedStore, path: &str, stored: Option<Stored>) -> Result<()> {
     // A V2 group carries its own documents, too.
@@ -140,9 +148,10 @@ async fn renew_v3(store: &SharedStore, group: &str, relative: &str, stored: Opti
                 }
             }
         }
+        let before = old.clone();
         carried.set("metadata", Json::Object(entries));
         old.set("consolidated_metadata", carried);
-        Ok(Some(old))
+        Ok(Some(old).filter(|new| *new != before))
     })
     .await
     .map(drop)
@@ -171,8 +180,9 @@ async fn renew_v2(store: &SharedStore, group: &str, relative: &str, stored: Opti
                 }
             }
         }
+        let before = old.clone();
         old.set("metadata", Json::Object(entries));
-        Ok(Some(old))
+        Ok(Some(old).filter(|new| *new != before))
     })
     .await
     .map(drop)

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{StreamExt, TryStreamExt};
 
-use super::{ATTEMPTS, check_settled, need, renew_copies, text};
+use super::{ATTEMPTS, check_settled, need, renew, renew_copies, text};
 use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection, Slab, Values};
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::Turn;
@@ -143,6 +143,17 @@ pub async fn append(
     let old = document.array(document.read().await?.0)?;
     let before = old.shape().to_vec();
     let start = before.get(axis).copied().unwrap_or(0);
+    if let Some((from, to)) = turn.change() {
+        renew(store, &path).await?;
+        if to == before && grown(&from, axis, count)? == to {
+            let first = from.get(axis).copied().unwrap_or(0);
+            turn.end()?;
+            return Err(document.placed(Error::conflict(format!(
+                "an append of {count} positions was killed when all was written: they are there, from {first} on; if these are \
+                 others, append them again"
+            ))));
+        }
+    }
     let meta = ArrayMeta { shape: grown(&before, axis, count)?, ..old.meta().clone() };
     let array = Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?;
     let document = Document { limit: before.clone(), ..document };
@@ -165,6 +176,7 @@ impl Appending {
             true => Ok(array.shape().to_vec()),
             false => Err(changed_meanwhile()),
         };
+        turn.note(&before, array.shape())?;
         let new = reshape(&document.store, &document.path, shape, None).await?.new;
         turn.end()?;
         Ok(new)
@@ -282,6 +294,8 @@ async fn reshape(
         let changed = edit::shape(document.format, &old.meta().document, &wanted).map_err(placed)?;
         let new = document.array(changed.clone()).map_err(placed)?;
         if old.shape() == new.shape() {
+            // Whoever gave it this shape may have been killed before the groups above said so.
+            renew(store, path).await?;
             return Ok(Reshaped { document, old, new });
         }
         if let Some(before) = before {

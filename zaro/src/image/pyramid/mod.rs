@@ -482,6 +482,9 @@ impl Task<'_> {
             let stored = write::array(stage.array.meta())?;
             let format = stage.array.meta().format;
             wait(hierarchy::put_documents(self.store, stage.array.path(), format, stored, !there))?;
+            if there {
+                wait(hierarchy::renew(self.store, stage.array.path()))?;
+            }
         }
         let how = attributes::how(*method, &options.factors, made);
         self.publish(made, Some((*method, how)))
