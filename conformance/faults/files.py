@@ -251,6 +251,15 @@ def manifest(folder, zaro):
     call(zaro, folder, ["manifest", "create", "v3.zarr", "-o", "m.json"])
 
 
+def other_version(folder, zaro):
+    manifest(folder, zaro)
+    shutil.copytree(folder / "v3.zarr", folder / "copy.zarr")
+    a = zarr.open_group(str(folder / "copy.zarr"))
+    a["a"][:] = 1
+    other = a.create_array("other", shape=(6, 6), chunks=(2, 2), dtype="<i2")
+    other[:] = 5
+
+
 CASES = [
     Case("create-array", v3, "create v3.zarr new --shape 4,4 --dtype int16 --chunks 2,2", again=False),
     Case("create-group", v3, "create v3.zarr new/deep --group", again=False, unlisted={"v3.zarr": ("new",)}),
@@ -288,6 +297,7 @@ CASES = [
     Case("manifest-create", v3, "manifest create v3.zarr -o m.json"),
     Case("manifest-to", v3, "manifest create v3.zarr --to places.files --zarr 0123-4567"),
     Case("fetch", manifest, "manifest fetch m.json copy.zarr --objects v3.zarr"),
+    Case("fetch-overwrite", other_version, "manifest fetch m.json copy.zarr --overwrite --objects v3.zarr", gone=True),
     Case("checksum-cache", v3, "checksum v3.zarr --cache digests.cache"),
 ]
 

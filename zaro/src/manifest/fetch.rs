@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hierarchy::{self, Existing};
 use crate::num::usize_of;
 use crate::store::local::{LocalStore, check_space, free_space};
-use crate::store::{ByteRange, Pin, SharedStore, Store as _, join};
+use crate::store::{ByteRange, Condition, Pin, SharedStore, Store as _, join};
 
 /// Where the bytes of entries come from.
 #[async_trait]
@@ -151,8 +151,11 @@ pub fn fetch(
     for turn in turns {
         fetch_turn(m, &fetched, &|key| Turn::of(key) == turn && wanted(key), at_once, done)?;
     }
-    Ok(())
+    blocking::wait(LocalStore::new(folder).delete(CLEARING))
 }
+
+/// What lies in a folder from when something in it is replaced until all is fetched.
+const CLEARING: &str = ".zaro-fetch.json";
 
 /// What a folder holds that is not of a version.
 #[derive(Default)]
@@ -213,6 +216,8 @@ impl Others {
         }
         let store: SharedStore = Arc::new(LocalStore::new(folder));
         blocking::wait(hierarchy::prove_all(&store, ""))?;
+        // What a kill leaves is known by it as what was a Zarr, though documents are gone.
+        let _ = blocking::wait(store.put(CLEARING, "{}\n".into(), Condition::Always))?;
         for name in [".zmetadata", "zarr.json", ".zgroup", ".zarray", ".zattrs"] {
             let Some(leaf) = m.get(name).filter(|_| wanted(name)) else { continue };
             let there = blocking::wait(source.read(name, &leaf.entry(), None))?;
@@ -220,7 +225,10 @@ impl Others {
                 blocking::wait(store.delete(name))?;
             }
         }
-        self.strays.iter().try_for_each(|key| blocking::wait(store.delete(key)))
+        // Chunks before the documents that tell what they are.
+        let mut strays: Vec<&String> = self.strays.iter().collect();
+        strays.sort_by_key(|key| Turn::of(key));
+        strays.into_iter().try_for_each(|key| blocking::wait(store.delete(key)))
     }
 }
 
