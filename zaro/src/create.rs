@@ -82,6 +82,7 @@ impl<'a> New<'a> {
             Ok(made) => journal.end().map(|()| made),
             Err(e) => {
                 // The fault itself is what has to be told.
+                let e = journal.told(e);
                 let _ = self.remove(journal);
                 Err(e)
             }

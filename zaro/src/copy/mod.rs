@@ -282,7 +282,7 @@ pub fn copy(
         in_the_way: &|_| hierarchy::in_the_way(store, &planned.to, options.existing),
         clear: &|_| wait(hierarchy::clear(store, &planned.to)),
     })?;
-    let mut copied = planned.run(&journal, resumed)?;
+    let mut copied = planned.run(&journal, resumed).map_err(|e| journal.told(e))?;
     let content = planned.content();
     content.unchanged(&intent.source)?;
     planned.publish(&journal)?;

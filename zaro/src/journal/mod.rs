@@ -99,6 +99,8 @@ pub(crate) struct Journal {
 struct State {
     document: Json,
     put: Instant,
+    /// Whether something was cleared away for this work.
+    replaced: bool,
 }
 
 /// What to do in a place: see [`Journal::begin`].
@@ -211,7 +213,12 @@ impl Journal {
     }
 
     fn of(store: &SharedStore, key: String, owner: Owner, document: Json) -> Self {
-        Self { store: store.clone(), key, owner, state: Mutex::new(State { document, put: Instant::now() }) }
+        Self {
+            store: store.clone(),
+            key,
+            owner,
+            state: Mutex::new(State { document, put: Instant::now(), replaced: false }),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -222,11 +229,22 @@ impl Journal {
     fn cleared(&self, work: &Work<'_>) -> Result<()> {
         let what = self.get("clear");
         if let Some(what) = what.filter(|w| *w != Json::Null) {
-            (work.clear)(&what)?;
+            self.state().replaced = true;
+            (work.clear)(&what).map_err(|e| self.told(e))?;
         }
         let had = self.get("clear").is_some();
         self.state().document.remove("clear");
         if had { self.write() } else { Ok(()) }
+    }
+
+    /// An error that also says that what was here before is gone, if it is.
+    pub(crate) fn told(&self, e: Error) -> Error {
+        match self.state().replaced {
+            true => e.within(
+                "what was here before is deleted, as --overwrite says; rerun the same command to finish",
+            ),
+            false => e,
+        }
     }
 
     /// A member of the journal.
