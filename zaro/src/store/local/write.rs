@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::temporary::{self, Temporary, is_abandoned, is_temporary, keep_mode, temporary_name};
+use super::temporary::{self, Temporary, is_abandoned, is_temporary, keep_mode};
 use super::{LocalFile, LocalStore, is_missing};
 use crate::error::{Error, Result};
 use crate::store::{Condition, DELETING, JOURNAL, ObjectState, Put, Tag, check_key, check_prefix};
@@ -296,10 +296,15 @@ impl LocalStore {
         check_prefix(prefix).map_err(place)?;
         if !prefix.is_empty() {
             let path = self.root.join(prefix);
-            if path.is_dir() {
-                put_aside_and_remove(&path).map_err(|e| self.fault(prefix, e))?;
-                path.parent().into_iter().for_each(|folder| self.prune(folder));
+            match std::fs::metadata(&path) {
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => return Ok(()),
+                Err(e) if is_missing(&e) => return Ok(()),
+                // What cannot be looked at is not deleted.
+                Err(e) => return Err(self.fault(prefix, e)),
             }
+            put_aside_and_remove(&path).map_err(|e| self.fault(prefix, e))?;
+            path.parent().into_iter().for_each(|folder| self.prune(folder));
             return Ok(());
         }
         let entries = match super::read_dir(&self.root) {
@@ -386,7 +391,7 @@ fn holds(path: &Path, when: &Condition) -> Result<bool> {
 /// own it is not taken for a node by who lists the one above. A link to a folder is removed, not what it leads to.
 fn put_aside_and_remove(path: &Path) -> std::io::Result<()> {
     let aside = match path.parent() {
-        Some(folder) => folder.join(temporary_name()),
+        Some(folder) => temporary::temporary_folder(folder),
         None => return Err(IoKind::InvalidInput.into()),
     };
     if path.is_symlink() {
