@@ -198,6 +198,13 @@ def v3_and_old(folder, _):
     make_v2(folder / "d.zarr")
 
 
+def v3_in_other(folder, zaro):
+    make_v3(folder / "v3.zarr")
+    make_v3(folder / "d.zarr")
+    zarr.open_group(str(folder / "d.zarr"))["sub"].attrs["old"] = True
+    call(zaro, folder, ["consolidate", "d.zarr"])
+
+
 def v3_consolidated(folder, zaro):
     make_v3(folder / "v3.zarr")
     call(zaro, folder, ["consolidate", "v3.zarr"])
@@ -231,6 +238,18 @@ def image(folder, zaro):
 def image_with_labels(folder, zaro):
     image(folder, zaro)
     np.save(folder / "l.npy", (np.arange(32 * 32).reshape(1, 32, 32) // 100).astype("u1"))
+
+
+def image_with_two_labels(folder, zaro):
+    image_with_labels(folder, zaro)
+    np.save(folder / "old.npy", np.ones((1, 32, 32), dtype="u1"))
+    call(zaro, folder, "image add-labels i.zarr cells --from old.npy --axes cyx".split())
+
+
+def two_images(folder, zaro):
+    image(folder, zaro)
+    shutil.copytree(folder / "i.zarr", folder / "j.zarr")
+    zarr.open_array(str(folder / "j.zarr" / "0"))[:] = 3
 
 
 def packed(folder, zaro):
@@ -279,17 +298,24 @@ CASES = [
     Case("copy-pieces", v3, "copy v3.zarr d.zarr --chunks y=8,x=1 --shards none --memory 4K"),
     Case("copy-zip", v3, "copy v3.zarr d.zarr.zip"),
     Case("copy-v2", v3, "copy v3.zarr d.zarr --zarr-format 2 --shards none --verify"),
-    Case("copy-overwrite", v3_and_old, "copy v3.zarr d.zarr --overwrite", gone=True),
+    Case("copy-overwrite", v3_and_old, "copy v3.zarr d.zarr --overwrite"),
+    Case("copy-overwrite-node", v3_in_other, "copy v3.zarr/sub d.zarr/sub --overwrite --chunks y=2,x=2"),
+    Case("create-overwrite", v3_consolidated, "create v3.zarr a --shape 4,4 --dtype int16 --chunks 2,2 --overwrite"),
+    Case("write-overwrite", array, "write v3.zarr a --from new.npy --create --chunks 1,4 --overwrite"),
     Case("in-place-v3", v2, "copy v2.zarr --in-place --zarr-format 3"),
     Case("in-place-v2", lambda f, _: make_plain_v3(f), "copy v3.zarr --in-place --zarr-format 2"),
     Case("in-place-v2-keys", lambda f, _: make_plain_v3(f, None), "copy v3.zarr --in-place --zarr-format 2"),
     Case("read-npy", v3, "read v3.zarr a -o a.npy"),
     Case("image-convert", pixels, "image convert p.npy i.zarr --axes cyx --chunks 1,16,16"),
+    Case("convert-overwrite", image_and_pixels, "image convert p.npy i.zarr --axes cyx --overwrite"),
     Case("pyramid", image, "image pyramid i.zarr --levels 3", unlisted={"i.zarr": ("1", "2")}),
     Case("pyramid-to", image, "image pyramid i.zarr --to j.zarr --levels 3"),
+    Case("pyramid-to-overwrite", two_images, "image pyramid i.zarr --to j.zarr --levels 3 --overwrite"),
     Case("add-labels", image_with_labels, "image add-labels i.zarr cells --from l.npy --axes cyx", unlisted={"i.zarr": ("labels",)}),
+    Case("labels-overwrite", image_with_two_labels, "image add-labels i.zarr cells --from l.npy --axes cyx --overwrite"),
     Case("edit", image, "image edit i.zarr --channel 0:label=DNA,color=FF0000"),
     Case("upgrade", image, "image upgrade i.zarr j.zarr --to 0.4"),
+    Case("upgrade-overwrite", two_images, "image upgrade i.zarr j.zarr --to 0.4 --overwrite"),
     Case("upgrade-in-place", image, "image upgrade i.zarr --in-place --to 0.4"),
     Case("pack", image, "image pack i.zarr i.ozx"),
     Case("unpack", packed, "image unpack i.ozx j.zarr"),

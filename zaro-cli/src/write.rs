@@ -164,11 +164,6 @@ impl Write {
         if !self.create {
             self.refuse_idle_options()?;
         }
-        if self.overwrite && matches!(input, Input::Npy(_, Origin::Pipe(_)) | Input::Raw(Origin::Pipe(_))) {
-            return Err(Error::usage(
-                "--overwrite from a pipe: if it ends early, the old array would be lost; write to a new one, then zaro copy",
-            ));
-        }
         let (store, path) = common.open_for_writing(&self.target, self.fsync).await?;
         let target = self.find(common, &store, &path, &mut input).await?;
         let placed = |e: Error| e.with_node(shown(&path)).with_store(&store);

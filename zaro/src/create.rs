@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::array::{Array, DEFAULT_MEMORY};
 use crate::blocking::wait;
 use crate::error::{Error, Result};
-use crate::hierarchy::{self, Existing};
+use crate::hierarchy::{self, Existing, Room};
 use crate::journal::{Intent, Journal, Left, Work};
 use crate::meta::path::{normal, shown};
 use crate::meta::{ArrayMeta, Format, Json, Mode, write};
@@ -69,27 +69,33 @@ impl<'a> New<'a> {
         let Self { store, path, .. } = self;
         wait(hierarchy::check_place(store, path, self.format))?;
         self.finish()?;
-        let hidden = withheld(store, path)?;
-        let journal = self.begin()?;
+        let room = Room::find(store, path, self.existing)?;
+        let hidden = withheld(room.store(), room.path())?;
+        let journal = self.begin(&room)?;
         let made = make(&hidden, &journal).and_then(|made| {
             // The place is still ours.
             journal.write()?;
-            publish(&hidden, store, path)?;
-            (self.after)()?;
+            publish(&hidden, room.store(), room.path())?;
+            if !room.is_aside() {
+                (self.after)()?;
+            }
             Ok(made)
         });
-        match made {
-            Ok(made) => journal.end().map(|()| made),
+        match made.and_then(|made| room.finish(&journal).map(|()| made)) {
+            // What was there before was listed, if this is.
+            Ok(made) if room.is_aside() => (self.after)().map(|()| made),
+            Ok(made) => Ok(made),
             Err(e) => {
                 // The fault itself is what has to be told.
-                let e = journal.told(e);
-                let _ = self.remove(journal);
-                Err(e)
+                match self.remove(&room, &journal) {
+                    Ok(true) => Err(e),
+                    _ => Err(journal.told(e)),
+                }
             }
         }
     }
 
-    fn begin(&self) -> Result<Journal> {
+    fn begin(&self, room: &Room) -> Result<Journal> {
         let Self { store, path, existing, .. } = self;
         let nothing = Json::object;
         let intent =
@@ -109,8 +115,10 @@ impl<'a> New<'a> {
             hierarchy::in_the_way(store, path, Existing::Replace)
         };
         let clear = |_: &Json| {
-            (self.before)()?;
-            wait(hierarchy::clear(store, path))
+            if !room.is_aside() {
+                (self.before)()?;
+            }
+            room.clear()
         };
         let work = Work {
             store,
@@ -118,6 +126,7 @@ impl<'a> New<'a> {
             intent: &intent,
             existing: *existing,
             whole: true,
+            aside: room.is_aside(),
             anew: true,
             in_the_way: &in_the_way,
             clear: &clear,
@@ -128,7 +137,8 @@ impl<'a> New<'a> {
     /// What was killed when the node was there already is finished: it may have been changed since.
     fn finish(&self) -> Result<()> {
         let Self { store, path, .. } = self;
-        let Some(left) = Left::find(store, path)?.filter(|left| left.is(self.operation)) else {
+        let Some(left) = Left::find(store, path)?.filter(|left| left.is(self.operation) && !left.is_aside())
+        else {
             return Ok(());
         };
         left.refuse_alive()?;
@@ -141,15 +151,21 @@ impl<'a> New<'a> {
         journal.end()
     }
 
-    /// Removes what is not whole. What may be seen stays, and the journal with it.
-    fn remove(&self, journal: Journal) -> Result<()> {
+    /// Removes what is not whole, and says whether all is as it was. What may be seen stays, and the journal with it.
+    fn remove(&self, room: &Room, journal: &Journal) -> Result<bool> {
         let Self { store, path, .. } = self;
         journal.write()?;
-        if wait(hierarchy::find(store, path))?.is_none() && hierarchy::is_new(&wait(store.list(path))?) {
-            wait(hierarchy::clear(store, path))?;
+        let remove = match room.is_aside() {
+            true => !journal.is_whole_aside(),
+            false => {
+                wait(hierarchy::find(store, path))?.is_none() && hierarchy::is_new(&wait(store.list(path))?)
+            }
+        };
+        if remove {
+            room.clear()?;
             journal.end()?;
         }
-        Ok(())
+        Ok(remove && !journal.has_cleared())
     }
 }
 

@@ -8,6 +8,7 @@
 mod apart;
 mod consolidate;
 mod delete;
+mod replace;
 mod resize;
 
 use crate::array::{Array, DEFAULT_MEMORY};
@@ -26,8 +27,8 @@ pub use consolidate::{consolidate, unconsolidate};
 pub(crate) use consolidate::{consolidate_above, renew};
 #[cfg(feature = "image")]
 pub(crate) use delete::delete_unfinished;
-use delete::replace;
-pub(crate) use delete::{check_unused, check_unused_below, clear, in_the_way, is_new, prove_all};
+pub(crate) use delete::{check_unused, check_unused_below, in_the_way, is_new, prove_all};
+pub(crate) use replace::Room;
 pub use delete::{delete, is_half_deleted};
 pub(crate) use resize::keys_found;
 pub use resize::{Appending, append, extend, resize, resize_by};
@@ -72,9 +73,12 @@ pub async fn create_group(
 ) -> Result<()> {
     let path = normal(path)?;
     refuse_unfinished(store, &path, existing).await?;
+    let stored = write::group(&write::new_group(format, attributes));
+    if existing == Existing::Replace && replace::by_documents(store, &path, format, &stored).await? {
+        return Ok(());
+    }
     make_room(store, &path, format, existing).await?;
-    let group = write::new_group(format, attributes);
-    make(store, &path, write::group(&group)).await
+    make(store, &path, stored).await
 }
 
 /// Makes an array without chunks, and the groups it lies in.
@@ -109,6 +113,9 @@ pub async fn create_from(
         delete::check_unused(store, &path, &meta).await?;
     }
     refuse_unfinished(store, &path, existing).await?;
+    if existing == Existing::Replace && replace::by_documents(store, &path, meta.format, &stored).await? {
+        return Ok(array);
+    }
     make_room(store, &path, meta.format, existing).await?;
     if existing == Existing::Replace {
         delete::check_unused(store, &path, &meta).await?;
@@ -206,7 +213,7 @@ async fn make_room(store: &SharedStore, path: &str, format: Format, existing: Ex
         (Ok(None), Existing::Refuse) => {}
         (Ok(None), Existing::Replace) => delete::clear_leftovers(store, path).await?,
         // What cannot be read can still be replaced.
-        (_, Existing::Replace) => replace(store, path).await?,
+        (_, Existing::Replace) => delete::replace(store, path).await?,
         (Ok(Some(node)), Existing::Refuse) => {
             // Whoever made it may have been killed before the groups above said so.
             renew(store, path).await?;

@@ -30,7 +30,7 @@ use crate::array::{Array, OnProgress, Progress, Selection};
 use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr};
-use crate::hierarchy::{self, Existing};
+use crate::hierarchy::{self, Existing, Room};
 use crate::journal::{DOCUMENTS, Intent, Journal, Source, Work};
 use crate::meta::convert::missing as missing_of;
 use crate::meta::create::Layout;
@@ -266,50 +266,44 @@ pub fn copy(
     to_path: &str,
     options: &CopyOptions,
 ) -> Result<Copied> {
-    let planned = Planned::of(source, from_path, store, to_path, options)?;
+    let to = normal(to_path)?;
+    let room = Room::find(store, &to, options.existing)?;
+    let planned = Planned::of(source, from_path, room.store(), room.path(), options)?;
+    planned.check_place(store, &to)?;
     if options.verify {
         planned.verify_meaning()?;
     }
-    planned.check_destination()?;
+    planned.check_destination(store, &to, &room)?;
     let intent = planned.intent(name)?;
     let (journal, resumed) = Journal::begin(&Work {
         store,
-        path: &planned.to,
+        path: &to,
         intent: &intent,
         existing: options.existing,
         whole: true,
+        aside: room.is_aside(),
         anew: false,
-        in_the_way: &|_| hierarchy::in_the_way(store, &planned.to, options.existing),
-        clear: &|_| wait(hierarchy::clear(store, &planned.to)),
+        in_the_way: &|_| hierarchy::in_the_way(store, &to, options.existing),
+        clear: &|_| room.clear(),
     })?;
-    let mut copied = planned.run(&journal, resumed).map_err(|e| journal.told(e))?;
-    let content = planned.content();
-    content.unchanged(&intent.source)?;
-    planned.publish(&journal)?;
-    if options.verify
-        && let Err(e) = verify_documents(store, &planned.steps)
-    {
-        // Nobody is to take it for the copy.
-        for name in DOCUMENTS {
-            wait(store.delete(&join(&planned.to, name)))?;
-        }
-        return Err(e);
-    }
-    copied.notes = planned.notes(content.others());
-    journal.end()?;
-    wait(store.finish())?;
-    Ok(copied)
+    let copied = planned.make(&journal, resumed, &intent).and_then(|copied| {
+        room.finish(&journal)?;
+        wait(store.finish())?;
+        Ok(copied)
+    });
+    copied.map_err(|e| journal.told(e))
 }
 
-/// Fails if it is known that chunks which are copied as they are do not fit, even in the place of what is there.
-fn look_for_room<'a>(store: &SharedStore, to: &str, arrays: impl Iterator<Item = &'a Array>) -> Result<()> {
+/// Fails if it is known that chunks which are copied as they are do not fit, even in the place of what is cleared away.
+fn look_for_room<'a>(room: &Room, arrays: impl Iterator<Item = &'a Array>) -> Result<()> {
+    let store = room.store();
     let Some(free) = store.free_space() else { return Ok(()) };
     let mut bytes = 0u64;
     for array in arrays {
         bytes = bytes.saturating_add(verbatim::stored_bytes(array.store(), array.path())?);
     }
     if bytes > free {
-        let there = verbatim::stored_bytes(store, to)?;
+        let there = verbatim::stored_bytes(store, room.path())?;
         check_space(Some(free.saturating_add(there)), bytes).map_err(|e| e.with_store(store))?;
     }
     Ok(())
@@ -331,6 +325,7 @@ pub(crate) fn copy_within(
         return Ok(());
     }
     let planned = Planned::of(source, from_path, store, to_path, options)?;
+    planned.check_place(store, &planned.to)?;
     planned.run(journal, resumed)?;
     planned.publish(journal)?;
     journal.note(&part, 1)
@@ -371,21 +366,43 @@ impl<'a> Planned<'a> {
             recode::check(&run, array, &planned.making(step, target, 0)?, target)
                 .map_err(|e| e.with_node(shown(&step.node.path)))?;
         }
-        if let Some(top) = planned.steps.first() {
-            let format = options.format.unwrap_or(top.node.meta.format());
-            wait(hierarchy::check_place(store, &planned.to, format))?;
-        }
         Ok(planned)
     }
 
+    /// Fails if the copy cannot be at `to` of `store`, whatever is there.
+    fn check_place(&self, store: &SharedStore, to: &str) -> Result<()> {
+        let Some(top) = self.steps.first() else { return Ok(()) };
+        let format = self.options.format.unwrap_or(top.node.meta.format());
+        wait(hierarchy::check_place(store, to, format))
+    }
+
     /// Fails if the destination is the source, or holds what would be mixed with the copy, or has no room for it.
-    fn check_destination(&self) -> Result<()> {
-        let Self { source, store, from, to, options, .. } = self;
+    fn check_destination(&self, store: &SharedStore, to: &str, room: &Room) -> Result<()> {
+        let Self { source, from, options, .. } = self;
         let nodes: Vec<String> = self.steps.iter().map(|s| s.node.path.clone()).collect();
         wait(hierarchy::check_apart(source, from, &nodes, store, to, options.existing))?;
         let made = self.arrays().map(|(step, _, target)| (step.to.as_str(), &target.meta));
         wait(hierarchy::check_unused_below(store, to, made, options.existing))?;
-        look_for_room(store, to, self.arrays().filter(|(_, _, t)| t.verbatim).map(|(_, array, _)| array))
+        look_for_room(room, self.arrays().filter(|(_, _, t)| t.verbatim).map(|(_, array, _)| array))
+    }
+
+    /// Makes all of it.
+    fn make(&self, journal: &Journal, resumed: bool, intent: &Intent) -> Result<Copied> {
+        let mut copied = self.run(journal, resumed)?;
+        let content = self.content();
+        content.unchanged(&intent.source)?;
+        self.publish(journal)?;
+        if self.options.verify
+            && let Err(e) = verify_documents(self.store, &self.steps)
+        {
+            // Nobody is to take it for the copy.
+            for name in DOCUMENTS {
+                wait(self.store.delete(&join(&self.to, name)))?;
+            }
+            return Err(e);
+        }
+        copied.notes = self.notes(content.others());
+        Ok(copied)
     }
 
     fn arrays(&self) -> impl Iterator<Item = (&Step, &Array, &Target)> {

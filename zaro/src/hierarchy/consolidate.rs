@@ -117,6 +117,16 @@ pub(crate) async fn renew(store: &SharedStore, path: &str) -> Result<()> {
     }
 }
 
+/// Takes the node at `path`, and all below it, out of what the groups above it carry.
+pub(super) async fn forget_above(store: &SharedStore, path: &str) -> Result<()> {
+    for group in ancestors(path) {
+        let relative = path.strip_prefix(group).unwrap_or(path).trim_start_matches('/');
+        renew_v3(store, group, relative, None).await?;
+        renew_v2(store, group, relative, None).await?;
+    }
+    Ok(())
+}
+
 /// Renews the copies of a node's documents that groups above it carry; `None` if the node is gone.
 pub(super) async fn renew_copies(store: &SharedStore, path: &str, stored: Option<Stored>) -> Result<()> {
     // A V2 group carries its own documents, too.

@@ -115,6 +115,11 @@ pub(crate) fn in_the_way(store: &SharedStore, path: &str, existing: Existing) ->
 
 /// Deletes all that is at `path` but the journal, by which the place is somebody's. All of it must be of a Zarr.
 pub(crate) async fn clear(store: &SharedStore, path: &str) -> Result<()> {
+    clear_except(store, path, &[]).await
+}
+
+/// The same, without the folders called `kept`.
+pub(super) async fn clear_except(store: &SharedStore, path: &str, kept: &[&str]) -> Result<()> {
     let path = normal(path)?;
     prove(store, &path).await?;
     // What makes it a node comes first, so that no half-deleted one is ever seen.
@@ -128,7 +133,7 @@ pub(crate) async fn clear(store: &SharedStore, path: &str) -> Result<()> {
     futures::stream::iter(objects.collect::<Vec<_>>().into_iter().map(Ok::<_, Error>))
         .try_for_each_concurrent(32, |key| async move { store.delete(&key).await })
         .await?;
-    for name in &there.prefixes {
+    for name in there.prefixes.iter().filter(|name| !kept.contains(&name.as_str())) {
         store.delete_prefix(&join(&path, name)).await?;
     }
     Ok(())

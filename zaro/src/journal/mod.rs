@@ -40,6 +40,9 @@ const FORMAT: u64 = 1;
 /// How often progress is put, and whether the journal is still ours looked at.
 const EVERY: Duration = Duration::from_secs(2);
 
+/// What is made beside something that it replaces is not whole yet.
+const MAKING: &str = "making";
+
 /// How often a journal is looked at anew because somebody else changed it.
 const ATTEMPTS: usize = 20;
 
@@ -112,6 +115,8 @@ pub(crate) struct Work<'a> {
     pub(crate) existing: Existing,
     /// Whether all that is at the path is replaced, so that it does not matter what others began there.
     pub(crate) whole: bool,
+    /// Whether the new is made beside what it replaces, so that nothing of that is in the way.
+    pub(crate) aside: bool,
     /// Whether an unfinished run is not taken up, whatever it was about: that of the same operation is cleared away if it is
     /// surely dead, and all is begun anew.
     pub(crate) anew: bool,
@@ -120,6 +125,14 @@ pub(crate) struct Work<'a> {
     pub(crate) in_the_way: &'a dyn Fn(Option<&Json>) -> Result<Option<Json>>,
     /// Clears it away; the same may be done a second time.
     pub(crate) clear: &'a dyn Fn(&Json) -> Result<()>,
+}
+
+impl Work<'_> {
+    fn mark(&self, document: &mut Json) {
+        if self.aside {
+            document.set("aside", Json::string(MAKING));
+        }
+    }
 }
 
 impl Journal {
@@ -141,6 +154,7 @@ impl Journal {
                 if let Some(what) = what {
                     document.set("clear", what);
                 }
+                work.mark(&mut document);
                 let Some(journal) = Self::create(store, path, document)? else { continue };
                 if let Err(e) = alone(store, path, fresh.then_some(&before)) {
                     journal.end()?;
@@ -151,7 +165,11 @@ impl Journal {
             };
             left.refuse_alive()?;
             let differences = left.differences(intent);
-            let resumed = !work.anew && differences.is_empty() && work.existing == Existing::Refuse;
+            let taken_up = match work.aside {
+                true => left.aside() == Some(MAKING),
+                false => work.existing == Existing::Refuse && !left.is_aside(),
+            };
+            let resumed = !work.anew && differences.is_empty() && taken_up;
             let anew = work.anew && left.is(intent.operation) && left.is_dead();
             if !resumed
                 && !anew
@@ -165,6 +183,7 @@ impl Journal {
                     let mut document = intent.document(store, path);
                     let what = (work.in_the_way)(Some(left.document.get("plan").unwrap_or(&Json::Null)))?;
                     document.set("clear", what.unwrap_or(Json::Null));
+                    work.mark(&mut document);
                     document
                 }
             };
@@ -229,7 +248,7 @@ impl Journal {
     fn cleared(&self, work: &Work<'_>) -> Result<()> {
         let what = self.get("clear");
         if let Some(what) = what.filter(|w| *w != Json::Null) {
-            self.state().replaced = true;
+            self.state().replaced = !work.aside;
             (work.clear)(&what).map_err(|e| self.told(e))?;
         }
         let had = self.get("clear").is_some();
@@ -237,14 +256,35 @@ impl Journal {
         if had { self.write() } else { Ok(()) }
     }
 
-    /// An error that also says that what was here before is gone, if it is.
+    /// An error that also says what became of what was here before, if something is to be replaced.
     pub(crate) fn told(&self, e: Error) -> Error {
-        match self.state().replaced {
-            true => e.within(
-                "what was here before is deleted, as --overwrite says; rerun the same command to finish",
+        let replaced = self.state().replaced;
+        match self.get("aside").as_ref().and_then(Json::as_str) {
+            Some(MAKING) => e.within(
+                "what is here stays until the new is whole; rerun the same command to finish, or give it up by deleting \
+                 .zaro-new and .zaro-journal.json here",
             ),
-            false => e,
+            Some(_) => e.within("the new is whole, and about to take its place; rerun the same command to finish"),
+            None if replaced => e.within(
+                "what was left here before is deleted, as --overwrite says; rerun the same command to finish",
+            ),
+            None => e,
         }
+    }
+
+    /// Whether something whole is about to take the place of what it replaces.
+    pub(crate) fn is_whole_aside(&self) -> bool {
+        self.get("aside").is_some_and(|stage| stage.as_str() != Some(MAKING))
+    }
+
+    /// Whether something was cleared away for this work.
+    pub(crate) fn has_cleared(&self) -> bool {
+        self.state().replaced
+    }
+
+    /// Says how far something has come that is made beside what it replaces.
+    pub(crate) fn set_aside(&self, stage: &str) -> Result<()> {
+        self.set("aside", Json::string(stage))
     }
 
     /// A member of the journal.
@@ -440,6 +480,16 @@ impl Left {
         ))
         .with_node(shown(&self.path))
         .with_store(&self.store))
+    }
+
+    /// How far something has come that is made beside what it replaces.
+    pub(crate) fn aside(&self) -> Option<&str> {
+        self.document.get("aside").and_then(Json::as_str)
+    }
+
+    /// Whether it is of something that is made beside what it replaces.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.aside().is_some()
     }
 
     /// Whether its owner is surely not at work any more.

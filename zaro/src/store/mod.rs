@@ -50,6 +50,9 @@ pub(crate) const JOURNAL: &str = ".zaro-journal.json";
 /// The object by which somebody says that they change the shape of an array.
 pub(crate) const TURN: &str = ".zaro-turn.json";
 
+/// The folder in which something is made that is to replace what it lies in. It is no node; what is made lies one deeper.
+pub(crate) const REPLACEMENT: &str = ".zaro-new";
+
 /// What unfinished work of earlier versions is known by, and which command it was.
 pub(crate) const OLD_JOURNALS: [(&str, &str); 6] = [
     (".zaro-copy.json", "copy"),
@@ -268,6 +271,21 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// left can be told from what somebody keeps there.
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         Err(unwritable(self, prefix))
+    }
+
+    /// Puts a copy of the object behind `from` behind `to`, whatever is there. It is an error if there is none.
+    async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
+        let Some(bytes) = self.get(from, None).await? else {
+            return Err(Error::io("there is nothing to be copied").with_key(from).with_store(self));
+        };
+        self.put(to, bytes, Condition::Always).await.map(drop)
+    }
+
+    /// Puts what lies below `prefix/inner/` in the place of everything that lies below `prefix/`, in one step: at every
+    /// moment others see the old or the new. `false` where that cannot be done; then nothing has changed.
+    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
+        let _ = (prefix, inner);
+        Ok(false)
     }
 
     /// Returns when everything that was put is where others find it. Only archives have something left to do.

@@ -277,6 +277,14 @@ impl Store for FaultStore {
         self.answer(prefix, &faults, ())
     }
 
+    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
+        let _inside = self.enter();
+        let faults = self.faults(prefix);
+        self.pass(prefix, &faults).await?;
+        let promoted = self.inner.promote(prefix, inner).await?;
+        self.answer(prefix, &faults, promoted)
+    }
+
     async fn finish(&self) -> Result<()> {
         self.inner.finish().await
     }

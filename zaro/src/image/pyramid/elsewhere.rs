@@ -8,7 +8,7 @@ use crate::copy::{CopyOptions, Sizes, copy_within};
 use crate::create;
 use crate::error::{ErrorKind, Result};
 use crate::group::Zarr;
-use crate::hierarchy::{self, Existing};
+use crate::hierarchy::{self, Existing, Room};
 use crate::image::find;
 use crate::image::model::Axis;
 use crate::journal::{Intent, Journal, Source, Work};
@@ -71,18 +71,20 @@ pub fn build_at(
         Intent { operation: "image pyramid --to", source: content.json(name)?, options: wanted, plan };
     let format = node.meta.format();
     wait(hierarchy::check_place(store, &to, format))?;
+    let room = Room::find(store, &to, options.existing)?;
     let (journal, resumed) = Journal::begin(&Work {
         store,
         path: &to,
         intent: &intent,
         existing: options.existing,
         whole: true,
+        aside: room.is_aside(),
         anew: false,
         in_the_way: &|_| create::in_the_way(store, &to, options.existing),
-        clear: &|_| wait(hierarchy::clear(store, &to)),
+        clear: &|_| room.clear(),
     })?;
     // Nobody sees the image before it is whole.
-    let hidden = create::withheld(store, &to)?;
+    let hidden = create::withheld(room.store(), room.path())?;
     if journal.done("copied") == 0 {
         for (i, (part, below)) in parts.iter().enumerate() {
             copy_within(source, part, &hidden, below, &copying(options, i == 0), &journal, resumed)?;
@@ -108,11 +110,11 @@ pub fn build_at(
     let labels = make_labels(&hidden, "", &whole, &journal, &|| Ok(()))?;
     journal.write()?;
     // An earlier run may have come so far; then others may have changed it since.
-    match wait(hierarchy::find(store, &to))? {
-        None => create::publish(&hidden, store, &to)?,
-        Some(_) => wait(hierarchy::consolidate_above(store, &to))?,
+    match wait(hierarchy::find(room.store(), room.path()))? {
+        None => create::publish(&hidden, room.store(), room.path())?,
+        Some(_) => wait(hierarchy::consolidate_above(room.store(), room.path()))?,
     }
-    journal.end()?;
+    room.finish(&journal)?;
     wait(store.finish())?;
     Ok(levels.built(labels, resumed))
 }

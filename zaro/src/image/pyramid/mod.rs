@@ -406,6 +406,7 @@ impl Task<'_> {
             intent: &intent,
             existing: options.existing,
             whole: false,
+            aside: false,
             anew: false,
             in_the_way: &|old| self.in_the_way(&levels, options.existing, old),
             clear: &|what| self.clear(what),

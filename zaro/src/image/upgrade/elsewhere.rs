@@ -12,11 +12,11 @@ use crate::blocking::wait;
 use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
-use crate::hierarchy::{self, Existing};
+use crate::hierarchy::{self, Existing, Room};
 use crate::journal::{Intent, Journal, Work as Kept};
 use crate::meta::NodeMeta;
 use crate::meta::path::{join, normal, shown};
-use crate::store::{Condition, SharedStore, is_journal};
+use crate::store::{Condition, REPLACEMENT, SharedStore, is_journal};
 
 /// Files copied at once.
 const AT_ONCE: usize = 8;
@@ -52,15 +52,17 @@ pub fn upgrade(
     let plan = Plan::of(&tree, options.to, false, options.lossy)?;
     let files = wait(files(source, &tree))?;
     let copying = options.copying();
-    let work = Work { plan: &plan, from: source.store(), to: store, root: &to_path, options: &copying };
+    // Nothing is put where nothing is to be done, not even to find out.
+    let existing = if options.dry_run { Existing::Refuse } else { options.existing };
+    let room = Room::find(store, &to_path, existing)?;
+    let (made_in, root) = (room.store(), room.path());
+    let work = Work { plan: &plan, from: source.store(), to: made_in, root, options: &copying };
     let mut report = Upgraded::of(&plan)?;
     report.files = files.len();
     let total = work.bytes()?;
     work.check(&Single::new(&copying, total))?;
     wait(hierarchy::check_place(store, &to_path, plan.to.format()))?;
     let nodes: Vec<String> = tree.members.keys().cloned().collect();
-    // Nothing is put where nothing is to be done, not even to find out.
-    let existing = if options.dry_run { Existing::Refuse } else { options.existing };
     wait(hierarchy::check_apart(source.store(), &from_path, &nodes, store, &to_path, existing))?;
     if options.dry_run {
         return Ok(report);
@@ -82,14 +84,15 @@ pub fn upgrade(
         intent: &intent,
         existing: options.existing,
         whole: true,
+        aside: room.is_aside(),
         anew: false,
         in_the_way: &|_| hierarchy::in_the_way(store, &to_path, options.existing),
-        clear: &|_| wait(hierarchy::clear(store, &to_path)),
+        clear: &|_| room.clear(),
     })?;
     let single = Single::new(&copying, total).with_journal(&journal, resumed);
     report.resumed = resumed;
     work.bring(&single)?;
-    wait(copy_files(source, &plan, store, &to_path, &files))?;
+    wait(copy_files(source, &plan, made_in, root, &files))?;
     if options.verify {
         work.verify(&single)?;
     }
@@ -99,21 +102,21 @@ pub fn upgrade(
     // Leaves first: the hierarchy is there when its root is.
     for (path, planned) in plan.nodes.iter().rev() {
         let (stored, _) = plan.documents(planned)?;
-        let to = join(&to_path, path);
-        let top = path.is_empty() && wait(hierarchy::find(store, &to))?.is_none();
-        wait(hierarchy::put_documents(store, &to, plan.to.format(), stored, top))?;
+        let to = join(root, path);
+        let top = path.is_empty() && wait(hierarchy::find(made_in, &to))?.is_none();
+        wait(hierarchy::put_documents(made_in, &to, plan.to.format(), stored, top))?;
     }
     // Those of the root last: a V3 group that carries others is left out of what is carried.
-    let root = was_consolidated.then(String::new);
-    for group in plan.consolidated.iter().filter(|g| !g.is_empty()).cloned().chain(root) {
-        wait(hierarchy::consolidate(store, &join(&to_path, &group)))?;
+    let top = was_consolidated.then(String::new);
+    for group in plan.consolidated.iter().filter(|g| !g.is_empty()).cloned().chain(top) {
+        wait(hierarchy::consolidate(made_in, &join(root, &group)))?;
     }
-    wait(hierarchy::consolidate_above(store, &to_path))?;
+    wait(hierarchy::consolidate_above(made_in, root))?;
     if options.verify {
         work.look_again()?;
-        report.broken = broken(store, &to_path, &plan.tops)?;
+        report.broken = broken(made_in, root, &plan.tops)?;
     }
-    journal.end()?;
+    room.finish(&journal)?;
     wait(store.finish())?;
     Ok(report)
 }
@@ -165,7 +168,7 @@ async fn files(source: &Zarr, tree: &Tree) -> Result<Vec<String>> {
 
 fn is_file(tree: &Tree, key: &str) -> bool {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
-    if DOCUMENTS.contains(&name) && tree.members.contains_key(folder) || is_journal(name) {
+    if DOCUMENTS.contains(&name) && tree.members.contains_key(folder) || is_journal(name) || key.split('/').any(|part| part == REPLACEMENT) {
         return false;
     }
     let mut at = key;

@@ -1,5 +1,6 @@
 //! Files below a folder.
 
+mod folders;
 mod rings;
 mod temporary;
 mod write;
@@ -14,8 +15,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
+pub use self::folders::replace_folder;
 use self::rings::Rings;
-pub use self::temporary::{Temporary, keep_mode, remove_temporaries, replace_folder, temporary_folder};
+pub use self::temporary::{Temporary, keep_mode, remove_temporaries, temporary_folder};
 pub(crate) use self::temporary::{is_temporary, read_dir};
 use self::write::State;
 use super::{
@@ -267,6 +269,10 @@ impl Store for LocalStore {
 
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         self.remove_below(prefix)
+    }
+
+    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
+        self.exchange(prefix, inner)
     }
 
     fn free_space(&self) -> Option<u64> {

@@ -144,23 +144,6 @@ pub fn temporary_folder(folder: &Path) -> PathBuf {
     folder.join(temporary_name())
 }
 
-/// Gives the folder at `new` the name `path`, in the place of one that has it and is removed then. At every moment one of
-/// them has the name, where the file system can exchange names.
-pub fn replace_folder(new: &Path, path: &Path) -> std::io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
-        Ok(()) => std::fs::remove_dir_all(new),
-        Err(rustix::io::Errno::NOENT) if !path.exists() => std::fs::rename(new, path),
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-            let old = path.with_extension(format!("{}.old", std::process::id()));
-            std::fs::rename(path, &old)?;
-            std::fs::rename(new, path)?;
-            std::fs::remove_dir_all(old)
-        }
-        Err(e) => Err(e.into()),
-    }
-}
-
 /// Opens a folder to be listed. A signal is no fault, though the library of the system says so.
 pub(crate) fn read_dir(path: impl AsRef<Path>) -> std::io::Result<std::fs::ReadDir> {
     loop {

@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::folders::{self, put_aside_and_remove};
 use super::temporary::{self, Temporary, is_abandoned, is_temporary, keep_mode};
 use super::{LocalFile, LocalStore, is_missing};
 use crate::error::{Error, Result};
@@ -329,6 +330,23 @@ impl LocalStore {
         Ok(())
     }
 
+    /// Gives the folder `prefix/inner` the name `prefix`, and removes the one that had it; `false` where the system does
+    /// not let us. A link to the folder stays, and leads to the new one.
+    pub(super) fn exchange(&self, prefix: &str, inner: &str) -> Result<bool> {
+        let place = |e: Error| e.with_key(prefix).with_store(self);
+        check_prefix(prefix).and_then(|()| check_key(inner)).map_err(place)?;
+        let folder = if prefix.is_empty() { self.root.clone() } else { self.root.join(prefix) };
+        let folder = folder.canonicalize().map_err(|e| self.fault(prefix, e))?;
+        // Who stands in it, as a shell does, would be in a folder that is no more.
+        let stands = std::env::current_dir().is_ok_and(|here| here.starts_with(&folder));
+        let Some(parent) = folder.parent().filter(|_| !stands) else { return Ok(false) };
+        let exchanged = folders::put_in_place(&folder.join(inner), &folder, parent);
+        if exchanged.as_ref().is_ok_and(|done| *done) && self.durable {
+            File::open(parent).and_then(|f| f.sync_all()).map_err(|e| self.fault(prefix, e))?;
+        }
+        exchanged.map_err(|e| self.fault(prefix, e))
+    }
+
     /// Removes folders that have become empty, up to the root: a store has no empty prefixes.
     fn prune(&self, folder: &Path) {
         let below = folder.ancestors().take_while(|f| *f != self.root && f.starts_with(&self.root));
@@ -385,41 +403,4 @@ fn holds(path: &Path, when: &Condition) -> Result<bool> {
         Condition::Absent => now.is_none(),
         Condition::Unchanged(tag) => now == Some(tag.state::<LocalTag>()?.state),
     })
-}
-
-/// Moves a folder into a temporary one, so that it is gone at once for everybody, and then removes it. In a folder of its
-/// own it is not taken for a node by who lists the one above. A link to a folder is removed, not what it leads to.
-fn put_aside_and_remove(path: &Path) -> std::io::Result<()> {
-    let aside = match path.parent() {
-        Some(folder) => temporary::temporary_folder(folder),
-        None => return Err(IoKind::InvalidInput.into()),
-    };
-    if path.is_symlink() {
-        return std::fs::remove_file(path);
-    }
-    let moved = match std::fs::create_dir(&aside) {
-        // On a full disk there is no room for a folder, and a deletion is what helps.
-        Err(e) if matches!(e.kind(), IoKind::StorageFull | IoKind::QuotaExceeded) => {
-            std::fs::rename(path, &aside)
-        }
-        made => made.and_then(|()| std::fs::rename(path, aside.join("0"))),
-    };
-    match moved {
-        // Somebody in the middle of a put may add to it once more, each of many writers once.
-        Ok(()) => {
-            let full = |r: &std::io::Result<()>| matches!(r, Err(e) if e.kind() == IoKind::DirectoryNotEmpty);
-            let mut removed = std::fs::remove_dir_all(&aside);
-            for _ in 0..ATTEMPTS {
-                if !full(&removed) {
-                    break;
-                }
-                removed = std::fs::remove_dir_all(&aside);
-            }
-            removed
-        }
-        Err(e) => {
-            let _ = std::fs::remove_dir(&aside);
-            if e.kind() == IoKind::NotFound { Ok(()) } else { Err(e) }
-        }
-    }
 }

@@ -544,6 +544,10 @@ impl Store for CloudStore {
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         self.remove_below(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
     }
+
+    async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
+        self.copy_within(from, to).await.map_err(|e| e.with_key(from).with_store(self))
+    }
 }
 
 #[cfg(test)]

@@ -162,6 +162,18 @@ impl CloudStore {
         }
     }
 
+    /// Lets the server copy an object.
+    pub(super) async fn copy_within(&self, from: &str, to: &str) -> Result<()> {
+        check_key(from)?;
+        check_key(to)?;
+        let (from, to) = (self.path(from)?, self.path(to)?);
+        let copied = self.ask(|client| {
+            let (from, to) = (from.clone(), to.clone());
+            async move { client.copy(&from, &to).await }
+        });
+        copied.await.map_err(|e| self.failed(&e))
+    }
+
     /// Whether an error of a delete says that there was nothing to delete.
     fn is_gone(&self, error: &CloudError) -> bool {
         let status = reply_of(error).map_or(404, |r| r.status);

@@ -429,6 +429,18 @@ impl Store for CacheStore {
         deleted
     }
 
+    async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
+        let copied = self.inner.copy_object(from, to).await;
+        lock(&self.state).forget(to);
+        copied
+    }
+
+    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
+        let promoted = self.inner.promote(prefix, inner).await;
+        lock(&self.state).forget_all(&join(prefix, ""));
+        promoted
+    }
+
     async fn finish(&self) -> Result<()> {
         self.inner.finish().await
     }

@@ -183,6 +183,14 @@ impl Store for CoalesceStore {
         self.inner.delete_prefix(prefix).await
     }
 
+    async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.copy_object(from, to).await
+    }
+
+    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
+        self.inner.promote(prefix, inner).await
+    }
+
     async fn finish(&self) -> Result<()> {
         self.inner.finish().await
     }

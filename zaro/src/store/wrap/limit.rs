@@ -132,6 +132,16 @@ impl Store for LimitStore {
         self.inner.delete_prefix(prefix).await
     }
 
+    async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
+        let _place = self.place().await?;
+        self.inner.copy_object(from, to).await
+    }
+
+    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
+        let _place = self.place().await?;
+        self.inner.promote(prefix, inner).await
+    }
+
     async fn finish(&self) -> Result<()> {
         self.inner.finish().await
     }

@@ -328,6 +328,17 @@ impl Store for LogStore {
         answer.map(|_| ())
     }
 
+    async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
+        let start = Instant::now();
+        let answer = self.inner.copy_object(from, to).await.map(Some);
+        self.note(Method::Put, to, None, start, &answer, |()| 0);
+        answer.map(|_| ())
+    }
+
+    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
+        self.inner.promote(prefix, inner).await
+    }
+
     async fn finish(&self) -> Result<()> {
         self.inner.finish().await
     }

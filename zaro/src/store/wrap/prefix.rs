@@ -123,6 +123,15 @@ impl Store for PrefixStore {
         self.inner.delete_prefix(&self.full_prefix(prefix)?).await
     }
 
+    async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.copy_object(&self.full(from)?, &self.full(to)?).await
+    }
+
+    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
+        check_key(inner)?;
+        self.inner.promote(&self.full_prefix(prefix)?, inner).await
+    }
+
     async fn finish(&self) -> Result<()> {
         self.inner.finish().await
     }

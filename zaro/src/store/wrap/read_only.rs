@@ -105,6 +105,16 @@ impl Store for ReadOnlyStore {
         Err(self.refusal(prefix))
     }
 
+    async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
+        let _ = to;
+        Err(self.refusal(from))
+    }
+
+    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
+        let _ = inner;
+        Err(self.refusal(prefix))
+    }
+
     /// Nothing was put, so nothing is left to do.
     async fn finish(&self) -> Result<()> {
         Ok(())

@@ -130,6 +130,18 @@ impl Store for WithholdStore {
         }
     }
 
+    async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
+        match (WITHHELD.contains(&from), WITHHELD.contains(&to)) {
+            (false, false) => self.inner.copy_object(from, to).await,
+            _ => Err(Error::unsupported("what is held back is not copied").with_key(from).with_store(self)),
+        }
+    }
+
+    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
+        let _ = (prefix, inner);
+        Ok(false)
+    }
+
     async fn finish(&self) -> Result<()> {
         self.inner.finish().await
     }

@@ -1,0 +1,196 @@
+//! Room for something new, also where something old is: the old stays until the new is whole.
+//!
+//! What replaces a node is made inside of it, in [`REPLACEMENT`], where nobody finds it. A journal in the place says
+//! so. When it is whole it is put in the place of the old: by one exchange of folders where the store can do that. Elsewhere,
+//! in buckets, the journal says first that the new is whole; then the old goes, and the new is copied to its place object by object.
+//! One that was killed there is finished by whoever comes to replace it next.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+
+use super::consolidate::{consolidate_above, forget_above};
+use super::delete::{clear, clear_except, in_the_way, is_half_deleted};
+use super::{Existing, check_place, find, put_documents};
+use crate::blocking::{self, wait};
+use crate::error::{Error, Result};
+use crate::journal::{Intent, Journal, Left, Work};
+use crate::meta::path::join;
+use crate::meta::write::Stored;
+use crate::meta::{Format, Json};
+use crate::store::wrap::prefix::PrefixStore;
+use crate::store::{REPLACEMENT, SharedStore};
+
+/// Where in [`REPLACEMENT`] the new is made, so that this itself is no node.
+const ROOT: &str = "zarr";
+
+/// What makes the root a node, in the order in which it is put.
+const DOCUMENTS: [&str; 5] = [".zattrs", ".zgroup", ".zarray", "zarr.json", ".zmetadata"];
+
+/// Objects copied at once.
+const AT_ONCE: usize = 32;
+
+/// Where something new is made.
+pub(crate) struct Room {
+    /// Where it is to be.
+    store: SharedStore,
+    path: String,
+    /// Where it is made, if that is another place.
+    aside: Option<SharedStore>,
+}
+
+impl Room {
+    /// Room at `path`: the place itself, or, if something whole is there that is to be replaced, one aside. What somebody
+    /// who replaced it left when all was made is finished.
+    pub(crate) fn find(store: &SharedStore, path: &str, existing: Existing) -> Result<Self> {
+        let mut room = Self { store: store.clone(), path: path.to_owned(), aside: None };
+        if existing == Existing::Refuse {
+            return Ok(room);
+        }
+        let left = Left::find(store, path)?;
+        if let Some(left) = left.as_ref().filter(|left| left.is_aside()) {
+            left.refuse_alive()?;
+            room.aside = Some(room.inner()?);
+            room.finish_of(left)?;
+        }
+        // Of what is unfinished itself there is nothing whole to keep.
+        let settled = Left::find(store, path)?.is_none_or(|left| left.is_aside());
+        let keep = settled && !wait(is_half_deleted(store, path))? && !matches!(wait(find(store, path)), Ok(None));
+        room.aside = if keep { Some(room.inner()?) } else { None };
+        Ok(room)
+    }
+
+    fn inner(&self) -> Result<SharedStore> {
+        Ok(Arc::new(PrefixStore::new(self.store.clone(), &self.whole())?))
+    }
+
+    fn folder(&self) -> String {
+        join(&self.path, REPLACEMENT)
+    }
+
+    /// Where the new is when it is whole.
+    fn whole(&self) -> String {
+        join(&self.folder(), ROOT)
+    }
+
+    /// The store in which it is made, at [`Room::path`].
+    pub(crate) fn store(&self) -> &SharedStore {
+        self.aside.as_ref().unwrap_or(&self.store)
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        if self.is_aside() { "" } else { &self.path }
+    }
+
+    /// Whether it is made beside what it replaces.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.aside.is_some()
+    }
+
+    /// Deletes what is in the way of who begins: all that is in the place, or what an earlier run left aside.
+    pub(crate) fn clear(&self) -> Result<()> {
+        match &self.aside {
+            Some(_) => wait(self.store.delete_prefix(&self.folder())),
+            None => wait(clear(&self.store, &self.path)),
+        }
+    }
+
+    /// Ends the work: all is made. What was made aside is put in its place.
+    pub(crate) fn finish(&self, journal: &Journal) -> Result<()> {
+        if !self.is_aside() {
+            return journal.end();
+        }
+        // From here on it is not taken up, but finished.
+        journal.set_aside("whole")?;
+        self.put_in_place(journal)
+    }
+
+    /// Finishes what a killed run left when all was made, if it came so far.
+    fn finish_of(&self, left: &Left) -> Result<()> {
+        match left.aside() {
+            Some("whole") if wait(find(self.store(), ""))?.is_some() => self.put_in_place(&left.own()?),
+            Some("placed") => self.placed(&left.own()?),
+            _ => Ok(()),
+        }
+    }
+
+    fn put_in_place(&self, journal: &Journal) -> Result<()> {
+        let Self { store, path, .. } = self;
+        // Nobody is to know the new by what is carried of the old.
+        wait(forget_above(store, path))?;
+        if wait(store.promote(path, &join(REPLACEMENT, ROOT)))? {
+            // The journal went with the old.
+            return wait(consolidate_above(store, path));
+        }
+        wait(clear_except(store, path, &[REPLACEMENT]))?;
+        wait(self.copy_back(journal))?;
+        self.placed(journal)
+    }
+
+    /// Copies the new, object by object, to its place; the documents of the root come last.
+    async fn copy_back(&self, journal: &Journal) -> Result<()> {
+        let from = self.whole();
+        let to = |key: &str| join(&self.path, key.strip_prefix(&from).unwrap_or(key).trim_start_matches('/'));
+        let is_root = |key: &str| DOCUMENTS.iter().any(|name| key == join(&from, name));
+        let store = &self.store;
+        store
+            .keys(&from)
+            .try_filter(|entry| std::future::ready(!is_root(&entry.key)))
+            .try_for_each_concurrent(AT_ONCE, |entry| async move {
+                journal.beat()?;
+                store.copy_object(&entry.key, &to(&entry.key)).await
+            })
+            .await?;
+        // What makes it a node is the last of all.
+        for name in DOCUMENTS {
+            let key = join(&from, name);
+            if store.size(&key).await?.is_some() {
+                store.copy_object(&key, &join(&self.path, name)).await?;
+            }
+        }
+        Ok::<_, Error>(())
+    }
+
+    /// The new is in its place; what is aside is deleted.
+    fn placed(&self, journal: &Journal) -> Result<()> {
+        journal.set_aside("placed")?;
+        wait(self.store.delete_prefix(&self.folder()))?;
+        wait(consolidate_above(&self.store, &self.path))?;
+        journal.end()
+    }
+}
+
+/// Replaces what is at `path`, if that is whole, by a node that consists of documents alone. `false` if nothing is, and
+/// nothing was done.
+pub(super) async fn by_documents(
+    store: &SharedStore,
+    path: &str,
+    format: Format,
+    stored: &Stored,
+) -> Result<bool> {
+    check_place(store, path, format).await?;
+    let (store, path, stored) = (store.clone(), path.to_owned(), stored.clone());
+    blocking::off(move || {
+        let room = Room::find(&store, &path, Existing::Replace)?;
+        if !room.is_aside() {
+            return Ok(false);
+        }
+        let nothing = Json::object;
+        let intent = Intent { operation: "create", source: nothing(), options: nothing(), plan: nothing() };
+        let (journal, _) = Journal::begin(&Work {
+            store: &store,
+            path: &path,
+            intent: &intent,
+            existing: Existing::Replace,
+            whole: true,
+            aside: true,
+            anew: true,
+            in_the_way: &|_| in_the_way(&store, &path, Existing::Replace),
+            clear: &|_| room.clear(),
+        })?;
+        let made = wait(put_documents(room.store(), room.path(), format, stored, true));
+        made.and_then(|()| room.finish(&journal)).map_err(|e| journal.told(e))?;
+        Ok(true)
+    })
+    .await
+}
