@@ -198,6 +198,14 @@ def v3_and_old(folder, _):
     make_v2(folder / "d.zarr")
 
 
+def v3_over_same(folder, _):
+    for name in ("v3.zarr", "d.zarr"):
+        make_v3(folder / name)
+    a = zarr.open_array(str(folder / "d.zarr" / "a"))
+    np.save(folder / "p.npy", np.full(a.shape, 5, dtype=a.dtype))
+    a[:] = 4
+
+
 def v3_in_other(folder, zaro):
     make_v3(folder / "v3.zarr")
     make_v3(folder / "d.zarr")
@@ -489,6 +497,10 @@ PAIRS = [
     (image, "image pyramid i.zarr --levels 3", "image edit i.zarr --name other"),
     (image_and_pixels, "image upgrade i.zarr --in-place --to 0.4", "write i.zarr 0 --from p.npy"),
     (image, "image upgrade i.zarr --in-place --to 0.4", "image edit i.zarr --name other"),
+    (v3_over_same, "copy v3.zarr d.zarr --overwrite", "write d.zarr a --from p.npy"),
+    (v3_over_same, "copy v3.zarr d.zarr --overwrite", "attrs d.zarr a --set units=km"),
+    (v3_over_same, "copy v3.zarr d.zarr --overwrite", "create d.zarr other --group"),
+    (v3_over_same, "copy v3.zarr d.zarr --overwrite", "copy v3.zarr d.zarr --overwrite --chunks y=2,x=2 --shards none"),
 ]
 
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use zaro::array::{Index, Order, Values, WriteOptions};
 use zaro::create;
-use zaro::hierarchy::{self, Existing};
+use zaro::hierarchy::{self, Existing, Writing};
 use zaro::meta::create::NewArray;
 use zaro::meta::dtype::Endian;
 use zaro::meta::json::Json;
@@ -170,7 +170,7 @@ impl Write {
         let Place { view, shape, grow } = self.place(&target, &mut input).map_err(placed)?;
         // Everything that shows of the input without reading it all is found wrong before the array is touched.
         let mut elements = self.elements(input, target.meta(), &shape).map_err(named)?;
-        let mut appending = None;
+        let (mut appending, mut writing) = (None, None);
         let destination = match (target, grow) {
             (Found::Missing(meta), _) => {
                 let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
@@ -189,7 +189,7 @@ impl Write {
                 return self.report(common, &made, None, &shape);
             }
             (Found::There(array), None) => {
-                hierarchy::check_settled(&store, &path).await?;
+                writing = Some(Writing::begin(&store, &path, array.meta()).await?);
                 Destination { array, view, blank: false, grown: None }
             }
             (Found::There(_), Some((axis, count))) => {
@@ -205,11 +205,11 @@ impl Write {
         let written =
             tokio::task::block_in_place(|| self.write(common, &destination, &mut elements, &|| Ok(())));
         written.map_err(named)?;
-        // Whoever works on all of it, an upgrade in place, may have passed before these elements were there.
-        hierarchy::check_settled(&store, &path)
-            .await
-            .map_err(|e| e.within("begun while elements were written, which may be lost"))?;
+        if let Some(writing) = writing {
+            writing.check().await?;
+        }
         if let Some(appending) = appending {
+            hierarchy::check_settled(&store, &path).await?;
             appending.publish().await?;
         }
         store.finish().await?;

@@ -10,6 +10,7 @@ mod consolidate;
 mod delete;
 mod replace;
 mod resize;
+mod writing;
 
 use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::{Error, ErrorKind, Result};
@@ -28,10 +29,11 @@ pub(crate) use consolidate::{consolidate_above, renew};
 #[cfg(feature = "image")]
 pub(crate) use delete::delete_unfinished;
 pub(crate) use delete::{check_unused, check_unused_below, in_the_way, is_new, prove_all};
-pub(crate) use replace::Room;
 pub use delete::{delete, is_half_deleted};
+pub(crate) use replace::Room;
 pub(crate) use resize::keys_found;
 pub use resize::{Appending, append, extend, resize, resize_by};
+pub use writing::Writing;
 
 /// How often a document is changed anew because somebody else changed it first.
 const ATTEMPTS: usize = 100;
@@ -242,14 +244,14 @@ async fn make(store: &SharedStore, path: &str, stored: Stored) -> Result<()> {
                 .with_store(store));
         }
     }
-    // Whoever began to work on all of it while this was put has not seen it: then it is taken back.
-    for above in ancestors(path) {
-        if let Err(e) = crate::journal::check_settled(store, above).await {
-            for (name, _) in &stored {
-                store.delete(&join(path, name)).await?;
-            }
-            return Err(e);
+    // Whoever began to work on all of it while this was put has not seen it, and may have converted it to another
+    // version: then it is taken back.
+    let format = if stored.iter().any(|(name, _)| *name == "zarr.json") { Format::V3 } else { Format::V2 };
+    if let Err(e) = check_place(store, path, format).await {
+        for (name, _) in &stored {
+            store.delete(&join(path, name)).await?;
         }
+        return Err(e);
     }
     renew_copies(store, path, Some(stored)).await
 }
@@ -315,13 +317,30 @@ async fn change_document(
     check_settled(store, path).await?;
     let format = need(store, path).await?.meta.format();
     let name = if format == Format::V3 { "zarr.json" } else { ".zattrs" };
-    let changed =
-        change(store, &join(path, name), |old| new(format, &old.unwrap_or_else(Json::object)).map(Some))
-            .await?;
+    let converted = || {
+        Error::conflict(
+            "somebody converted or deleted it while its attributes were changed; rerun the command",
+        )
+        .with_node(shown(path))
+        .with_store(store)
+    };
+    let changed = change(store, &join(path, name), |old| match (old, format) {
+        (None, Format::V3) => Err(converted()),
+        (old, _) => new(format, &old.unwrap_or_else(Json::object)).map(Some),
+    })
+    .await?;
     renew_copies(store, path, changed.map(|d| vec![(name, d)])).await?;
     check_settled(store, path)
         .await
-        .map_err(|e| e.within("begun while attributes were changed, which may be lost"))
+        .map_err(|e| e.within("begun while attributes were changed, which may be lost"))?;
+    if need(store, path).await?.meta.format() == format {
+        return Ok(());
+    }
+    if format == Format::V2 {
+        // Nobody reads it in the other version.
+        store.delete(&join(path, name)).await?;
+    }
+    Err(converted())
 }
 
 /// Fails if somebody else works on all that is at `path`, or on something it lies in, or did so and has not come to an end: a

@@ -258,3 +258,41 @@ fn what_does_not_fit_is_not_begun() {
     run.fails(6, "not enough space");
     assert!(!store.file("x.npy").exists());
 }
+
+#[test]
+fn what_is_replaced_stays_until_the_new_is_whole() {
+    let store = Store::new();
+    store.group("new.zarr");
+    store.array("new.zarr/x", &[4], "uint8", "0", "", &[1, 2, 3, 4]);
+    // Of a source that cannot be read to its end.
+    let gzip = r#","codecs":[{"name":"bytes"},{"name":"gzip","configuration":{"level":1}}]"#;
+    store
+        .put("new.zarr/y/zarr.json", v3_document(&[4], &[4], "uint8", "0", gzip))
+        .put("new.zarr/y/c/0", "broken");
+    store.array("old.zarr", &[2], "uint8", "0", "", &[8, 9]);
+    std::fs::set_permissions(store.file("old.zarr"), PermissionsExt::from_mode(0o750)).unwrap();
+    symlink("old.zarr", store.file("link.zarr")).unwrap();
+    let replace = ["copy", "@:/new.zarr", "@:/link.zarr", "--overwrite", "--codec", "zstd:1"];
+    store.zaro(&replace).fails(6, "what is here stays");
+    assert_eq!(store.zaro(&["read", "@:/old.zarr", "--format", "csv"]).text().trim(), "8\n9");
+    store.array("new.zarr/y", &[4], "uint8", "0", "", &[5, 6, 7, 8]);
+    store.zaro(&replace).text();
+    assert_eq!(store.zaro(&["read", "@:/old.zarr", "x", "--format", "csv"]).text().trim(), "1\n2\n3\n4");
+    assert!(store.file("link.zarr").is_symlink());
+    let mode = std::fs::metadata(store.file("old.zarr")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o750);
+    let left = |folder: &Path| {
+        tree(folder).into_iter().map(|(name, _)| name).filter(|n| n.contains(".zaro")).count()
+    };
+    assert_eq!(left(store.path()), 0);
+    // Who stands in the folder stays in it.
+    let status = Command::new(env!("CARGO_BIN_EXE_zaro"))
+        .args(["copy", "../new.zarr", ".", "--overwrite", "--path", "y"])
+        .current_dir(store.file("old.zarr"))
+        .output()
+        .unwrap();
+    assert!(status.status.success(), "{status:?}");
+    assert_eq!(store.zaro(&["read", "@:/old.zarr", "--format", "csv"]).text().trim(), "5\n6\n7\n8");
+    assert!(!store.file("old.zarr/x").exists());
+    assert_eq!(left(store.path()), 0);
+}

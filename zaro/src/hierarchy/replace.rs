@@ -55,7 +55,8 @@ impl Room {
         }
         // Of what is unfinished itself there is nothing whole to keep.
         let settled = Left::find(store, path)?.is_none_or(|left| left.is_aside());
-        let keep = settled && !wait(is_half_deleted(store, path))? && !matches!(wait(find(store, path)), Ok(None));
+        let keep =
+            settled && !wait(is_half_deleted(store, path))? && !matches!(wait(find(store, path)), Ok(None));
         room.aside = if keep { Some(room.inner()?) } else { None };
         Ok(room)
     }

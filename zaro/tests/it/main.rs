@@ -36,6 +36,8 @@ mod remote;
 #[cfg(all(feature = "testing", feature = "cloud"))]
 mod remote_http;
 #[cfg(feature = "testing")]
+mod replace;
+#[cfg(feature = "testing")]
 mod resume;
 mod select;
 mod shard;

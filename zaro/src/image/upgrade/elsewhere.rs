@@ -168,7 +168,10 @@ async fn files(source: &Zarr, tree: &Tree) -> Result<Vec<String>> {
 
 fn is_file(tree: &Tree, key: &str) -> bool {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
-    if DOCUMENTS.contains(&name) && tree.members.contains_key(folder) || is_journal(name) || key.split('/').any(|part| part == REPLACEMENT) {
+    if DOCUMENTS.contains(&name) && tree.members.contains_key(folder)
+        || is_journal(name)
+        || key.split('/').any(|part| part == REPLACEMENT)
+    {
         return false;
     }
     let mut at = key;

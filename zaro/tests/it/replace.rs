@@ -1,0 +1,183 @@
+//! What is replaced stays until the new is whole, whatever fails on the way.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+
+use crate::common::{V3, wait};
+use zaro::copy::{Copied, CopyOptions, Sizes, copy};
+use zaro::hierarchy::{self, Existing};
+use zaro::meta::create::NewArray;
+use zaro::meta::{DataType, Json, edit};
+use zaro::store::local::LocalStore;
+use zaro::store::memory::MemoryStore;
+use zaro::store::{Condition, SharedStore};
+use zaro::testing::{Fault, FaultStore};
+use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr, create};
+
+const LE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
+
+fn put(store: &SharedStore, key: &str, bytes: impl Into<bytes::Bytes>) {
+    let _ = wait(store.put(key, bytes.into(), Condition::Always)).unwrap();
+}
+
+/// A V3 group with an array `a` of 4 chunks, all of whose elements are `value`.
+fn fill(store: &SharedStore, at: &str, value: u8) {
+    put(store, &format!("{at}zarr.json"), r#"{"zarr_format":3,"node_type":"group"}"#);
+    let document = V3::new(&[8, 8], &[4, 4], "uint8").codecs(LE).document();
+    put(store, &format!("{at}a/zarr.json"), document);
+    for chunk in ["0/0", "0/1", "1/0", "1/1"] {
+        put(store, &format!("{at}a/c/{chunk}"), vec![value; 16]);
+    }
+}
+
+/// A group with another array, `b`, of which nothing may be left.
+fn old(store: &SharedStore, at: &str) {
+    put(store, &format!("{at}zarr.json"), r#"{"zarr_format":3,"node_type":"group","attributes":{"old":1}}"#);
+    put(store, &format!("{at}b/zarr.json"), V3::new(&[2], &[2], "uint8").codecs(LE).document());
+    put(store, &format!("{at}b/c/0"), vec![9, 9]);
+}
+
+fn keys(store: &SharedStore) -> Vec<(String, Vec<u8>)> {
+    let found: Vec<String> =
+        wait(async { store.keys("").map_ok(|e| e.key).try_collect::<Vec<_>>().await }).unwrap();
+    let mut keys: Vec<(String, Vec<u8>)> = found
+        .into_iter()
+        .map(|key| (key.clone(), wait(store.get(&key, None)).unwrap().unwrap_or_default().to_vec()))
+        .collect();
+    keys.sort();
+    keys
+}
+
+fn zarr(store: &SharedStore) -> Zarr {
+    wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap()
+}
+
+/// What a reader sees at `at`: the element of `a` or `b`, or nothing.
+fn seen(store: &SharedStore, at: &str) -> Option<(&'static str, u8)> {
+    let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    let zarr = wait(Zarr::from_store(store.clone(), options)).ok()?;
+    wait(zarr.node(at.trim_end_matches('/'))).ok()?;
+    let mut found = Vec::new();
+    for name in ["a", "b"] {
+        let Ok(array) = wait(zarr.array(&format!("{at}{name}"))) else { continue };
+        let elements = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes;
+        assert!(elements.iter().all(|e| *e == elements[0]), "half of it");
+        found.push((name, elements[0]));
+    }
+    assert_eq!(found.len(), 1, "neither the old nor the new: {found:?}");
+    found.pop()
+}
+
+fn options() -> CopyOptions {
+    CopyOptions { existing: Existing::Replace, ..CopyOptions::default() }
+}
+
+fn run(source: &SharedStore, store: &SharedStore, to: &str, options: &CopyOptions) -> Result<Copied> {
+    copy(&zarr(source), "source", "", store, to, options)
+}
+
+fn memory() -> SharedStore {
+    Arc::new(MemoryStore::new())
+}
+
+/// Lets every request from the `after`th on fail, for each `after`, and looks each time. `at_once` says that the store can
+/// exchange the new for the old in one step.
+fn failing(make: &dyn Fn() -> (SharedStore, Option<tempfile::TempDir>), to: &str, at_once: bool) {
+    let source = memory();
+    fill(&source, "", 5);
+    let at = if to.is_empty() { String::new() } else { format!("{to}/") };
+    let recut = CopyOptions { chunks: Some(Sizes::List(vec![2, 8])), ..options() };
+    for way in [options(), recut] {
+        let (whole, _dir) = make();
+        run(&source, &whole, to, &way).unwrap();
+        let expected = keys(&whole);
+        let (mut nothing, mut resumed, mut kept) = (0, 0, 0);
+        for after in 0.. {
+            let (store, _dir) = make();
+            old(&store, &at);
+            let dying: SharedStore =
+                Arc::new(FaultStore::new(store.clone()).with_all_after(after, Fault::Final));
+            if run(&source, &dying, to, &way).is_ok() {
+                assert!(after > 20);
+                assert_eq!(keys(&store), expected);
+                break;
+            }
+            match seen(&store, &at) {
+                Some(("b", 9)) => kept += 1,
+                None if !at_once => nothing += 1,
+                other => assert_eq!(other, Some(("a", 5)), "after {after}"),
+            }
+            let again = run(&source, &store, to, &way).unwrap();
+            resumed += usize::from(again.resumed);
+            let left = keys(&store);
+            assert_eq!(left, expected, "after {after}");
+        }
+        assert!(kept > 5 && resumed > 0, "{kept} {resumed}");
+        // While the new is copied to its place, nothing is seen.
+        assert_eq!(nothing > 0, !at_once, "{nothing}");
+    }
+}
+
+#[test]
+fn a_copy_that_fails_leaves_the_old_in_a_bucket() {
+    for to in ["", "g"] {
+        let make = || {
+            let store = memory();
+            if !to.is_empty() {
+                put(&store, "zarr.json", r#"{"zarr_format":3,"node_type":"group"}"#);
+            }
+            (store, None)
+        };
+        failing(&make, to, false);
+    }
+}
+
+#[test]
+fn a_copy_that_fails_leaves_the_old_in_a_folder() {
+    let make = || {
+        let dir = tempfile::tempdir().unwrap();
+        let store: SharedStore = Arc::new(LocalStore::new(dir.path().join("d.zarr")));
+        (store, Some(dir))
+    };
+    failing(&make, "", true);
+}
+
+#[test]
+fn an_interrupted_replacement_is_not_finished_with_other_data() {
+    let (source, store) = (memory(), memory());
+    fill(&source, "", 5);
+    old(&store, "");
+    let dying: SharedStore =
+        Arc::new(FaultStore::new(store.clone()).with_key(".zaro-new/zarr/a/c/1/1", Fault::Final));
+    let e = run(&source, &dying, "", &options()).unwrap_err();
+    assert!(e.to_string().contains("what is here stays"), "{e}");
+    assert_eq!(seen(&store, ""), Some(("b", 9)));
+    // Nobody writes to what is about to be replaced, and nobody takes it for a copy that is to be finished.
+    let change = edit::Attributes::Patch { set: vec![("u".into(), Json::int(1))], unset: Vec::new() };
+    let patched = hierarchy::edit_attributes(&store, "b", &change);
+    assert!(wait(patched).unwrap_err().to_string().contains("unfinished"));
+    let e = run(&source, &store, "", &CopyOptions::default()).unwrap_err();
+    assert!(e.to_string().contains("--overwrite"), "{e}");
+    fill(&source, "", 6);
+    assert!(!run(&source, &store, "", &options()).unwrap().resumed);
+    assert_eq!(seen(&store, ""), Some(("a", 6)));
+    let names = |store| keys(store).into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+    assert_eq!(names(&store), names(&source));
+}
+
+#[test]
+fn an_array_that_cannot_be_written_leaves_the_old() {
+    let store = memory();
+    old(&store, "");
+    let before = keys(&store);
+    let new = NewArray { shape: vec![4], data_type: DataType::UInt(8), ..NewArray::default() };
+    let meta = new.meta().unwrap();
+    let failed =
+        create::array(&store, "b", &meta, Existing::Replace, |_, _| Err(zaro::Error::usage("no input")));
+    assert!(failed.unwrap_err().to_string().contains("no input"));
+    assert_eq!(keys(&store), before);
+    create::array(&store, "b", &meta, Existing::Replace, |_, _| Ok(())).unwrap();
+    assert_eq!(wait(zarr(&store).array("b")).unwrap().shape(), [4]);
+    assert!(keys(&store).iter().all(|(key, _)| !key.contains("zaro") && key != "b/c/0"));
+}
