@@ -167,6 +167,11 @@ impl Zarr {
         &self.store
     }
 
+    /// The same, with its documents read once more.
+    pub(crate) async fn reopened(&self) -> Result<Self> {
+        Self::from_store(self.store.clone(), self.options.clone()).await
+    }
+
     /// How it was opened.
     #[must_use]
     pub fn options(&self) -> &OpenOptions {

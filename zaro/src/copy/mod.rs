@@ -275,6 +275,12 @@ pub fn copy(
     }
     planned.check_destination(store, &to, &room)?;
     let intent = planned.intent(name)?;
+    let again = nodes(&wait(source.reopened())?, &planned.from)?.0;
+    planned.content().same_documents(&Source::new(
+        source.store(),
+        &planned.from,
+        again.iter().map(|n| (n.path.as_str(), &n.meta)),
+    ))?;
     let (journal, resumed) = Journal::begin(&Work {
         store,
         path: &to,
@@ -663,8 +669,8 @@ fn kept(path: &str, to: Format, is_image: impl Fn(&str) -> bool) -> convert::Kep
     if to == Format::V2 && is_image(above) { convert::Kept::Fill } else { convert::Kept::Meaning }
 }
 
-/// What is there, and what is to become of it.
-fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usize) -> Result<Vec<Step>> {
+/// The nodes to be copied, by their own documents, and the Zarr that was asked if that is another.
+fn nodes(source: &Zarr, from: &str) -> Result<(Vec<Node>, Option<Zarr>)> {
     // Consolidated metadata may be older than the nodes; they count only where nodes cannot be listed.
     let own = if source.is_consolidated() && wait(source.store().list("")).is_ok() {
         let options = OpenOptions { use_consolidated: false, ..source.options().clone() };
@@ -690,6 +696,13 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
     if let Some(damaged) = source.take_damaged().into_iter().next() {
         return Err(damaged.within("a node cannot be read, so that the copy would lack it"));
     }
+    Ok((nodes, own))
+}
+
+/// What is there, and what is to become of it.
+fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usize) -> Result<Vec<Step>> {
+    let (nodes, own) = nodes(source, from)?;
+    let source = own.as_ref().unwrap_or(source);
     check_names(&nodes, options)?;
     let images: HashSet<String> =
         nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.clone()).collect();

@@ -80,6 +80,18 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
+    /// Fails unless the documents are those that were read `again`, after [`Source::json`]: who changed both documents and
+    /// chunks between the reading of documents and that would not be noticed.
+    pub(crate) fn same_documents(&self, again: &Source<'_>) -> Result<()> {
+        if self.documents() == again.documents() {
+            return Ok(());
+        }
+        Err(Error::conflict(
+            "somebody else changed the metadata at the same time; nothing was done, rerun the command",
+        )
+        .with_store(self.store))
+    }
+
     /// A digest of the documents of all nodes.
     pub(crate) fn documents(&self) -> String {
         let mut nodes: Vec<(&&str, &&NodeMeta)> = self.nodes.iter().collect();

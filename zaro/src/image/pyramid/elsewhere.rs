@@ -7,7 +7,7 @@ use crate::blocking::wait;
 use crate::copy::{CopyOptions, Sizes, copy_within};
 use crate::create;
 use crate::error::{ErrorKind, Result};
-use crate::group::Zarr;
+use crate::group::{Node, Zarr};
 use crate::hierarchy::{self, Existing, Room};
 use crate::image::find;
 use crate::image::model::Axis;
@@ -58,17 +58,22 @@ pub fn build_at(
     };
     let apart: Vec<String> = parts.iter().map(|(path, _)| path.clone()).collect();
     wait(hierarchy::check_apart(source.store(), &from, &apart, store, &to, options.existing))?;
-    let mut nodes = Vec::new();
-    for (part, _) in &parts {
-        nodes.extend(wait(source.walk(part))?);
-    }
-    let content = Source::new(source.store(), &from, nodes.iter().map(|n| (n.path.as_str(), &n.meta)));
+    let walk = |source: &Zarr| -> Result<Vec<Node>> {
+        let mut nodes = Vec::new();
+        for (part, _) in &parts {
+            nodes.extend(wait(source.walk(part))?);
+        }
+        Ok(nodes)
+    };
+    let nodes = walk(source)?;
+    let content = content_of(source, &from, &nodes);
     let mut wanted = options.json();
     wanted.set("frame", frame_json(frame));
     let mut plan = Json::object();
     plan.set("parts", Json::Array(parts.iter().map(|(_, below)| Json::string(below.as_str())).collect()));
     let intent =
         Intent { operation: "image pyramid --to", source: content.json(name)?, options: wanted, plan };
+    content.same_documents(&content_of(source, &from, &walk(&wait(source.reopened())?)?))?;
     let format = node.meta.format();
     wait(hierarchy::check_place(store, &to, format))?;
     let room = Room::find(store, &to, options.existing)?;
@@ -117,6 +122,10 @@ pub fn build_at(
     room.finish(&journal)?;
     wait(store.finish())?;
     Ok(levels.built(labels, resumed))
+}
+
+fn content_of<'a>(source: &'a Zarr, from: &'a str, nodes: &'a [Node]) -> Source<'a> {
+    Source::new(source.store(), from, nodes.iter().map(|n| (n.path.as_str(), &n.meta)))
 }
 
 /// How a plain array becomes an image, as a journal has it.

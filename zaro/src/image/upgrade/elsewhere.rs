@@ -78,6 +78,9 @@ pub fn upgrade(
         options: options.json(),
         plan: plan.digest()?,
     };
+    let again = wait(source.reopened())?;
+    content
+        .same_documents(&wait(Tree::gather(&again, &from_path, &BTreeMap::new()))?.content(source.store()))?;
     let (journal, resumed) = Journal::begin(&Kept {
         store,
         path: &to_path,

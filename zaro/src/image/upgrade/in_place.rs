@@ -99,6 +99,9 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
     };
     journal.set("separators", separators_json(&plan))?;
     let brought = || -> Result<()> {
+        // Others see from now on that all of this is worked on. What they did before counts.
+        let again = wait(zarr.reopened())?;
+        content.same_documents(&wait(Tree::gather(&again, &root, &known))?.content(store))?;
         let single = single.with_journal(&journal, report.resumed);
         work.bring(&single)?;
         if options.verify {
