@@ -259,12 +259,16 @@ impl Journal {
     /// An error that also says what became of what was here before, if something is to be replaced.
     pub(crate) fn told(&self, e: Error) -> Error {
         let replaced = self.state().replaced;
+        let path = self.key.strip_suffix(JOURNAL).unwrap_or_default().trim_end_matches('/');
+        let place = destination(&self.store, path);
         match self.get("aside").as_ref().and_then(Json::as_str) {
-            Some(MAKING) => e.within(
-                "what is here stays until the new is whole; rerun the same command to finish, or give it up by deleting \
-                 .zaro-new and .zaro-journal.json here",
-            ),
-            Some(_) => e.within("the new is whole, and about to take its place; rerun the same command to finish"),
+            Some(MAKING) => e.within(format_args!(
+                "{place} stays as it is until the new is whole; rerun the same command to finish, or give it up by deleting \
+                 .zaro-new and .zaro-journal.json there"
+            )),
+            Some(_) => e.within(format_args!(
+                "what replaces {place} is whole, but not yet in its place; rerun the same command to finish"
+            )),
             None if replaced => e.within(
                 "what was left here before is deleted, as --overwrite says; rerun the same command to finish",
             ),

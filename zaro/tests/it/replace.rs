@@ -151,7 +151,7 @@ fn an_interrupted_replacement_is_not_finished_with_other_data() {
     let dying: SharedStore =
         Arc::new(FaultStore::new(store.clone()).with_key(".zaro-new/zarr/a/c/1/1", Fault::Final));
     let e = run(&source, &dying, "", &options()).unwrap_err();
-    assert!(e.to_string().contains("what is here stays"), "{e}");
+    assert!(e.to_string().contains("stays as it is"), "{e}");
     assert_eq!(seen(&store, ""), Some(("b", 9)));
     // Nobody writes to what is about to be replaced, and nobody takes it for a copy that is to be finished.
     let change = edit::Attributes::Patch { set: vec![("u".into(), Json::int(1))], unset: Vec::new() };
