@@ -61,6 +61,9 @@ fn parse_change(text: &str) -> std::result::Result<(String, Change), String> {
 pub(crate) fn dimension(name: &str, meta: &ArrayMeta) -> Result<usize> {
     match (meta.dimension(name), name.parse::<usize>()) {
         (Err(_), Ok(d)) if d < meta.shape.len() => Ok(d),
+        _ if meta.shape.is_empty() => Err(Error::usage(
+            "the array has no dimensions (it is a single element), so that it can neither be resized nor appended to",
+        )),
         (found, _) => found.map_err(|e| {
             let last = meta.shape.len().saturating_sub(1);
             Error::usage(format!("{}; a number from 0 to {last} names one, too", e.message()))

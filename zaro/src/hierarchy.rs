@@ -10,6 +10,8 @@ mod consolidate;
 mod delete;
 mod resize;
 
+use futures::TryStreamExt as _;
+
 use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr, unfinished};
@@ -55,9 +57,10 @@ pub async fn find(store: &SharedStore, path: &str) -> Result<Option<Node>> {
 }
 
 async fn need(store: &SharedStore, path: &str) -> Result<Node> {
-    match find(store, path).await? {
+    let zarr = open(store).await?;
+    match zarr.direct_node(path).await? {
         Some(node) => Ok(node),
-        None => Err(Error::not_found("there is no such node").with_node(shown(path)).with_store(store)),
+        None => Err(zarr.absent(path).await),
     }
 }
 
@@ -145,6 +148,8 @@ pub async fn open_array(store: &SharedStore, path: &str, memory: usize) -> Resul
 /// would lie in.
 pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format) -> Result<()> {
     let placed = |e: Error, at: &str| e.with_node(shown(at)).with_store(store);
+    // A place that cannot be, such as one whose name is too long, fails before groups on the way to it are made.
+    store.sites(path).try_next().await?;
     if format == Format::V3 {
         for name in path.split('/').filter(|n| !n.is_empty()) {
             if let Some(fault) = name_fault(name) {

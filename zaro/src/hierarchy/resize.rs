@@ -189,6 +189,9 @@ fn grown(shape: &[u64], axis: usize, count: u64) -> Result<Vec<u64>> {
     let rank = shape.len();
     match shape.get_mut(axis) {
         Some(n) => *n = n.checked_add(count).ok_or_else(|| Error::usage("the array would be too large"))?,
+        None if rank == 0 => {
+            return Err(Error::usage("the array has no dimensions, so that it cannot be longer"));
+        }
         None => return Err(Error::usage(format!("there is no dimension {axis}, only {rank}"))),
     }
     Ok(shape)
