@@ -32,7 +32,7 @@ use delete::replace;
 pub(crate) use delete::{check_unused, check_unused_below, clear, in_the_way, is_new, prove_all};
 pub use delete::{delete, is_half_deleted};
 pub(crate) use resize::keys_found;
-pub use resize::{Appending, append, extend, resize, resize_by};
+pub use resize::{Appending, append, extend, resize, resize_by, waits_for};
 
 /// How often a document is changed anew because somebody else changed it first.
 const ATTEMPTS: usize = 100;

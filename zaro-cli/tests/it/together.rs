@@ -260,3 +260,23 @@ fn consolidated_metadata_are_right_when_a_killed_command_was_given_again() {
         }
     }
 }
+
+#[test]
+fn who_waits_for_another_machine_is_told() {
+    let s = counted();
+    let turn = r#"{"journal":1,"owner":{"token":"x","machine":"elsewhere","process":1,"began":1}}"#;
+    for args in [
+        &["write", "@:/a.zarr", "x", "--from", "@:/ten.raw", "--append", "0"][..],
+        &["resize", "@:/a.zarr", "x", "--axis", "0=+10"],
+    ] {
+        s.put("a.zarr/x/.zaro-turn.json", turn);
+        let run = std::thread::scope(|scope| {
+            let run = scope.spawn(|| s.zaro(args));
+            std::thread::sleep(std::time::Duration::from_secs(5));
+            std::fs::remove_file(s.file("a.zarr/x/.zaro-turn.json")).unwrap();
+            run.join().unwrap()
+        });
+        assert!(run.code == 0 && run.err.contains("a process on another machine"), "{}", run.err);
+    }
+    assert_eq!(length(&s), 120);
+}
