@@ -382,3 +382,31 @@ fn looking_at_twice_as_many_nodes_takes_twice_as_long() {
     let (one, two) = (cost("d1", deep(500)), cost("d2", deep(1000)));
     assert!(two < 6.0 * one, "{one} s, then {two} s");
 }
+
+#[test]
+fn plates_of_very_many_wells_are_looked_at_in_linear_time() {
+    let s = Store::new();
+    let cost = |command: &str, lines: usize| {
+        let each = |n: usize| (0..n).map(|i| format!(r#"{{"name":"{i}"}}"#)).collect::<Vec<_>>().join(",");
+        let well = |i: usize| {
+            let (row, column) = (i / 100, i % 100);
+            format!(r#"{{"path":"{row}/{column}","rowIndex":{row},"columnIndex":{column}}}"#)
+        };
+        let wells: Vec<String> = (0..lines * 100).map(well).collect();
+        let plate = format!(
+            r#"{{"rows":[{}],"columns":[{}],"wells":[{}]}}"#,
+            each(lines),
+            each(100),
+            wells.join(",")
+        );
+        let attributes = format!(r#"{{"ome":{{"version":"0.5","plate":{plate}}}}}"#);
+        let document = format!(r#"{{"zarr_format":3,"node_type":"group","attributes":{attributes}}}"#);
+        s.put("p.zarr/zarr.json", document);
+        let path = s.file("p.zarr");
+        (0..2).map(|_| cpu(&["image", command, path.to_str().unwrap()])).fold(f64::MAX, f64::min)
+    };
+    for command in ["info", "validate"] {
+        let (one, four) = (cost(command, 50), cost(command, 200));
+        assert!(four < 7.0 * one, "{command}: {one} s, then {four} s");
+    }
+}
