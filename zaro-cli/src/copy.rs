@@ -215,6 +215,11 @@ impl Copy {
         for note in &notes {
             common.warn(note);
         }
+        if nodes == 0 {
+            let (path, format) = (shown(&self.path), format.number());
+            common.say(&format!("undid a conversion that was not finished: {path} is V{format}, as it was"));
+            return Ok(());
+        }
         common.say(&format!(
             "converted {nodes} nodes below {} to V{}; chunks are the same bytes{}",
             shown(&self.path),

@@ -65,7 +65,7 @@ fn json(t: &DataType, value: &Json, out: &mut Vec<u8>) -> Option<Result<()>> {
         }
         DataType::SubArray(inner, shape) => return nested(inner, shape, value, out),
         DataType::Bytes => out.extend(decode(value.as_str()?)?),
-        DataType::Json => out.extend(value.to_string().as_bytes()),
+        DataType::Json => out.extend(value.compact().as_bytes()),
         DataType::List(inner) => {
             for item in value.items()? {
                 if let Err(e) = json(inner, item, out)? {

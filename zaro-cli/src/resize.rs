@@ -1,11 +1,17 @@
 //! `zaro resize`: another shape for an array.
 
+use std::time::Duration;
+
 use clap::Args;
 use zaro::meta::ArrayMeta;
 use zaro::meta::path::shown;
+use zaro::store::SharedStore;
 use zaro::{Array, Error, Result, hierarchy};
 
 use crate::args::{Common, Target};
+
+/// After how long it is said what is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,11 +67,33 @@ fn parse_change(text: &str) -> std::result::Result<(String, Change), String> {
 pub(crate) fn dimension(name: &str, meta: &ArrayMeta) -> Result<usize> {
     match (meta.dimension(name), name.parse::<usize>()) {
         (Err(_), Ok(d)) if d < meta.shape.len() => Ok(d),
+        _ if meta.shape.is_empty() => Err(Error::usage(
+            "the array has no dimensions (it is a single element), so that it can neither be resized nor appended to",
+        )),
         (found, _) => found.map_err(|e| {
             let last = meta.shape.len().saturating_sub(1);
             Error::usage(format!("{}; a number from 0 to {last} names one, too", e.message()))
         }),
     }
+}
+
+/// Waits for a change of the shape of the array at `path`, and says so if it takes long because somebody else is at it.
+pub(crate) async fn patiently<T>(
+    common: &Common,
+    store: &SharedStore,
+    path: &str,
+    change: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let mut change = std::pin::pin!(change);
+    tokio::select! {
+        done = &mut change => return done,
+        () = tokio::time::sleep(PATIENCE) => {}
+    }
+    // Who cannot be asked is no reason to fail.
+    if let Ok(Some(who)) = hierarchy::waits_for(store, path).await {
+        common.say(&format!("{}: waiting for the end of a change of its shape by {who}", shown(path)));
+    }
+    change.await
 }
 
 impl Resize {
@@ -74,9 +102,15 @@ impl Resize {
         let (store, path) = common.open_for_writing(&self.target, false).await?;
         let array = common.zarr_in(&store).await?.array(&path).await?;
         let (resized, before) = match &self.shape {
-            Some(shape) => (hierarchy::resize(&store, &path, shape).await?, array.shape().to_vec()),
+            Some(shape) => {
+                let change = hierarchy::resize(&store, &path, shape);
+                (patiently(common, &store, &path, change).await?, array.shape().to_vec())
+            }
             // Of what it is then: two who make it longer at the same time both get their share.
-            None => hierarchy::resize_by(&store, &path, |old| changed(&array, old, &self.axis)).await?,
+            None => {
+                let change = hierarchy::resize_by(&store, &path, |old| changed(&array, old, &self.axis));
+                patiently(common, &store, &path, change).await?
+            }
         };
         store.finish().await?;
         common.note(&format!("{}: {:?} is now {:?}", shown(&path), before, resized.shape()));

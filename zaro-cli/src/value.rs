@@ -135,6 +135,7 @@ fn json_element(bytes: &[u8], style: Style, out: &mut String) {
     match Json::parse(bytes) {
         Ok(document) => match document.value {
             Json::String(s) => string(&s, style, out),
+            value if !style.json => out.push_str(&value.compact()),
             value => put(out, format_args!("{value}")),
         },
         Err(_) => string(&String::from_utf8_lossy(bytes), style, out),
@@ -301,6 +302,8 @@ mod tests {
         assert_eq!(json(&DataType::FixedUtf32(2), b"\xe9\0\0\0\0\0\0\0"), "\"é\"");
         assert_eq!(json(&DataType::String, b"a\"\n"), "\"a\\\"\\n\"");
         assert_eq!(json(&DataType::Json, b"{\"a\": [1, NaN]}"), "{\"a\":[1,\"NaN\"]}");
+        let text = text_of(&DataType::Json, b"{\"a\": [1, NaN]}", Style::TEXT);
+        assert_eq!(text, "{\"a\":[1,NaN]}");
     }
 
     #[test]

@@ -193,7 +193,8 @@ impl Write {
                 Destination { array, view, blank: false, grown: None }
             }
             (Found::There(_), Some((axis, count))) => {
-                let begun = hierarchy::append(&store, &path, axis, count, self.alone).await?;
+                let begun = hierarchy::append(&store, &path, axis, count, self.alone);
+                let begun = resize::patiently(common, &store, &path, begun).await?;
                 let (array, start) = (begun.array.clone(), begun.start);
                 appending = Some(begun);
                 let span = |d| if d == axis { Index::Span(start, count) } else { Index::All };

@@ -379,7 +379,7 @@ impl Zarr {
     }
 
     /// What to say of a node that is not there: whether the store is missing, or the node, and what was perhaps meant.
-    async fn absent(&self, path: &str) -> Error {
+    pub(crate) async fn absent(&self, path: &str) -> Error {
         let error = |what: String| Error::not_found(what).with_store(&self.store);
         if let Ok(Some(what)) = unfinished(&self.store, path).await {
             return error(what).with_node(shown(path));

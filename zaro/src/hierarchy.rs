@@ -12,6 +12,8 @@ mod replace;
 mod resize;
 mod writing;
 
+use futures::TryStreamExt as _;
+
 use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr, unfinished};
@@ -32,7 +34,7 @@ pub(crate) use delete::{check_unused, check_unused_below, in_the_way, is_new, pr
 pub use delete::{delete, is_half_deleted};
 pub(crate) use replace::Room;
 pub(crate) use resize::keys_found;
-pub use resize::{Appending, append, extend, resize, resize_by};
+pub use resize::{Appending, append, extend, resize, resize_by, waits_for};
 pub use writing::Writing;
 
 /// How often a document is changed anew because somebody else changed it first.
@@ -58,9 +60,10 @@ pub async fn find(store: &SharedStore, path: &str) -> Result<Option<Node>> {
 }
 
 async fn need(store: &SharedStore, path: &str) -> Result<Node> {
-    match find(store, path).await? {
+    let zarr = open(store).await?;
+    match zarr.direct_node(path).await? {
         Some(node) => Ok(node),
-        None => Err(Error::not_found("there is no such node").with_node(shown(path)).with_store(store)),
+        None => Err(zarr.absent(path).await),
     }
 }
 
@@ -154,6 +157,8 @@ pub async fn open_array(store: &SharedStore, path: &str, memory: usize) -> Resul
 /// would lie in.
 pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format) -> Result<()> {
     let placed = |e: Error, at: &str| e.with_node(shown(at)).with_store(store);
+    // A place that cannot be, such as one whose name is too long, fails before groups on the way to it are made.
+    store.sites(path).try_next().await?;
     if format == Format::V3 {
         for name in path.split('/').filter(|n| !n.is_empty()) {
             if let Some(fault) = name_fault(name) {

@@ -158,3 +158,35 @@ fn an_address_inside_a_zarr_is_that_of_a_node() {
         s.zaro(&["validate", "@"]).text();
     }
 }
+
+#[test]
+fn a_deletion_makes_room_on_a_full_disk() {
+    let s = made();
+    std::fs::create_dir(s.file("disk")).unwrap();
+    // A disk of its own, which is gone with this process; filled up until not even an empty file can be made.
+    let script = r#"
+        mount -t tmpfs -o size=400k,nr_inodes=200 none "$1/disk" 2>/dev/null || { echo skipped; exit; }
+        mkdir "$1/disk/a" && cp -r "$1/g" "$1/zarr.json" "$1/disk/a" || exit 90
+        fill() {
+            cat /dev/zero > "$1/disk/$2" 2>/dev/null
+            n=0; while (: > "$1/disk/$2.$n") 2>/dev/null; do n=$((n+1)); done
+        }
+        fill "$1" 1; "$0" delete "$1/disk/a" g/x --yes || exit 91
+        fill "$1" 2; "$0" delete "$1/disk/a" g --yes || exit 92
+        "$0" list "$1/disk/a" || exit 93
+        fill "$1" 3; "$0" delete "$1/disk/a" --yes || exit 94
+        ls -A "$1/disk" | grep -v '^[123]'
+        exit 0"#;
+    let run = std::process::Command::new("unshare")
+        .args(["-rm", "sh", "-c", script, env!("CARGO_BIN_EXE_zaro")])
+        .arg(s.path())
+        .output();
+    let Ok(run) = run.inspect_err(|_| eprintln!("no unshare here")) else { return };
+    let (out, err) = (String::from_utf8(run.stdout).unwrap(), String::from_utf8(run.stderr).unwrap());
+    if out.starts_with("skipped") || err.contains("unshare failed") {
+        return;
+    }
+    assert_eq!(run.status.code(), Some(0), "{out}{err}");
+    // Nothing but the top group was left before the last deletion, and nothing after it.
+    assert!(!out.contains("g/") && !out.lines().any(|line| line == "a"), "{out}");
+}

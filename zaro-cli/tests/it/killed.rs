@@ -145,11 +145,49 @@ fn staying_with_the_version_that_was_keeps_all_documents() {
         if killed(&args, "rename", n) {
             break;
         }
-        zaro(&["copy", &at, "--in-place", "--zarr-format", "2"]);
+        let back = zaro(&["copy", &at, "--in-place", "--zarr-format", "2"]);
+        if back.code == 0 {
+            assert!(back.err.contains("undid a conversion"), "rename {n}: {}", back.err);
+            assert_eq!(temporaries(&s.file("a.zarr")), 0, "rename {n}");
+        }
         let after = files(&s.file("a.zarr"));
         let readable = zaro(&["read", &at, "x", "--format", "csv"]).text();
         assert_eq!(readable.lines().count(), 64, "rename {n}");
         assert!(after == before || journal(&s.file("a.zarr")), "rename {n}");
+    }
+}
+
+/// How many temporary files and folders lie below a folder.
+fn temporaries(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let count = |path: std::path::PathBuf| match path.extension().is_some_and(|e| e == "tmp") {
+        true => 1,
+        false if path.is_dir() => temporaries(&path),
+        false => 0,
+    };
+    entries.map(count).sum()
+}
+
+#[test]
+fn no_empty_folder_stays_where_chunks_were() {
+    if !can_trace() {
+        return;
+    }
+    for n in 1.. {
+        let s = Store::new();
+        numbers(&s);
+        s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--path", "x", "--chunks", "32", "--zarr-format", "3"])
+            .text();
+        let at = s.file("b.zarr").to_str().unwrap().to_owned();
+        let args = ["copy", &at, "--in-place", "--zarr-format", "2"].map(str::to_owned);
+        let whole = killed(&args, "rmdir", n);
+        if !whole {
+            s.zaro(&["copy", "@:/b.zarr", "--in-place", "--zarr-format", "2"]).text();
+        }
+        assert!(s.file("b.zarr/1").exists() && !s.file("b.zarr/c").exists(), "rmdir {n}");
+        if whole {
+            break;
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{Store, tree, v3_document};
+use crate::common::{Store, copy, sample, tree, v3_document};
 use crate::killed::{can_trace, killed};
 
 /// A Zarr `a.zarr` with the array `x`: 100 numbers in chunks of ten.
@@ -259,4 +259,54 @@ fn consolidated_metadata_are_right_when_a_killed_command_was_given_again() {
             assert!(!words.contains(&"--append") || rows == 10, "{n}: {rows} appended elements");
         }
     }
+}
+
+#[test]
+fn consolidated_metadata_know_the_levels_of_a_killed_pyramid_that_was_given_again() {
+    if !can_trace() {
+        return;
+    }
+    let words = ["image", "pyramid", "@:/i.zarr", "--overwrite", "--levels", "3"];
+    for call in ["rename,renameat2,link", "unlink"] {
+        // Most of what is put is chunks; documents come last.
+        for n in (1..).step_by(3) {
+            let s = Store::new();
+            copy(&sample("05-omezarrpy-0.4.zarr"), &s.file("i.zarr"));
+            s.zaro(&["consolidate", "@:/i.zarr"]).text();
+            let here = words.map(|w| w.replace("@:", s.path().to_str().unwrap()));
+            let whole = killed(&here, call, n);
+            if !whole {
+                // Killed after its last change, it is finished, and refused without more.
+                let _ = s.zaro(&words);
+            }
+            let look = || s.zaro(&["info", "--all", "@:/i.zarr"]).text();
+            let seen = look();
+            s.zaro(&["consolidate", "@:/i.zarr"]).text();
+            assert_eq!(seen, look(), "{call} {n}");
+            assert!(seen.contains("(2, 3, 8, 12)"), "{call} {n}: {seen}");
+            if whole {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_another_machine_is_told() {
+    let s = counted();
+    let turn = r#"{"journal":1,"owner":{"token":"x","machine":"elsewhere","process":1,"began":1}}"#;
+    for args in [
+        &["write", "@:/a.zarr", "x", "--from", "@:/ten.raw", "--append", "0"][..],
+        &["resize", "@:/a.zarr", "x", "--axis", "0=+10"],
+    ] {
+        s.put("a.zarr/x/.zaro-turn.json", turn);
+        let run = std::thread::scope(|scope| {
+            let run = scope.spawn(|| s.zaro(args));
+            std::thread::sleep(std::time::Duration::from_secs(5));
+            std::fs::remove_file(s.file("a.zarr/x/.zaro-turn.json")).unwrap();
+            run.join().unwrap()
+        });
+        assert!(run.code == 0 && run.err.contains("a process on another machine"), "{}", run.err);
+    }
+    assert_eq!(length(&s), 120);
 }

@@ -28,6 +28,11 @@ fn a_misspelt_node_is_recognised() {
     s.group("data.zarr/model").group("data.zarr/model/run1");
     s.zaro(&["info", "@:/data.zarr", "modle/run1"]).fails(3, "did you mean \"model/run1\"?");
     s.zaro(&["info", "@:/data.zarr", "model/run2"]).fails(3, "did you mean \"model/run1\"?");
+    // Who changes something is told the same.
+    for command in [&["consolidate"][..], &["consolidate", "--remove"], &["attrs", "--set", "a=1"]] {
+        let args = [&command[..1], &["@:/data.zarr", "modle"], &command[1..]].concat();
+        s.zaro(&args).fails(3, "did you mean \"model\"?");
+    }
     let far = s.zaro(&["read", "@:/data.zarr", "xyz"]);
     assert!(!far.err.contains("did you mean") && far.err.contains("/ has "), "{}", far.err);
     // The closest come first, however many there are.
@@ -35,6 +40,32 @@ fn a_misspelt_node_is_recognised() {
         s.group(&format!("data.zarr/a{i:02}"));
     }
     s.zaro(&["read", "@:/data.zarr", "latt"]).fails(3, "/ has lat, ");
+}
+
+#[test]
+fn a_single_element_is_neither_appended_to_nor_resized() {
+    let s = Store::new();
+    s.put("one.csv", "5\n");
+    s.zaro(&["create", "@:/data.zarr", "--shape", "", "--dtype", "int32"]).text();
+    s.zaro(&["write", "@:/data.zarr", "--from", "@:/one.csv", "--append", "0"]).fails(2, "has no dimensions");
+    s.zaro(&["resize", "@:/data.zarr", "--axis", "time=+1"]).fails(2, "has no dimensions");
+}
+
+#[test]
+fn nothing_stays_of_a_node_whose_name_is_too_long() {
+    let s = Store::new();
+    s.put("v.npy", npy("'|u1'", false, "(2,)", &[1, 2]));
+    s.array("a.zarr", &[1], "uint8", "0", "", &[1]);
+    let long = format!("a/b/{}", "x".repeat(300));
+    for args in [
+        &["create", "@:/data.zarr", &long, "--shape", "3", "--dtype", "int8"][..],
+        &["create", "@:/data.zarr", &long, "--group"],
+        &["write", "@:/data.zarr", &long, "--create", "--from", "@:/v.npy"],
+        &["copy", "@:/a.zarr", "@:/data.zarr", "--to", &long],
+    ] {
+        s.zaro(args).fails(2, "a name is longer than the 255 bytes");
+        assert!(!s.file("data.zarr").exists(), "{args:?}");
+    }
 }
 
 #[test]
@@ -350,4 +381,32 @@ fn looking_at_twice_as_many_nodes_takes_twice_as_long() {
     // Paths, and lines of the tree, grow with the depth: four times as much text, not eight.
     let (one, two) = (cost("d1", deep(500)), cost("d2", deep(1000)));
     assert!(two < 6.0 * one, "{one} s, then {two} s");
+}
+
+#[test]
+fn plates_of_very_many_wells_are_looked_at_in_linear_time() {
+    let s = Store::new();
+    let cost = |command: &str, lines: usize| {
+        let each = |n: usize| (0..n).map(|i| format!(r#"{{"name":"{i}"}}"#)).collect::<Vec<_>>().join(",");
+        let well = |i: usize| {
+            let (row, column) = (i / 100, i % 100);
+            format!(r#"{{"path":"{row}/{column}","rowIndex":{row},"columnIndex":{column}}}"#)
+        };
+        let wells: Vec<String> = (0..lines * 100).map(well).collect();
+        let plate = format!(
+            r#"{{"rows":[{}],"columns":[{}],"wells":[{}]}}"#,
+            each(lines),
+            each(100),
+            wells.join(",")
+        );
+        let attributes = format!(r#"{{"ome":{{"version":"0.5","plate":{plate}}}}}"#);
+        let document = format!(r#"{{"zarr_format":3,"node_type":"group","attributes":{attributes}}}"#);
+        s.put("p.zarr/zarr.json", document);
+        let path = s.file("p.zarr");
+        (0..2).map(|_| cpu(&["image", command, path.to_str().unwrap()])).fold(f64::MAX, f64::min)
+    };
+    for command in ["info", "validate"] {
+        let (one, four) = (cost(command, 50), cost(command, 200));
+        assert!(four < 7.0 * one, "{command}: {one} s, then {four} s");
+    }
 }

@@ -120,6 +120,8 @@ struct Inner {
     touched: Mutex<HashSet<(u64, u64)>>,
     /// What is known of a V2 array's separator: see [`Inner::separator`].
     separator: AtomicU8,
+    /// Whether a chunk was missing in a store far away.
+    missed: AtomicBool,
 }
 
 impl Array {
@@ -173,6 +175,7 @@ impl Array {
                 chain,
                 touched: Mutex::default(),
                 separator: AtomicU8::new(0),
+                missed: AtomicBool::new(false),
                 meta,
             }),
         })

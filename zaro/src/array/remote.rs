@@ -1,5 +1,6 @@
 //! Reading from remote stores: fetched ahead, bounded in bytes, decoded on the thread pool.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -125,6 +126,7 @@ async fn chunk(reader: &Arc<Reader>, i: usize, budget: &Budget) -> Result<()> {
             {
                 return reader.array.found_under_other(&other);
             }
+            reader.array.missed.store(true, Ordering::Relaxed);
             let job = reader.plan.job(i);
             reader.missing(&job.sels, &reader.plan.strides).map_err(|e| e.with_key(&key))
         }

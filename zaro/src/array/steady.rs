@@ -3,9 +3,14 @@
 //! A read of many chunks is no single look. Who deletes, replaces, shrinks or converts the array meanwhile takes chunks away,
 //! and what is missing reads as fill value. All of them change or delete its document; so that is looked at before and
 //! after. An array may grow, and its attributes may change: that does nothing to what was read.
+//!
+//! A store far away is asked once, after a read that met missing chunks, whether the document is still there.
+
+use std::sync::atomic::Ordering;
 
 use super::Array;
 use crate::error::{Error, ErrorKind, Result};
+use crate::meta::path::{ancestors, join};
 use crate::meta::{Format, Json};
 
 /// The document of an array as it was when a read began.
@@ -13,7 +18,7 @@ use crate::meta::{Format, Json};
 pub struct Steady {
     array: Array,
     key: String,
-    /// `None` if it is not to be looked at: a store far away would be asked twice more for each read.
+    /// `None` if it is not compared: a store far away would be asked twice more for each read.
     state: Option<String>,
 }
 
@@ -21,7 +26,7 @@ impl Array {
     /// Notes the state of the array's document; see [`Steady::check`].
     pub async fn steady(&self) -> Result<Steady> {
         let name = if self.meta().format == Format::V3 { "zarr.json" } else { ".zarray" };
-        let key = crate::meta::path::join(self.path(), name);
+        let key = join(self.path(), name);
         let state = match self.store().direct() {
             None => None,
             Some(_) => match self.store().state(&key).await {
@@ -34,10 +39,11 @@ impl Array {
 }
 
 impl Steady {
-    /// Fails if the array was deleted, replaced, made shorter or converted since. Only files and memory are looked at.
+    /// Fails if the array was deleted, replaced, made shorter or converted since. Of stores far away only a deletion is
+    /// seen, and only if chunks were missing.
     pub async fn check(&self) -> Result<()> {
         let store = self.array.store();
-        let Some(state) = &self.state else { return Ok(()) };
+        let Some(state) = &self.state else { return self.check_far().await };
         let now = store.state(&self.key).await?;
         if now.as_ref() == Some(state) {
             return Ok(());
@@ -49,10 +55,43 @@ impl Steady {
                 _ => "replaced or changed",
             },
         };
-        Err(self.array.named(
-            Error::conflict(format!("the array was {said} while it was read; read it again"))
-                .with_key(&self.key),
-        ))
+        Err(self.fault(said))
+    }
+
+    fn fault(&self, said: &str) -> Error {
+        let message = format!("the array was {said} while it was read; read it again");
+        self.array.named(Error::conflict(message).with_key(&self.key))
+    }
+
+    async fn check_far(&self) -> Result<()> {
+        if !self.array.inner.missed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        // Who does not answer, or not so, says nothing about the array.
+        match self.array.store().state(&self.key).await {
+            Ok(None) if !self.is_carried().await.unwrap_or(true) => {
+                Err(self.fault("deleted, moved or converted"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a group above carries the document (consolidated metadata), so that the array needs none of its own.
+    async fn is_carried(&self) -> Result<bool> {
+        let v2 = self.array.meta().format == Format::V2;
+        for group in ancestors(self.array.path()) {
+            let name = if v2 { ".zmetadata" } else { "zarr.json" };
+            let Some(bytes) = self.array.store().get(&join(group, name), None).await? else { continue };
+            let Ok(document) = Json::parse(&bytes) else { continue };
+            let below = |key: &str| key.strip_prefix(group).unwrap_or(key).trim_start_matches('/').to_owned();
+            let entry = if v2 { below(&self.key) } else { below(self.array.path()) };
+            let carried =
+                if v2 { Some(&document.value) } else { document.value.get("consolidated_metadata") };
+            if carried.and_then(|c| c.get("metadata")?.get(&entry)).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

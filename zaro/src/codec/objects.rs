@@ -5,8 +5,8 @@
 //! `["a", "b", "|O", [2]]`. The older ids `json` and `msgpack` lack the shape.
 //!
 //! Over `|O` the elements are [`DataType::Json`]: each is the text of one JSON value, so that the string `a` is `"a"`
-//! with its quotes. What MessagePack has and JSON lacks becomes `{"base64": "…"}` (bytes) or `"NaN"`, `"Infinity"`,
-//! `"-Infinity"`. Over a fixed type each item is converted to it; one that it cannot hold exactly is an error.
+//! with its quotes. `NaN`, `Infinity` and `-Infinity` are bare, at any depth, as in Python's JSON; bytes of MessagePack
+//! become `{"base64": "…"}`. Over a fixed type each item is converted to it; one that it cannot hold exactly is an error.
 //!
 //! numcodecs keeps the nesting of the array even if the array is in Fortran order, where the chain reads this codec's
 //! chunk with its dimensions reversed; a document whose shape is the reverse of the chunk's is turned around.
@@ -222,9 +222,9 @@ impl ArrayToBytes for Objects {
         }
         match self.format {
             Format::Json(encoding) => {
-                let mut text = String::new();
-                write_json(&Json::Array(document), encoding == Text::Latin1, &mut text);
-                Ok(encoding.write(text))
+                // Unlike in metadata, `NaN` is bare, as numcodecs writes and wants it.
+                let text = Json::Array(document).compact();
+                Ok(encoding.write(if encoding == Text::Latin1 { ascii(&text) } else { text }))
             }
             Format::MsgPack { single, bin } => {
                 let mut out = Vec::new();
@@ -318,7 +318,7 @@ fn nest(items: &mut impl Iterator<Item = Json>, shape: &[u64]) -> Result<Vec<Jso
 fn put(item: &Json, data_type: &DataType, out: &mut Buffer) -> Result<()> {
     let cannot = || Error::invalid(format!("{item} is not exactly a {data_type}"));
     match data_type {
-        DataType::Json => return out.push(item.to_string().as_bytes()),
+        DataType::Json => return out.push(item.compact().as_bytes()),
         DataType::String => {
             return match item {
                 Json::String(s) => out.push(s.as_bytes()),
@@ -453,30 +453,16 @@ fn bytes_item(bytes: &[u8]) -> Json {
     Json::Object(vec![("base64".to_owned(), Json::string(BASE64.encode(bytes)))])
 }
 
-/// The text of a document. Unlike in metadata, `NaN` is bare, as numcodecs writes and wants it.
-fn write_json(value: &Json, ascii: bool, out: &mut String) {
-    match value {
-        Json::Number(text) => out.push_str(text),
-        Json::Array(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_json(item, ascii, out);
-            }
-            out.push(']');
+/// Escapes what is not ASCII, which in a JSON document is within strings.
+fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for unit in text.encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(b) if b.is_ascii() => out.push(char::from(b)),
+            _ => out.push_str(&format!("\\u{unit:04x}")),
         }
-        other if ascii => {
-            for unit in other.to_string().encode_utf16() {
-                match u8::try_from(unit) {
-                    Ok(b) if b.is_ascii() => out.push(char::from(b)),
-                    _ => out.push_str(&format!("\\u{unit:04x}")),
-                }
-            }
-        }
-        other => out.push_str(&other.to_string()),
     }
+    out
 }
 
 /// MessagePack as JSON.

@@ -6,7 +6,7 @@ use crate::blocking::wait;
 use crate::error::Result;
 use crate::meta::{ChunkKeys, Json};
 use crate::num;
-use crate::store::SharedStore;
+use crate::store::{SharedStore, join};
 
 /// Chunks deleted at once.
 const AT_ONCE: usize = 16;
@@ -57,7 +57,16 @@ impl Chunks {
         wait(async {
             futures::stream::iter(old.into_iter().map(Ok))
                 .try_for_each_concurrent(AT_ONCE, |key| async move { store.delete(&key).await })
-                .await
+                .await?;
+            // Who was killed after the last chunk, and before its folder went, left that.
+            for name in store.list(path).await?.prefixes {
+                let theirs = if keys.prefixed { name == "c" } else { name.parse::<u64>().is_ok() };
+                let folder = join(path, &name);
+                if theirs && store.keys(&folder).try_next().await?.is_none() {
+                    store.delete_prefix(&folder).await?;
+                }
+            }
+            Ok(())
         })
     }
 }

@@ -35,7 +35,8 @@ const OPERATION: &str = "copy --in-place";
 /// Documents on their way at once.
 const AT_ONCE: usize = 16;
 
-/// Converts the node at `path` and all below it to the version `to`, and says how many nodes there are.
+/// Converts the node at `path` and all below it to the version `to`, and says how many nodes were converted: none, if it
+/// was of that version, and a conversion to the other one that was not finished was undone.
 ///
 /// # Errors
 /// `Unsupported`, before anything is changed, if the chunks of an array would have to be coded anew: then it has to be
@@ -205,7 +206,7 @@ fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format, options: &C
         // The hierarchy was changed since: what is there now is converted.
         return convert_in_place_with(store, path, to, options);
     }
-    Ok(nodes.len())
+    Ok(0)
 }
 
 /// What a conversion puts and deletes.
@@ -397,14 +398,17 @@ impl Plan {
     fn undo(&self, store: &SharedStore, journal: Journal) -> Result<()> {
         for (key, document) in self.put.iter().rev() {
             journal.beat()?;
-            let Some(found) = wait(store.get(key, None))? else { continue };
-            if Json::parse(&found)?.value != *document {
+            let found = wait(store.get(key, None))?;
+            if let Some(found) = found
+                && Json::parse(&found)?.value != *document
+            {
                 return Err(Error::conflict(
                     "this document was to be put by a conversion that was not finished, and was changed since; delete it, or \
                      finish the conversion",
                 )
                 .with_key(key));
             }
+            // Where there is none, the temporary file of a put that was killed may be left.
             wait(store.delete(key))?;
         }
         for chunks in &self.moved {

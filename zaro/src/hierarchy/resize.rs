@@ -105,6 +105,12 @@ pub async fn extend(store: &SharedStore, path: &str, axis: usize, count: u64) ->
     Ok((new, old.get(axis).copied().unwrap_or(0)))
 }
 
+/// Whoever else changes the shape of the array at `path` at this moment, in words, and is waited for by [`resize`],
+/// [`resize_by`], [`extend`] and [`append`]; `None` if nobody does.
+pub async fn waits_for(store: &SharedStore, path: &str) -> Result<Option<String>> {
+    Turn::of_others(store, &normal(path)?).await
+}
+
 /// The turn to change the shape of the array at `path`. Fails if there is none, before anything is put there.
 async fn taken(store: &SharedStore, path: &str) -> Result<Turn> {
     Document::of(store, path).await?;
@@ -189,6 +195,9 @@ fn grown(shape: &[u64], axis: usize, count: u64) -> Result<Vec<u64>> {
     let rank = shape.len();
     match shape.get_mut(axis) {
         Some(n) => *n = n.checked_add(count).ok_or_else(|| Error::usage("the array would be too large"))?,
+        None if rank == 0 => {
+            return Err(Error::usage("the array has no dimensions, so that it cannot be longer"));
+        }
         None => return Err(Error::usage(format!("there is no dimension {axis}, only {rank}"))),
     }
     Ok(shape)

@@ -105,6 +105,20 @@ impl Turn {
         crate::blocking::off(move || Self::take(&store, &path)).await
     }
 
+    /// Who else has it at this moment, in words; `None` if nobody has.
+    pub(crate) async fn of_others(store: &SharedStore, path: &str) -> Result<Option<String>> {
+        let Some(bytes) = store.get(&join(path, TURN), None).await? else { return Ok(None) };
+        Ok(match Json::parse(&bytes).map_or(Life::Unknown, |found| life(&found.value)) {
+            Life::Dead => None,
+            Life::Alive(process) if process == u64::from(std::process::id()) => None,
+            Life::Alive(process) => Some(format!("process {process}")),
+            Life::Unknown => Some(format!(
+                "a process on another machine, which counts as dead after {} seconds without a sign of life",
+                PATIENCE.as_secs()
+            )),
+        })
+    }
+
     /// A turn that nobody else wants.
     pub(crate) fn alone() -> Self {
         Self(None)

@@ -284,8 +284,12 @@ impl<'a> Job<'a> {
     /// Whether it is a file, or a link to one. A link to a folder is passed over; anything else is refused.
     fn is_file(&self, kind: FileType, key: &str) -> Result<bool> {
         let kind = if kind.is_symlink() {
-            let target = std::fs::metadata(self.root.join(key));
-            target.map_err(|e| Error::from(e).within("a link that leads nowhere").with_key(key))?.file_type()
+            let target = std::fs::metadata(self.root.join(key)).map_err(|e| match e.kind() {
+                // What it stands for exists, and was not fetched: as for all who read it, that is not "not found".
+                std::io::ErrorKind::NotFound => Error::io("a link that leads nowhere"),
+                _ => Error::from(e),
+            });
+            target.map_err(|e| e.with_key(key))?.file_type()
         } else {
             kind
         };

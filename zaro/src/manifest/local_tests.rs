@@ -73,6 +73,7 @@ fn links() {
     std::os::unix::fs::symlink("/nowhere/at/all", dir.path().join("arr_1/1")).unwrap();
     let e = checksum(dir.path(), &LocalOptions::default()).unwrap_err();
     assert!(e.to_string().contains("arr_1/1") && e.to_string().contains("leads nowhere"), "{e}");
+    assert_eq!(e.kind(), crate::ErrorKind::Io);
 }
 
 #[test]

@@ -232,7 +232,7 @@ impl Reader<'_> {
                 Json::Number(z) if self.v2() && z.parse() == Ok(0.0) => {}
                 _ => out.extend(self.octets(value, t)?),
             },
-            DataType::Json => out.extend(value.to_string().as_bytes()),
+            DataType::Json => out.extend(value.compact().as_bytes()),
             // No writer gives lists a fill value with a meaning.
             DataType::List(_) => {}
         }

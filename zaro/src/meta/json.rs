@@ -180,11 +180,19 @@ impl Json {
     }
 
     /// As [`Json::pretty`], as documents are stored: bare `NaN` and infinities stay bare, for text is something else to
-    /// those who wrote them. All other texts are JSON to the letter.
+    /// those who wrote them. So they do in [`Json::compact`]; all other texts are JSON to the letter.
     #[must_use]
     pub fn stored(&self) -> String {
         let mut out = String::new();
         self.write(&mut out, Some(0), true);
+        out
+    }
+
+    /// On one line, with bare `NaN` and infinities: for what is read back by [`Json::parse`] or by Python.
+    #[must_use]
+    pub fn compact(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out, None, true);
         out
     }
 

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::num;
 
 /// How two places lie to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +74,14 @@ impl Site {
                 break PathBuf::from("/");
             }
         };
+        // The system finds a name too long only once the folder it is to lie in is there.
+        if let (Some(longest), Ok(system)) =
+            (rest.iter().max_by_key(|name| name.len()), rustix::fs::statvfs(&found))
+            && num::u64_of(longest.len()) > system.f_namemax
+        {
+            let what = format!("a name is longer than the {} bytes that fit here", system.f_namemax);
+            return Err(Error::usage(what).with_store(path.display()));
+        }
         let mut ids = Vec::new();
         for folder in found.ancestors() {
             let meta = std::fs::metadata(folder).map_err(fault)?;

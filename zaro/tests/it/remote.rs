@@ -302,6 +302,56 @@ fn missing_chunks_are_fill_or_an_error_as_asked() {
 }
 
 #[test]
+fn an_array_that_is_deleted_while_it_is_read_is_an_error_if_chunks_were_missing() {
+    let data = Model::counting(&[4], 1);
+    let document = V3::new(&[4], &[2], "uint8").document();
+    let carried = format!(
+        r#"{{"zarr_format":3,"node_type":"group","consolidated_metadata":
+        {{"kind":"inline","must_understand":false,"metadata":{{"g/a":{document}}}}}}}"#
+    );
+    for (root, whole, deleted, asked, fails) in [
+        // Nothing is asked where no chunk is missing; once where one is.
+        (V3_GROUP, true, true, vec![], false),
+        (V3_GROUP, false, false, vec!["g/a/zarr.json"], false),
+        (V3_GROUP, false, true, vec!["g/a/zarr.json", "zarr.json", "g/zarr.json"], true),
+        // An array that a group carries needs no document of its own.
+        (&carried, false, true, vec!["g/a/zarr.json", "zarr.json"], false),
+    ] {
+        let store = Arc::new(MemoryStore::new());
+        store.put("zarr.json", root.to_owned()).unwrap();
+        common::put_array(&store, "g/a", &document, &data);
+        let probe = Arc::new(Probe::new(store.clone()));
+        let array = common::wait(common::open(probe.clone()).unwrap().array("g/a")).unwrap();
+        let steady = common::wait(array.steady()).unwrap();
+        if !whole {
+            common::wait(Store::delete(&*store, "g/a/c/1")).unwrap();
+        }
+        common::read(&array, ":").unwrap();
+        if deleted {
+            common::wait(Store::delete(&*store, "g/a/zarr.json")).unwrap();
+        }
+        probe.take();
+        let checked = common::wait(steady.check());
+        assert_eq!(keys(&probe), asked);
+        assert_eq!(checked.is_err(), fails, "{checked:?}");
+        if let Err(e) = checked {
+            assert!(e.to_string().contains("was deleted, moved or converted while it was read"), "{e}");
+        }
+    }
+    // A server that does not answer so says nothing.
+    let store = Arc::new(MemoryStore::new());
+    common::put_array_without(&store, "", &document, &data, &[vec![1]]);
+    let gone = Arc::new(AtomicBool::new(false));
+    let rule = gone.clone();
+    let refuse = move |_: &str| rule.load(Ordering::SeqCst).then(|| zaro::Error::not_permitted("no"));
+    let (_, array) = opened(Probe::new(store).rule(refuse));
+    let steady = common::wait(array.steady()).unwrap();
+    common::read(&array, ":").unwrap();
+    gone.store(true, Ordering::SeqCst);
+    common::wait(steady.check()).unwrap();
+}
+
+#[test]
 fn a_wrong_separator_is_found_out() {
     let data = Model::counting(&[6, 6], 2);
     for (stated, stored) in [(None, '/'), (Some('.'), '/'), (Some('/'), '.')] {

@@ -41,6 +41,17 @@ fn objects_become_json_texts() {
 }
 
 #[test]
+fn not_a_number_stays_one_at_any_depth() {
+    let text = br#"[NaN,[1,-Infinity],{"a":{"b":[NaN,"NaN"]}},"|O",[3]]"#;
+    let r = repr(DataType::Json, &[3]);
+    let got = json2().decode(text, &r).unwrap();
+    assert_eq!(texts(&got), ["NaN", "[1,-Infinity]", r#"{"a":{"b":[NaN,"NaN"]}}"#]);
+    assert_eq!(json2().encode(&got, &r).unwrap(), text);
+    let packed = msgpack2().encode(&got, &r).unwrap();
+    assert_eq!(msgpack2().decode(&packed, &r).unwrap(), got);
+}
+
+#[test]
 fn lists_as_elements_are_told_from_nesting_by_the_shape() {
     let text = br#"[[[1],[2,3]],[[],4],"|O",[2,2]]"#;
     let r = repr(DataType::Json, &[2, 2]);

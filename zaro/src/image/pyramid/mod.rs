@@ -415,12 +415,25 @@ impl Task<'_> {
         self.make(&levels, options, &journal, &unchanged)?;
         let labels = match self.attributes {
             Attributes::There(_) => {
-                elsewhere::make_labels(self.store, &self.group, options, &journal, &unchanged)?
+                let made = elsewhere::make_labels(self.store, &self.group, options, &journal, &unchanged)?;
+                self.renew_labels()?;
+                made
             }
             Attributes::New(..) => Vec::new(),
         };
         journal.end()?;
         Ok(levels.built(labels, resumed))
+    }
+
+    /// Renews what groups above say of labels: a run before was perhaps killed when one had all of its levels, and only that
+    /// was missing.
+    fn renew_labels(&self) -> Result<()> {
+        let zarr = opened(self.store)?;
+        let image = wait(find::image_at(&zarr, &self.group))?;
+        for label in wait(image.labels(&zarr))? {
+            wait(hierarchy::renew(self.store, &label.path))?;
+        }
+        Ok(())
     }
 
     /// The levels to be made; nothing is changed yet.

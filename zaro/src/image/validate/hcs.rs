@@ -1,5 +1,7 @@
 //! Documents of plates and wells: V32 to V35.
 
+use std::collections::HashSet;
+
 use super::Judged;
 use super::image::version_of;
 use super::labels::is_integer;
@@ -87,6 +89,7 @@ fn lines(sink: &mut Sink, json: &Json, name: &str, place: &str, judged: Judged) 
         sink.must("V32", place, show_or(json.get(name)), format!("a list of the plate's {name}"));
         return names;
     };
+    let mut known = HashSet::new();
     for (i, item) in items.iter().enumerate() {
         let place = at(&nth(&place, i), "name");
         match item.get("name").and_then(Json::as_str) {
@@ -98,7 +101,7 @@ fn lines(sink: &mut Sink, json: &Json, name: &str, place: &str, judged: Judged) 
                 if !is_alphanumeric(text) && judged.version >= Version::V04 {
                     sink.must("V32", place.as_str(), format!("{text:?}"), "letters and digits only");
                 }
-                if names.iter().any(|n| n == text) {
+                if !known.insert(text) {
                     sink.must("V32", place, format!("{text:?} twice"), "each name once");
                 }
                 names.push(text.to_owned());
@@ -174,6 +177,7 @@ fn wells(
         return Vec::new();
     };
     let mut found: Vec<(String, String)> = Vec::new();
+    let mut known = HashSet::new();
     for (i, item) in items.iter().enumerate() {
         let place = nth(&place, i);
         let Some(path) = item.get("path").and_then(Json::as_str) else {
@@ -181,7 +185,7 @@ fn wells(
             indices(sink, item, None, &place, judged, plate);
             continue;
         };
-        if found.iter().any(|(_, other)| other == path) {
+        if !known.insert(path) {
             sink.must("V32", at(&place, "path"), format!("{path:?} twice"), "each well once");
         }
         indices(sink, item, Some(path), &place, judged, plate);
@@ -265,6 +269,7 @@ pub(super) fn well(sink: &mut Sink, json: &Json, place: &str, judged: Judged) ->
         sink.must("V34", place, show_or(json.get("images")), "a list of the well's fields");
         return seen;
     };
+    let mut known = HashSet::new();
     for (i, item) in items.iter().enumerate() {
         let place = nth(&place, i);
         let acquisition = item.get("acquisition");
@@ -280,7 +285,7 @@ pub(super) fn well(sink: &mut Sink, json: &Json, place: &str, judged: Judged) ->
         if let Some(wanted) = field_fault(path, judged) {
             sink.must("V34", at(&place, "path"), format!("{path:?}"), wanted);
         }
-        if seen.fields.iter().any(|f| f.path == path) {
+        if !known.insert(path) {
             sink.must("V34", at(&place, "path"), format!("{path:?} twice"), "each field once");
         }
         let acquisition = acquisition.map(Json::to_string);

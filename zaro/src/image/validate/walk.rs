@@ -523,13 +523,12 @@ impl Walk<'_> {
         judged: Judged,
     ) -> Result<Part> {
         let mut sink = Sink::new(path);
-        let mut rows: Vec<&str> = Vec::new();
+        let mut rows = HashSet::new();
         for (place, well) in &plate.wells {
             let Some((row, _)) = well.trim_matches('/').rsplit_once('/') else { continue };
-            if rows.contains(&row) {
+            if !rows.insert(row) {
                 continue;
             }
-            rows.push(row);
             match self.look(&join(path, row)).await? {
                 Look::Group(_) => {}
                 // In Zarr v2 a folder will do, but the text asks for groups.

@@ -2,7 +2,7 @@
 //!
 //! A file that must appear whole is written under a name of its own beside its place. It is removed when it is not
 //! needed, also when a signal ends the process ([`remove_temporaries`]). What a process that was killed left is removed by
-//! the next that writes to the same folder: by the name one can tell whose it was.
+//! the next that writes to the same folder, or deletes in it: by the name one can tell whose it was.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -116,6 +116,13 @@ pub(super) fn is_new_to_us(folder: &Path) -> bool {
     swept.len() < FOLDERS && swept.insert(hasher.finish())
 }
 
+/// Removes what killed processes left in a folder, the first time that this process changes anything there.
+pub(super) fn sweep_once(folder: &Path) {
+    if is_new_to_us(folder) {
+        sweep(folder);
+    }
+}
+
 /// Removes what killed processes left in a folder.
 fn sweep(folder: &Path) {
     let Ok(entries) = read_dir(folder) else { return };
@@ -182,9 +189,7 @@ impl Temporary {
                         return Err(IoKind::Interrupted.into());
                     }
                     drop(making);
-                    if is_new_to_us(folder) {
-                        sweep(folder);
-                    }
+                    sweep_once(folder);
                     return Ok((made, file));
                 }
                 // Of a process with our number: an earlier one, or one on another machine.

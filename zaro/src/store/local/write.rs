@@ -254,10 +254,11 @@ impl LocalStore {
             Err(e) => return Err(self.fault(key, e)),
         };
         lock(&opened, false).map_err(|e| self.fault(key, e))?;
+        temporary::sweep_once(&folder);
         match std::fs::remove_file(&path) {
             Ok(()) => {}
-            // A folder is no object, so there is none.
-            Err(e) if is_missing(&e) || path.is_dir() => return Ok(()),
+            // A folder is no object, so there is none. Who deleted a file may have been killed before its folder went.
+            Err(e) if is_missing(&e) || path.is_dir() => {}
             Err(e) => return Err(self.fault(key, e)),
         }
         if self.durable {

@@ -139,6 +139,12 @@ impl Store for Probe {
         Ok(Some(Bytes::from_owner(Answer(bytes, self.held.clone()))))
     }
 
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        self.log.lock().unwrap().push((key.to_owned(), None));
+        self.pass(key).await?;
+        self.inner.state(key).await
+    }
+
     async fn size(&self, key: &str) -> Result<Option<u64>> {
         self.pass(key).await?;
         self.inner.size(key).await
