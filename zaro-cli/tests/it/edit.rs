@@ -166,7 +166,7 @@ fn a_deletion_makes_room_on_a_full_disk() {
     // A disk of its own, which is gone with this process; filled up until not even an empty file can be made.
     let script = r#"
         mount -t tmpfs -o size=400k,nr_inodes=200 none "$1/disk" 2>/dev/null || { echo skipped; exit; }
-        mkdir "$1/disk/a" && cp -r "$1/g" "$1/zarr.json" "$1/disk/a" || exit 90
+        mkdir "$1/disk/a" && cp -r "$1/g" "$1/zarr.json" "$1/disk/a" && "$0" consolidate "$1/disk/a" || exit 90
         fill() {
             cat /dev/zero > "$1/disk/$2" 2>/dev/null
             n=0; while (: > "$1/disk/$2.$n") 2>/dev/null; do n=$((n+1)); done

@@ -55,13 +55,18 @@ async fn delete_proved(store: &SharedStore, path: &str, unfinished: bool) -> Res
     if proved.empty {
         return renew_copies(store, &path, None).await;
     }
+    // On a full disk nothing can be put, and a deletion is what helps.
+    let is_full = || store.free_space().is_some_and(|free| free < FULL);
     // Nobody is to be led to what is not there any more.
-    renew_copies(store, &path, None).await?;
+    match renew_copies(store, &path, None).await {
+        Err(_) if is_full() => {}
+        renewed => renewed?,
+    }
     let at_once = store.direct().is_some() && !path.is_empty();
     if !at_once {
         match store.put(&join(&path, DELETING), "{}\n".into(), Condition::Always).await {
-            // On a full disk a deletion is what helps. Documents go first then, so that what a kill leaves is no node.
-            Err(_) if store.free_space().is_some_and(|free| free < FULL) => {}
+            // Documents go first then, so that what a kill leaves is no node.
+            Err(_) if is_full() => {}
             put => drop(put?),
         }
         // What makes it a node comes first, so that no half-deleted one is ever seen.
