@@ -145,6 +145,8 @@ CASES = [
     files.Case("copy-down", files.v3, "copy @/v3.zarr d.zarr"),
     files.Case("copy-v2", files.v3, "copy @/v3.zarr @/d.zarr --zarr-format 2 --shards none --verify"),
     files.Case("copy-overwrite", files.v3_and_old, "copy @/v3.zarr @/d.zarr --overwrite", gone=True),
+    files.Case("write-overwrite", files.array, "write @/v3.zarr a --from new.npy --create --chunks 1,4 --overwrite", gone=True),
+    files.Case("labels-overwrite", files.image_with_two_labels, "image add-labels @/i.zarr cells --from l.npy --axes cyx --overwrite", gone=True),
     files.Case("in-place", files.v2, "copy @/v2.zarr --in-place --zarr-format 3"),
     files.Case("pyramid", files.image, "image pyramid @/i.zarr --levels 3", unlisted={"i.zarr": ("1", "2")}),
     files.Case("image-convert", files.pixels, "image convert p.npy @/i.zarr --axes cyx --chunks 1,16,16"),
