@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use rayon::prelude::*;
 
 use super::plan::Job;
-use super::read::{Id, Indexed, Inside, Joining, Reader, Run, is_partial, permuted};
+use super::read::{Id, Indexed, Inside, Joining, Reader, Run, is_one_piece, is_partial, permuted};
 use super::select::Sel;
 use crate::codec::chain::{Chain, Scratch, room};
 use crate::codec::shard::Shard;
@@ -155,7 +155,9 @@ impl Reader {
                 let top = Some((object.as_ref(), job.number));
                 let done = self.encoded(&chain, source, &sels, &strides, id, top);
                 // A file that is written in place was perhaps read half before and half after.
-                let in_parts = !source.is_one_read() || is_partial(&chain.decoded().shape, &job.sels);
+                let one_piece = chain.order().is_none() && is_one_piece(&chain.decoded().shape, &job.sels);
+                let in_parts =
+                    !source.is_one_read() || !one_piece && is_partial(&chain.decoded().shape, &job.sels);
                 let whole = chain.shard().is_none() && !(in_parts && chain.plain().is_some());
                 match if whole && done.is_ok() { Ok(()) } else { object.check_unchanged() } {
                     Ok(()) => done,

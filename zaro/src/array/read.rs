@@ -552,6 +552,14 @@ pub(super) fn is_partial(shape: &[u64], sels: &[&Sel]) -> bool {
     shape.iter().zip(sels).any(|(n, s)| s.count() != *n)
 }
 
+/// Whether what is wanted of a chunk of `shape`, in C order, lies in one piece: one index along the first dimensions, a range along the next, and
+/// all of the rest.
+pub(super) fn is_one_piece(shape: &[u64], sels: &[&Sel]) -> bool {
+    let is_run = |s: &Sel| matches!(s, Sel::Range { step: 1, .. });
+    let mut rest = sels.iter().zip(shape).skip_while(|(s, _)| s.count() == 1);
+    rest.next().is_none_or(|(s, _)| is_run(s)) && rest.all(|(s, n)| is_run(s) && s.count() == *n)
+}
+
 /// A selection and strides in the order of the dimensions below a chain's leading transposes.
 pub(super) fn permuted<'a>(chain: &Chain, sels: &[&'a Sel], strides: &[usize]) -> (Vec<&'a Sel>, Vec<usize>) {
     match chain.order() {
