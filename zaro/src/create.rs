@@ -162,7 +162,7 @@ impl<'a> New<'a> {
             }
         };
         if remove {
-            room.clear()?;
+            room.discard()?;
             journal.end()?;
         }
         Ok(remove && !journal.has_cleared())

@@ -1,7 +1,9 @@
 //! Several commands at once, or one after another that was killed: none loses what the other did.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::common::{Store, copy, sample, tree, v3_document};
 use crate::killed::{can_trace, killed};
@@ -309,4 +311,96 @@ fn who_waits_for_another_machine_is_told() {
         assert!(run.code == 0 && run.err.contains("a process on another machine"), "{}", run.err);
     }
     assert_eq!(length(&s), 120);
+}
+
+/// A command that reads the rest of its input from us, when `seen` is there.
+fn fed(s: &Store, words: &[&str], seen: &str) -> Child {
+    let here = s.path().to_str().unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_zaro"))
+        .args(words.iter().map(|w| w.replace("@:", here)))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let there = || tree(s.path()).iter().any(|(name, _)| name.contains(seen));
+    while !there() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{words:?} does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+fn feed(mut child: Child, bytes: &[u8]) -> std::process::Output {
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+const WHOLE: [&[&str]; 5] = [
+    &["copy", "@:/b.zarr", "@:/a.zarr", "--overwrite"],
+    &["create", "@:/a.zarr", "x", "--shape", "4", "--dtype", "uint8", "--overwrite"],
+    &["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"],
+    &["delete", "@:/a.zarr", "x", "--yes"],
+    &["delete", "@:/a.zarr", "--yes"],
+];
+
+#[test]
+fn an_array_is_not_replaced_converted_or_deleted_while_somebody_writes_to_it() {
+    let s = counted();
+    copy(&s.file("a.zarr"), &s.file("b.zarr"));
+    let words = ["write", "@:/a.zarr", "x", "--from", "-", "--input-format", "raw"];
+    let child = fed(&s, &words, ".zaro-writing");
+    let before = tree(&s.file("a.zarr"));
+    for whole in WHOLE {
+        s.zaro(whole).fails(6, "writes to this array");
+        assert!(tree(&s.file("a.zarr")) == before, "{whole:?}");
+    }
+    // Others may write to it.
+    s.zaro(&["write", "@:/a.zarr", "x", "--from", "@:/ten.raw", "--start", "0", "--shape", "10"]).text();
+    let out = feed(child, &[7; 100]);
+    assert!(out.status.success(), "{out:?}");
+    // One that was killed is in nobody's way, and the next removes what it left.
+    let mut child = fed(&s, &words, ".zaro-writing");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    s.zaro(&["write", "@:/a.zarr", "x", "--from", "@:/ten.raw", "--start", "0", "--shape", "10"]).text();
+    assert!(tree(&s.file("a.zarr")).iter().all(|(name, _)| !name.contains(".zaro")));
+    let mut child = fed(&s, &words, ".zaro-writing");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    s.zaro(WHOLE[0]).text();
+    assert!(tree(&s.file("a.zarr")).iter().all(|(name, _)| !name.contains(".zaro")));
+}
+
+#[test]
+fn what_lies_in_a_zarr_that_is_worked_on_is_in_the_way_of_work_on_the_whole() {
+    let s = counted();
+    copy(&s.file("a.zarr"), &s.file("b.zarr"));
+    s.zaro(&["consolidate", "@:/a.zarr"]).text();
+    let words =
+        ["write", "@:/a.zarr", "x", "--from", "-", "--input-format", "raw", "--create", "--overwrite"];
+    let words = [&words[..], &["--shape", "4", "--dtype", "uint8"]].concat();
+    let child = fed(&s, &words, ".zaro-journal");
+    let names =
+        || tree(&s.file("a.zarr")).into_iter().filter(|(n, _)| !n.contains(".zaro")).collect::<Vec<_>>();
+    let before = names();
+    for whole in WHOLE {
+        s.zaro(whole).fails(6, "is at work here");
+        assert!(names() == before, "{whole:?}");
+    }
+    // It is no whole Zarr for those who prove or publish it, but is read as before.
+    s.zaro(&["checksum", "@:/a.zarr"]).fails(6, "unfinished work");
+    assert!(s.zaro(&["read", "@:/a.zarr", "x", "--format", "csv"]).text().starts_with("1\n2\n"));
+    // A file that somebody puts there meanwhile is not deleted with the old.
+    s.put("a.zarr/x/notes.txt", "mine");
+    let out = feed(child, &[7; 4]);
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
+    assert!(String::from_utf8(out.stderr).unwrap().contains("notes.txt"));
+    std::fs::remove_file(s.file("a.zarr/x/notes.txt")).unwrap();
+    assert!(tree(&s.file("a.zarr")) == before, "nothing of it stays");
+    let out = feed(fed(&s, &words, ".zaro-journal"), &[7; 4]);
+    assert!(out.status.success(), "{out:?}");
+    assert_eq!(s.zaro(&["read", "@:/a.zarr", "x", "--format", "csv"]).text(), "7\n7\n7\n7\n");
+    let text = std::fs::read_to_string(s.file("a.zarr/zarr.json")).unwrap();
+    assert!(text.contains("consolidated_metadata") && text.contains("\"shape\": [4]"), "{text}");
 }

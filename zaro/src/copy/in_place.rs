@@ -22,7 +22,7 @@ use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy;
-use crate::journal::{Intent, Journal, Left, Source, check_turns};
+use crate::journal::{Intent, Journal, Left, Source, check_nodes};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, ChunkKeys, Format, Json, Mode, NodeMeta, consolidate, convert};
@@ -108,8 +108,7 @@ pub fn convert_in_place_with(
         &Intent { operation: OPERATION, source, options: said, plan: plan.json() },
     )?;
     // Others see from now on that all of this is worked on. What they did before counts.
-    let arrays = nodes.iter().filter(|n| matches!(n.meta, NodeMeta::Array(_))).map(|n| n.path.as_str());
-    let settled = wait(check_turns(store, arrays)).and_then(|()| {
+    let settled = wait(check_nodes(store, nodes.iter().map(|n| n.path.as_str()))).and_then(|()| {
         let now = walk(&opened(store, from)?, &path)?;
         match documents_of(store, &path, &now, from) == documents_of(store, &path, &nodes, from) {
             true => Ok(()),

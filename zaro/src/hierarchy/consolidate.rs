@@ -56,16 +56,19 @@ pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
     Err(placed(Error::conflict("others made and changed nodes again and again")))
 }
 
+/// Says that a group had consolidated metadata and is to have them again.
+const SUSPENDED: &str = ".zaro-consolidate.json";
+
 /// Consolidates anew every group above `path` that carries the metadata of others: of several nodes that were put there
 /// without renewing the copies.
 pub(crate) async fn consolidate_above(store: &SharedStore, path: &str) -> Result<()> {
     for group in ancestors(path) {
-        let carries = match store.get(&join(group, "zarr.json"), None).await? {
-            Some(text) => Json::parse(&text).is_ok_and(|p| p.value.get("consolidated_metadata").is_some()),
-            None => store.size(&join(group, ".zmetadata")).await?.is_some(),
-        };
-        if carries {
+        let suspended = store.size(&join(group, SUSPENDED)).await?.is_some();
+        if suspended || carries(store, group).await? {
             consolidate(store, group).await?;
+        }
+        if suspended {
+            store.delete(&join(group, SUSPENDED)).await?;
         }
     }
     Ok(())
@@ -117,14 +120,24 @@ pub(crate) async fn renew(store: &SharedStore, path: &str) -> Result<()> {
     }
 }
 
-/// Takes the node at `path`, and all below it, out of what the groups above it carry.
-pub(super) async fn forget_above(store: &SharedStore, path: &str) -> Result<()> {
+/// Takes consolidated metadata away from every group above `path`, until they are [put again](consolidate_above): whoever
+/// reads meanwhile reads the nodes' own documents. A marker says that there were some.
+pub(super) async fn suspend_above(store: &SharedStore, path: &str) -> Result<()> {
     for group in ancestors(path) {
-        let relative = path.strip_prefix(group).unwrap_or(path).trim_start_matches('/');
-        renew_v3(store, group, relative, None).await?;
-        renew_v2(store, group, relative, None).await?;
+        if carries(store, group).await? {
+            let _ = store.put(&join(group, SUSPENDED), "{}\n".into(), Condition::Always).await?;
+            unconsolidate(store, group).await?;
+        }
     }
     Ok(())
+}
+
+/// Whether the group at `path` carries the metadata of others.
+async fn carries(store: &SharedStore, path: &str) -> Result<bool> {
+    Ok(match store.get(&join(path, "zarr.json"), None).await? {
+        Some(text) => Json::parse(&text).is_ok_and(|p| p.value.get("consolidated_metadata").is_some()),
+        None => store.size(&join(path, ".zmetadata")).await?.is_some(),
+    })
 }
 
 /// Renews the copies of a node's documents that groups above it carry; `None` if the node is gone.

@@ -12,9 +12,10 @@ use futures::TryStreamExt;
 use super::{Existing, V2_DOCUMENTS, article, find, renew_copies};
 use crate::blocking::wait;
 use crate::error::{Error, Result};
+use crate::journal;
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::{ArrayMeta, Findings, Format, Json, Mode, NodeMeta, v2, v3};
-use crate::store::{Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, SharedStore};
+use crate::store::{Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, SharedStore, TURN, WRITING};
 
 /// With fewer bytes free than this a disk is full.
 const FULL: u64 = 1 << 20;
@@ -37,7 +38,7 @@ pub async fn delete(store: &SharedStore, path: &str) -> Result<()> {
     // Whoever works on all that this lies in has to come to an end first. A half-deleted group does not matter.
     for above in ancestors(&normal(path)?) {
         if !is_half_deleted(store, above).await? {
-            crate::journal::check_settled(store, above).await?;
+            journal::check_settled(store, above).await?;
         }
     }
     delete_proved(store, path, false).await
@@ -192,6 +193,7 @@ async fn prove_from(store: &SharedStore, path: &str, unfinished: bool) -> Result
     while let Some((at, unfinished)) = open.pop() {
         let listing = store.list(&at).await?;
         proved.empty &= listing.objects.is_empty() && listing.prefixes.is_empty();
+        check_idle(store, &at, &listing).await?;
         let place = Place::read(store, &at, &listing, unfinished).await?;
         foreign.extend(listing.objects.iter().filter(|n| !place.owns(n)).map(|n| join(&at, n)));
         for name in &listing.prefixes {
@@ -219,6 +221,15 @@ async fn prove_from(store: &SharedStore, path: &str, unfinished: bool) -> Result
     ))
     .with_node(shown(path))
     .with_store(store))
+}
+
+/// Fails if another process is at work in a folder, by what is listed there.
+async fn check_idle(store: &SharedStore, at: &str, listing: &Listing) -> Result<()> {
+    let there = |name: &str| listing.objects.iter().any(|n| n == name);
+    if there(JOURNAL) {
+        journal::check_alive(store, at).await?;
+    }
+    journal::check_idle(store, at, there(TURN), listing.prefixes.iter().any(|n| n == WRITING)).await
 }
 
 /// Adds what below the folder `below` of the array at `at` is not of it. Of files the names are enough: a link may lead
@@ -338,7 +349,7 @@ pub(crate) fn is_new(there: &Listing) -> bool {
     let documents = ["zarr.json", ".zmetadata"];
     let known = |name: &str| documents.contains(&name) || V2_DOCUMENTS.contains(&name) || is_journal(name);
     there.objects.iter().all(|name| known(name) || is_chunk_like(name))
-        && there.prefixes.iter().all(|name| name == "OME" || is_chunk_like(name))
+        && there.prefixes.iter().all(|name| name == "OME" || is_chunk_like(name) || is_journal(name))
 }
 
 /// Whether a key below an array is one of a chunk, inside its shape or not. V2 arrays may have another separator than

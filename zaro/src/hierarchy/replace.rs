@@ -5,12 +5,12 @@
 //! in buckets, the journal says first that the new is whole; then the old goes, and the new is copied to its place object by object.
 //! One that was killed there is finished by whoever comes to replace it next.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::TryStreamExt;
 
-use super::consolidate::{consolidate_above, forget_above};
-use super::delete::{clear, clear_except, in_the_way, is_half_deleted};
+use super::consolidate::{consolidate_above, suspend_above};
+use super::delete::{clear, clear_except, in_the_way, is_half_deleted, prove_all};
 use super::{Existing, check_place, find, put_documents};
 use crate::blocking::{self, wait};
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ use crate::store::{REPLACEMENT, SharedStore};
 /// Where in [`REPLACEMENT`] the new is made, so that this itself is no node.
 const ROOT: &str = "zarr";
 
-/// What makes the root a node, in the order in which it is put.
+/// What makes a node, in the order in which it is put.
 const DOCUMENTS: [&str; 5] = [".zattrs", ".zgroup", ".zarray", "zarr.json", ".zmetadata"];
 
 /// Objects copied at once.
@@ -90,9 +90,18 @@ impl Room {
 
     /// Deletes what is in the way of who begins: all that is in the place, or what an earlier run left aside.
     pub(crate) fn clear(&self) -> Result<()> {
-        match &self.aside {
-            Some(_) => wait(self.store.delete_prefix(&self.folder())),
-            None => wait(clear(&self.store, &self.path)),
+        if self.is_aside() {
+            // Who was at work before the journal said whose place it is counts.
+            wait(prove_all(&self.store, &self.path))?;
+        }
+        self.discard()
+    }
+
+    /// Deletes what was made.
+    pub(crate) fn discard(&self) -> Result<()> {
+        match self.is_aside() {
+            true => wait(self.store.delete_prefix(&self.folder())),
+            false => wait(clear(&self.store, &self.path)),
         }
     }
 
@@ -101,6 +110,8 @@ impl Room {
         if !self.is_aside() {
             return journal.end();
         }
+        // Nothing but a Zarr is replaced, whatever others put there meanwhile.
+        wait(prove_all(&self.store, &self.path))?;
         // From here on it is not taken up, but finished.
         journal.set_aside("whole")?;
         self.put_in_place(journal)
@@ -118,7 +129,7 @@ impl Room {
     fn put_in_place(&self, journal: &Journal) -> Result<()> {
         let Self { store, path, .. } = self;
         // Nobody is to know the new by what is carried of the old.
-        wait(forget_above(store, path))?;
+        wait(suspend_above(store, path))?;
         if wait(store.promote(path, &join(REPLACEMENT, ROOT)))? {
             // The journal went with the old.
             return wait(consolidate_above(store, path));
@@ -128,26 +139,36 @@ impl Room {
         self.placed(journal)
     }
 
-    /// Copies the new, object by object, to its place; the documents of the root come last.
+    /// Copies the new, object by object, to its place. Documents come after everything else, those of the root last, so that
+    /// nobody finds half an array.
     async fn copy_back(&self, journal: &Journal) -> Result<()> {
-        let from = self.whole();
+        let (store, from) = (&self.store, self.whole());
         let to = |key: &str| join(&self.path, key.strip_prefix(&from).unwrap_or(key).trim_start_matches('/'));
-        let is_root = |key: &str| DOCUMENTS.iter().any(|name| key == join(&from, name));
-        let store = &self.store;
+        let rank = |key: &str| DOCUMENTS.iter().position(|name| key.rsplit('/').next() == Some(name));
+        let documents = Mutex::new(Vec::new());
         store
             .keys(&from)
-            .try_filter(|entry| std::future::ready(!is_root(&entry.key)))
-            .try_for_each_concurrent(AT_ONCE, |entry| async move {
-                journal.beat()?;
-                store.copy_object(&entry.key, &to(&entry.key)).await
+            .try_for_each_concurrent(AT_ONCE, |entry| {
+                let (to, documents) = (to(&entry.key), &documents);
+                let rank = rank(&entry.key);
+                async move {
+                    if let Some(rank) = rank {
+                        let depth = usize::MAX - entry.key.split('/').count();
+                        documents
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push((depth, rank, entry.key));
+                        return Ok(());
+                    }
+                    journal.beat()?;
+                    store.copy_object(&entry.key, &to).await
+                }
             })
             .await?;
-        // What makes it a node is the last of all.
-        for name in DOCUMENTS {
-            let key = join(&from, name);
-            if store.size(&key).await?.is_some() {
-                store.copy_object(&key, &join(&self.path, name)).await?;
-            }
+        let mut documents = documents.into_inner().unwrap_or_else(PoisonError::into_inner);
+        documents.sort();
+        for (_, _, key) in documents {
+            store.copy_object(&key, &to(&key)).await?;
         }
         Ok::<_, Error>(())
     }
@@ -190,8 +211,15 @@ pub(super) async fn by_documents(
             clear: &|_| room.clear(),
         })?;
         let made = wait(put_documents(room.store(), room.path(), format, stored, true));
-        made.and_then(|()| room.finish(&journal)).map_err(|e| journal.told(e))?;
-        Ok(true)
+        match made.and_then(|()| room.finish(&journal)) {
+            Ok(()) => Ok(true),
+            Err(e) if journal.is_whole_aside() => Err(journal.told(e)),
+            Err(e) => {
+                // The fault itself is what has to be told.
+                let _ = room.discard().and_then(|()| journal.end());
+                Err(e)
+            }
+        }
     })
     .await
 }

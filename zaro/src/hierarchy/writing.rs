@@ -1,7 +1,9 @@
 //! An array whose elements are written, and whether it is still the same at the end.
 
 use super::{check_settled, need};
+use crate::blocking;
 use crate::error::{Error, ErrorKind, Result};
+use crate::journal::Turn;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ArrayMeta, Format, NodeMeta};
 use crate::store::SharedStore;
@@ -15,6 +17,8 @@ pub struct Writing {
     meta: ArrayMeta,
     /// The state of its document, where the store can tell.
     state: Option<String>,
+    /// Tells whoever wants to replace or convert the array that somebody writes to it.
+    _turn: Turn,
 }
 
 impl Writing {
@@ -22,8 +26,12 @@ impl Writing {
     pub async fn begin(store: &SharedStore, path: &str, meta: &ArrayMeta) -> Result<Self> {
         let path = normal(path)?;
         check_settled(store, &path).await?;
+        let (here, at) = (store.clone(), path.clone());
+        let turn = blocking::off(move || Turn::writing(&here, &at)).await?;
+        // Of two that begin at once, each looks after it has said so.
+        check_settled(store, &path).await?;
         let state = state(store, &path, meta.format).await?;
-        Ok(Self { store: store.clone(), path, meta: meta.clone(), state })
+        Ok(Self { store: store.clone(), path, meta: meta.clone(), state, _turn: turn })
     }
 
     /// Fails if elements that were written since may be lost.

@@ -27,7 +27,7 @@ use bytes::Bytes;
 pub(crate) use self::owner::token;
 use self::owner::{Life, Owner, life};
 pub(crate) use self::source::{DOCUMENTS, Source, public_address};
-pub(crate) use self::turn::{Turn, check_turns};
+pub(crate) use self::turn::{Turn, check_idle, check_nodes};
 use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Json;
@@ -249,7 +249,14 @@ impl Journal {
         let what = self.get("clear");
         if let Some(what) = what.filter(|w| *w != Json::Null) {
             self.state().replaced = !work.aside;
-            (work.clear)(&what).map_err(|e| self.told(e))?;
+            if let Err(e) = (work.clear)(&what) {
+                if work.aside {
+                    // Nothing was begun.
+                    self.end()?;
+                    return Err(e);
+                }
+                return Err(self.told(e));
+            }
         }
         let had = self.get("clear").is_some();
         self.state().document.remove("clear");
@@ -440,6 +447,16 @@ pub(crate) async fn check_settled(store: &SharedStore, path: &str) -> Result<()>
         _ => format!("unfinished work of {operation} is here; rerun the same command to finish it"),
     };
     Err(Error::conflict(message).with_node(shown(path)).with_store(store))
+}
+
+/// Fails if another process keeps the journal at `path`, or may do so on another machine.
+pub(crate) async fn check_alive(store: &SharedStore, path: &str) -> Result<()> {
+    let (store, at) = (store.clone(), path.to_owned());
+    let Some(left) = crate::blocking::off(move || Left::find(&store, &at)).await? else { return Ok(()) };
+    match life(&left.document) {
+        Life::Alive(process) if process == u64::from(std::process::id()) => Ok(()),
+        _ => left.refuse_alive(),
+    }
 }
 
 /// A journal that somebody left, or is keeping.

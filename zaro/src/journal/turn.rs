@@ -16,10 +16,11 @@ use futures::TryStreamExt as _;
 
 use super::owner::{Life, life};
 use super::{EVERY, Journal, Left};
+use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Json;
 use crate::meta::path::{join, shown};
-use crate::store::{SharedStore, TURN};
+use crate::store::{SharedStore, TURN, WRITING};
 
 /// After how long without a sign of life somebody on another machine counts as dead.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,21 +28,69 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest pause between two looks.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Fails if somebody has the turn of one of these arrays: for who works on all of them, and has said so.
-pub(crate) async fn check_turns<'a>(
-    store: &SharedStore,
-    arrays: impl Iterator<Item = &'a str>,
-) -> Result<()> {
-    let each = futures::stream::iter(arrays.map(Ok)).try_for_each_concurrent(32, |path| async move {
-        let Some(bytes) = store.get(&join(path, TURN), None).await? else { return Ok(()) };
-        match Json::parse(&bytes).map_or(Life::Unknown, |found| life(&found.value)) {
-            Life::Dead => Ok(()),
-            _ => Err(Error::conflict("somebody changes the shape of this array; wait for its end")
-                .with_node(shown(path))
-                .with_store(store)),
-        }
+/// Fails if somebody works on one of these nodes, or did so without an end: for who works on all of them, and has said so.
+pub(crate) async fn check_nodes<'a>(store: &SharedStore, nodes: impl Iterator<Item = &'a str>) -> Result<()> {
+    let each = futures::stream::iter(nodes.map(Ok)).try_for_each_concurrent(32, |path| async move {
+        let (settled, _) =
+            futures::try_join!(super::check_settled(store, path), check_idle(store, path, true, true))?;
+        Ok(settled)
     });
     each.await
+}
+
+/// Fails if another process changes the shape of the array at `path`, or writes elements to it.
+pub(crate) async fn check_idle(store: &SharedStore, path: &str, turn: bool, writing: bool) -> Result<()> {
+    if turn && let Some(who) = at_work(store, &join(path, TURN)).await? {
+        return Err(busy(store, path, "changes the shape of", &who));
+    }
+    if !writing {
+        return Ok(());
+    }
+    let folder = join(path, WRITING);
+    for name in store.list(&folder).await?.objects {
+        if let Some(who) = at_work(store, &join(&folder, &name)).await? {
+            return Err(busy(store, path, "writes to", &who));
+        }
+    }
+    Ok(())
+}
+
+/// Who else keeps the turn behind `key`, in words. Of a process on another machine it is looked whether it gives a sign of life.
+async fn at_work(store: &SharedStore, key: &str) -> Result<Option<String>> {
+    let Some(before) = store.get(key, None).await? else { return Ok(None) };
+    let who = other(&before);
+    if who.is_none() || life_of(&before) != Life::Unknown {
+        return Ok(who);
+    }
+    crate::blocking::off(|| {
+        std::thread::sleep(EVERY.saturating_mul(3));
+        Ok(())
+    })
+    .await?;
+    Ok(store.get(key, None).await?.filter(|now| *now != before).and(who))
+}
+
+fn life_of(text: &[u8]) -> Life {
+    Json::parse(text).map_or(Life::Unknown, |found| life(&found.value))
+}
+
+fn busy(store: &SharedStore, path: &str, does: &str, who: &str) -> Error {
+    Error::conflict(format!("somebody {does} this array ({who}); wait for its end"))
+        .with_node(shown(path))
+        .with_store(store)
+}
+
+/// Who keeps this turn or journal at this moment, in words, if it is another process that may be at work.
+fn other(text: &[u8]) -> Option<String> {
+    match life_of(text) {
+        Life::Dead => None,
+        Life::Alive(process) if process == u64::from(std::process::id()) => None,
+        Life::Alive(process) => Some(format!("process {process}")),
+        Life::Unknown => Some(format!(
+            "a process on another machine, which counts as dead after {} seconds without a sign of life",
+            PATIENCE.as_secs()
+        )),
+    }
 }
 
 /// The right to change the shape of an array, until it is ended or dropped.
@@ -107,16 +156,27 @@ impl Turn {
 
     /// Who else has it at this moment, in words; `None` if nobody has.
     pub(crate) async fn of_others(store: &SharedStore, path: &str) -> Result<Option<String>> {
-        let Some(bytes) = store.get(&join(path, TURN), None).await? else { return Ok(None) };
-        Ok(match Json::parse(&bytes).map_or(Life::Unknown, |found| life(&found.value)) {
-            Life::Dead => None,
-            Life::Alive(process) if process == u64::from(std::process::id()) => None,
-            Life::Alive(process) => Some(format!("process {process}")),
-            Life::Unknown => Some(format!(
-                "a process on another machine, which counts as dead after {} seconds without a sign of life",
-                PATIENCE.as_secs()
-            )),
-        })
+        Ok(store.get(&join(path, TURN), None).await?.and_then(|bytes| other(&bytes)))
+    }
+
+    /// Says that elements of the array at `path` are written, for as long as this lives. Others may do the same. Blocks.
+    pub(crate) fn writing(store: &SharedStore, path: &str) -> Result<Self> {
+        let mut document = Json::object();
+        document.set("journal", Json::int(super::FORMAT));
+        document.set("operation", Json::string("write"));
+        let folder = join(path, WRITING);
+        // What killed writers left.
+        for name in wait(store.list(&folder))?.objects {
+            let key = join(&folder, &name);
+            if wait(store.get(&key, None))?.is_some_and(|text| life_of(&text) == Life::Dead) {
+                wait(store.delete(&key))?;
+            }
+        }
+        let key = join(&folder, &format!(".zaro-{}.json", super::token()));
+        match Journal::create_at(store, key, document) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Self::alone()),
+            made => made?.map_or_else(|| Ok(Self::alone()), Self::held),
+        }
     }
 
     /// A turn that nobody else wants.
@@ -186,7 +246,6 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocking::wait;
     use crate::store::Condition;
     use crate::store::memory::MemoryStore;
 

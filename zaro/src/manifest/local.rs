@@ -24,6 +24,7 @@ use super::time::Time;
 use crate::error::{Error, Result};
 use crate::num;
 use crate::store::local::is_temporary;
+use crate::store::{DELETING, JOURNAL, REPLACEMENT, WRITING};
 
 /// Names of files and folders that are no part of a Zarr where the archive's own client makes the checksum.
 pub const EXCLUDED: [&str; 5] = [".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"];
@@ -151,6 +152,15 @@ fn is_left_out(name: &str) -> bool {
     EXCLUDED.contains(&name) || is_temporary(name)
 }
 
+/// By what unfinished work of zaro is known.
+const UNFINISHED: [&str; 4] = [JOURNAL, DELETING, REPLACEMENT, WRITING];
+
+fn unfinished(key: &str, root: &Path) -> Error {
+    Error::conflict("unfinished work of zaro is here, so that this is no whole Zarr; finish it first, or wait for its end")
+        .with_key(key)
+        .with_store(root.display())
+}
+
 /// What became of a file.
 enum Read {
     /// It is done: size, digest, time.
@@ -240,6 +250,9 @@ impl<'a> Job<'a> {
                 Error::invalid(format!("a file name that is not UTF-8 cannot be a key: {}", name.display()))
             })?;
             let below = crate::store::join(key, &name);
+            if UNFINISHED.contains(&name.as_str()) && !self.options.all_files && !self.is_named(&below) {
+                return Err(unfinished(&below, self.root));
+            }
             let kind = entry.file_type()?;
             if (inside || is_left_out(&name)) && !self.options.all_files && !self.is_named(&below) {
                 continue;

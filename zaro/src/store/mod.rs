@@ -53,6 +53,9 @@ pub(crate) const TURN: &str = ".zaro-turn.json";
 /// The folder in which something is made that is to replace what it lies in. It is no node; what is made lies one deeper.
 pub(crate) const REPLACEMENT: &str = ".zaro-new";
 
+/// The folder beside the document of an array in which everybody who writes elements to it says so.
+pub(crate) const WRITING: &str = ".zaro-writing";
+
 /// What unfinished work of earlier versions is known by, and which command it was.
 pub(crate) const OLD_JOURNALS: [(&str, &str); 6] = [
     (".zaro-copy.json", "copy"),

@@ -55,7 +55,21 @@ fn zarr(store: &SharedStore) -> Zarr {
 
 /// What a reader sees at `at`: the element of `a` or `b`, or nothing.
 fn seen(store: &SharedStore, at: &str) -> Option<(&'static str, u8)> {
-    let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    let own = seen_by(store, at, false);
+    if own.is_some() {
+        assert_eq!(seen_by(store, at, true), own, "consolidated metadata are of another state");
+    }
+    // Nor by who knows the array.
+    for (name, value) in [("a", 5), ("b", 9)] {
+        let Ok(array) = wait(hierarchy::open_array(store, &format!("{at}{name}"), 1 << 20)) else { continue };
+        let elements = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes;
+        assert!(elements.iter().all(|e| *e == value || *e == 6), "half of it");
+    }
+    own
+}
+
+fn seen_by(store: &SharedStore, at: &str, use_consolidated: bool) -> Option<(&'static str, u8)> {
+    let options = OpenOptions { use_consolidated, ..OpenOptions::default() };
     let zarr = wait(Zarr::from_store(store.clone(), options)).ok()?;
     wait(zarr.node(at.trim_end_matches('/'))).ok()?;
     let mut found = Vec::new();
@@ -89,13 +103,21 @@ fn failing(make: &dyn Fn() -> (SharedStore, Option<tempfile::TempDir>), to: &str
     let at = if to.is_empty() { String::new() } else { format!("{to}/") };
     let recut = CopyOptions { chunks: Some(Sizes::List(vec![2, 8])), ..options() };
     for way in [options(), recut] {
+        // Where it lies in a group, that has consolidated metadata.
+        let consolidate = |store: &SharedStore| {
+            if !to.is_empty() {
+                wait(hierarchy::consolidate(store, "")).unwrap();
+            }
+        };
         let (whole, _dir) = make();
         run(&source, &whole, to, &way).unwrap();
+        consolidate(&whole);
         let expected = keys(&whole);
         let (mut nothing, mut resumed, mut kept) = (0, 0, 0);
         for after in 0.. {
             let (store, _dir) = make();
             old(&store, &at);
+            consolidate(&store);
             let dying: SharedStore =
                 Arc::new(FaultStore::new(store.clone()).with_all_after(after, Fault::Final));
             if run(&source, &dying, to, &way).is_ok() {

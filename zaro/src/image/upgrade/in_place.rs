@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy;
 use crate::image::version::{Stated, Version, stated};
-use crate::journal::{Intent, Journal, Left};
+use crate::journal::{Intent, Journal, Left, check_nodes};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::Stored;
 use crate::meta::{Format, Json, NodeMeta, consolidate};
@@ -100,6 +100,7 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
     journal.set("separators", separators_json(&plan))?;
     let brought = || -> Result<()> {
         // Others see from now on that all of this is worked on. What they did before counts.
+        wait(check_nodes(store, tree.members.keys().map(String::as_str)))?;
         let again = wait(zarr.reopened())?;
         content.same_documents(&wait(Tree::gather(&again, &root, &known))?.content(store))?;
         let single = single.with_journal(&journal, report.resumed);
