@@ -52,7 +52,7 @@ pub enum Existing {
     /// Fail.
     #[default]
     Refuse,
-    /// Delete it, with all below it, first.
+    /// Replace it, with all below it. What is whole stays until the new is whole, too.
     Replace,
 }
 
