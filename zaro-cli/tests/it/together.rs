@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Store, copy, sample, tree, v3_document};
+use crate::common::{Store, copy, npy, sample, tree, v3_document, zaro};
 use crate::killed::{can_trace, killed};
 
 /// A Zarr `a.zarr` with the array `x`: 100 numbers in chunks of ten.
@@ -403,4 +403,43 @@ fn what_lies_in_a_zarr_that_is_worked_on_is_in_the_way_of_work_on_the_whole() {
     assert_eq!(s.zaro(&["read", "@:/a.zarr", "x", "--format", "csv"]).text(), "7\n7\n7\n7\n");
     let text = std::fs::read_to_string(s.file("a.zarr/zarr.json")).unwrap();
     assert!(text.contains("consolidated_metadata") && text.contains("\"shape\": [4]"), "{text}");
+}
+
+#[test]
+fn what_is_half_made_is_nothing_to_others() {
+    let s = counted();
+    // Something new that a live process makes, below a group.
+    let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+    std::fs::create_dir(s.file("a.zarr/new")).unwrap();
+    journal(&s.file("a.zarr/new"), other.id());
+    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(6, "is at work here");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(6, "unfinished");
+    // Labels that a killed process left.
+    if !can_trace() {
+        return;
+    }
+    s.zaro(&[
+        "image",
+        "convert",
+        s.put("p.npy", npy("'|u1'", false, "(8, 8)", &[3; 64])).file("p.npy").to_str().unwrap(),
+        "@:/i.zarr",
+        "--axes",
+        "yx",
+    ])
+    .text();
+    let add = |name: &str| {
+        ["image", "add-labels", "@:/i.zarr", name, "--from", "@:/p.npy", "--axes", "yx"]
+            .map(|w| w.replace("@:", s.path().to_str().unwrap()))
+    };
+    assert!(!killed(&add("cells"), "rename", 4));
+    assert!(s.file("i.zarr/labels/cells/0/zarr.json").exists());
+    s.zaro(&["image", "upgrade", "@:/i.zarr", "--in-place", "--to", "0.4"]).fails(6, "unfinished");
+    for name in ["nuclei", "cells"] {
+        zaro(&add(name).each_ref().map(String::as_str)).text();
+    }
+    let listed: String =
+        std::fs::read_to_string(s.file("i.zarr/labels/zarr.json")).unwrap().split_whitespace().collect();
+    assert!(listed.contains(r#""labels":["nuclei","cells"]"#), "{listed}");
 }

@@ -108,7 +108,9 @@ pub fn convert_in_place_with(
         &Intent { operation: OPERATION, source, options: said, plan: plan.json() },
     )?;
     // Others see from now on that all of this is worked on. What they did before counts.
-    let settled = wait(check_nodes(store, nodes.iter().map(|n| n.path.as_str()))).and_then(|()| {
+    let kinds: Vec<(&str, bool)> =
+        nodes.iter().map(|n| (n.path.as_str(), matches!(n.meta, NodeMeta::Array(_)))).collect();
+    let settled = wait(check_nodes(store, &kinds)).and_then(|()| {
         let now = walk(&opened(store, from)?, &path)?;
         match documents_of(store, &path, &now, from) == documents_of(store, &path, &nodes, from) {
             true => Ok(()),

@@ -62,12 +62,17 @@ const SUSPENDED: &str = ".zaro-consolidate.json";
 /// Consolidates anew every group above `path` that carries the metadata of others: of several nodes that were put there
 /// without renewing the copies.
 pub(crate) async fn consolidate_above(store: &SharedStore, path: &str) -> Result<()> {
+    resume_above(store, path, &[]).await
+}
+
+/// The same, also of the groups that were `suspended`: somebody else may have taken their markers away.
+pub(super) async fn resume_above(store: &SharedStore, path: &str, suspended: &[String]) -> Result<()> {
     for group in ancestors(path) {
-        let suspended = store.size(&join(group, SUSPENDED)).await?.is_some();
-        if suspended || carries(store, group).await? {
+        let marked = store.size(&join(group, SUSPENDED)).await?.is_some();
+        if marked || suspended.iter().any(|s| s == group) || carries(store, group).await? {
             consolidate(store, group).await?;
         }
-        if suspended {
+        if marked {
             store.delete(&join(group, SUSPENDED)).await?;
         }
     }
@@ -122,14 +127,17 @@ pub(crate) async fn renew(store: &SharedStore, path: &str) -> Result<()> {
 
 /// Takes consolidated metadata away from every group above `path`, until they are [put again](consolidate_above): whoever
 /// reads meanwhile reads the nodes' own documents. A marker says that there were some.
-pub(super) async fn suspend_above(store: &SharedStore, path: &str) -> Result<()> {
+/// Says which groups these were.
+pub(super) async fn suspend_above(store: &SharedStore, path: &str) -> Result<Vec<String>> {
+    let mut suspended = Vec::new();
     for group in ancestors(path) {
         if carries(store, group).await? {
             let _ = store.put(&join(group, SUSPENDED), "{}\n".into(), Condition::Always).await?;
             unconsolidate(store, group).await?;
+            suspended.push(group.to_owned());
         }
     }
-    Ok(())
+    Ok(suspended)
 }
 
 /// Whether the group at `path` carries the metadata of others.

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::TryStreamExt;
 
-use super::consolidate::{consolidate_above, suspend_above};
+use super::consolidate::{consolidate_above, resume_above, suspend_above};
 use super::delete::{clear, clear_except, in_the_way, is_half_deleted, prove_all};
 use super::{Existing, check_place, find, put_documents};
 use crate::blocking::{self, wait};
 use crate::error::{Error, Result};
 use crate::journal::{Intent, Journal, Left, Work};
-use crate::meta::path::join;
+use crate::meta::path::{join, shown};
 use crate::meta::write::Stored;
 use crate::meta::{Format, Json};
 use crate::store::wrap::prefix::PrefixStore;
@@ -93,6 +93,11 @@ impl Room {
         if self.is_aside() {
             // Who was at work before the journal said whose place it is counts.
             wait(prove_all(&self.store, &self.path))?;
+            if matches!(wait(find(&self.store, &self.path)), Ok(None)) {
+                return Err(Error::conflict("somebody deleted it just now; rerun the command")
+                    .with_node(shown(&self.path))
+                    .with_store(&self.store));
+            }
         }
         self.discard()
     }
@@ -120,7 +125,10 @@ impl Room {
     /// Finishes what a killed run left when all was made, if it came so far.
     fn finish_of(&self, left: &Left) -> Result<()> {
         match left.aside() {
-            Some("whole") if wait(find(self.store(), ""))?.is_some() => self.put_in_place(&left.own()?),
+            Some("whole") if wait(find(self.store(), ""))?.is_some() => {
+                wait(prove_all(&self.store, &self.path))?;
+                self.put_in_place(&left.own()?)
+            }
             Some("placed") => self.placed(&left.own()?),
             _ => Ok(()),
         }
@@ -129,13 +137,14 @@ impl Room {
     fn put_in_place(&self, journal: &Journal) -> Result<()> {
         let Self { store, path, .. } = self;
         // Nobody is to know the new by what is carried of the old.
-        wait(suspend_above(store, path))?;
+        let suspended = wait(suspend_above(store, path))?;
         if wait(store.promote(path, &join(REPLACEMENT, ROOT)))? {
             // The journal went with the old.
-            return wait(consolidate_above(store, path));
+            return wait(resume_above(store, path, &suspended));
         }
         wait(clear_except(store, path, &[REPLACEMENT]))?;
         wait(self.copy_back(journal))?;
+        wait(resume_above(store, path, &suspended))?;
         self.placed(journal)
     }
 

@@ -3,9 +3,10 @@
 use super::{check_settled, need};
 use crate::blocking;
 use crate::error::{Error, ErrorKind, Result};
+use crate::group::Node;
 use crate::journal::Turn;
 use crate::meta::path::{join, normal, shown};
-use crate::meta::{ArrayMeta, Format, NodeMeta};
+use crate::meta::{ArrayMeta, Format, Json, NodeMeta};
 use crate::store::SharedStore;
 
 /// An array as it was when somebody began to write elements to it. Whoever replaces or converts all of it meanwhile may pass
@@ -31,7 +32,17 @@ impl Writing {
         // Of two that begin at once, each looks after it has said so.
         check_settled(store, &path).await?;
         let state = state(store, &path, meta.format).await?;
-        Ok(Self { store: store.clone(), path, meta: meta.clone(), state, _turn: turn })
+        let writing = Self { store: store.clone(), path, meta: meta.clone(), state, _turn: turn };
+        // What was read of it before that may be of an array that is no more.
+        match need(&writing.store, &writing.path).await {
+            Ok(Node { meta: NodeMeta::Array(now), .. })
+                if settings(&now) == settings(meta) && now.shape == meta.shape =>
+            {
+                Ok(writing)
+            }
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+            _ => Err(writing.conflict()),
+        }
     }
 
     /// Fails if elements that were written since may be lost.
@@ -48,12 +59,6 @@ impl Writing {
         };
         // Attributes and lengths may change. One that is the same to the letter was put there by who replaced the array.
         let NodeMeta::Array(now) = now else { return Err(self.conflict()) };
-        let settings = |meta: &ArrayMeta| {
-            let mut document = (*meta.document).clone();
-            document.remove("attributes");
-            document.remove("shape");
-            document
-        };
         match settings(&now) == settings(&self.meta) && now.document != self.meta.document {
             true => Ok(()),
             false => Err(self.conflict()),
@@ -65,6 +70,14 @@ impl Writing {
             .with_node(shown(&self.path))
             .with_store(&self.store)
     }
+}
+
+/// What decides how elements are stored.
+fn settings(meta: &ArrayMeta) -> Json {
+    let mut document = (*meta.document).clone();
+    document.remove("attributes");
+    document.remove("shape");
+    document
 }
 
 /// The state of the document of an array.

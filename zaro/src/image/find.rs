@@ -10,6 +10,7 @@ use crate::image::parse;
 use crate::image::version::{self, Stated, Version};
 use crate::meta::path::{join, shown};
 use crate::meta::{Format, Json, NodeMeta};
+use crate::store::JOURNAL;
 
 /// An image: its pyramids and how to draw them.
 #[derive(Debug, Clone)]
@@ -195,7 +196,12 @@ pub(crate) async fn unlisted(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
         if !zarr.is_consolidated() {
             // The seed's folders in between need not be groups.
             let plain = |name: &String| !name.starts_with('.') && !nodes.iter().any(|n| n.name() == name);
-            let folders = zarr.store().list(&here).await?.prefixes;
+            let listing = zarr.store().list(&here).await?;
+            if !below.is_empty() && listing.objects.iter().any(|name| name == JOURNAL) {
+                // Somebody makes something here that is not to be seen yet.
+                continue;
+            }
+            let folders = listing.prefixes;
             open.extend(folders.iter().filter(|name| plain(name)).map(|name| join(&below, name)));
         }
         for node in nodes {

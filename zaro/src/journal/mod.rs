@@ -444,7 +444,13 @@ pub(crate) async fn check_settled(store: &SharedStore, path: &str) -> Result<()>
         Life::Alive(process) => {
             format!("another zaro (process {process}) is at work here: {operation}; wait for its end")
         }
-        _ => format!("unfinished work of {operation} is here; rerun the same command to finish it"),
+        _ => match document.get("aside").and_then(Json::as_str) {
+            Some("whole") => format!(
+                "unfinished work of {operation} is here; rerun the same command, or any other with --overwrite, to finish it (what is whole \
+                 already lies in .zaro-new/zarr)"
+            ),
+            _ => format!("unfinished work of {operation} is here; rerun the same command to finish it"),
+        },
     };
     Err(Error::conflict(message).with_node(shown(path)).with_store(store))
 }

@@ -7,6 +7,7 @@
 //!
 //! Of a process on another machine only its signs of life tell, a new one every few seconds.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -28,14 +29,27 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest pause between two looks.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Fails if somebody works on one of these nodes, or did so without an end: for who works on all of them, and has said so.
-pub(crate) async fn check_nodes<'a>(store: &SharedStore, nodes: impl Iterator<Item = &'a str>) -> Result<()> {
-    let each = futures::stream::iter(nodes.map(Ok)).try_for_each_concurrent(32, |path| async move {
-        let (settled, _) =
-            futures::try_join!(super::check_settled(store, path), check_idle(store, path, true, true))?;
-        Ok(settled)
-    });
-    each.await
+/// Fails if somebody works on one of these nodes, which are arrays or not, or in a folder of a group that is to become one, or
+/// did so without an end: for who works on all of them, and has said so.
+pub(crate) async fn check_nodes(store: &SharedStore, nodes: &[(&str, bool)]) -> Result<()> {
+    let known: HashSet<&str> = nodes.iter().map(|(path, _)| *path).collect();
+    let known = &known;
+    let each = nodes.iter().map(Ok);
+    futures::stream::iter(each)
+        .try_for_each_concurrent(32, |(path, is_array)| async move {
+            super::check_settled(store, path).await?;
+            if *is_array {
+                return check_idle(store, path, true, true).await;
+            }
+            for name in store.list(path).await?.prefixes {
+                let below = join(path, &name);
+                if !known.contains(below.as_str()) {
+                    super::check_settled(store, &below).await?;
+                }
+            }
+            Ok(())
+        })
+        .await
 }
 
 /// Fails if another process changes the shape of the array at `path`, or writes elements to it.
@@ -62,12 +76,20 @@ async fn at_work(store: &SharedStore, key: &str) -> Result<Option<String>> {
     if who.is_none() || life_of(&before) != Life::Unknown {
         return Ok(who);
     }
-    crate::blocking::off(|| {
-        std::thread::sleep(EVERY.saturating_mul(3));
-        Ok(())
-    })
-    .await?;
-    Ok(store.get(key, None).await?.filter(|now| *now != before).and(who))
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        crate::blocking::off(|| {
+            std::thread::sleep(EVERY);
+            Ok(())
+        })
+        .await?;
+        match store.get(key, None).await? {
+            None => return Ok(None),
+            Some(now) if now != before => return Ok(who),
+            Some(_) => {}
+        }
+    }
+    Ok(None)
 }
 
 fn life_of(text: &[u8]) -> Life {

@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 
 use crate::common::{V3, wait};
 use zaro::copy::{Copied, CopyOptions, Sizes, copy};
-use zaro::hierarchy::{self, Existing};
+use zaro::hierarchy::{self, Existing, Writing};
 use zaro::meta::create::NewArray;
 use zaro::meta::{DataType, Json, edit};
 use zaro::store::local::LocalStore;
@@ -202,4 +202,43 @@ fn an_array_that_cannot_be_written_leaves_the_old() {
     create::array(&store, "b", &meta, Existing::Replace, |_, _| Ok(())).unwrap();
     assert_eq!(wait(zarr(&store).array("b")).unwrap().shape(), [4]);
     assert!(keys(&store).iter().all(|(key, _)| !key.contains("zaro") && key != "b/c/0"));
+}
+
+#[test]
+fn files_that_come_meanwhile_are_not_deleted_with_the_old() {
+    let source = memory();
+    fill(&source, "", 5);
+    for after in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let store: SharedStore = Arc::new(LocalStore::new(dir.path().join("d.zarr")));
+        old(&store, "");
+        let dying: SharedStore = Arc::new(FaultStore::new(store.clone()).with_all_after(after, Fault::Final));
+        if run(&source, &dying, "", &options()).is_ok() {
+            assert!(after > 20);
+            break;
+        }
+        put(&store, "notes.txt", "mine");
+        let e = run(&source, &store, "", &options()).unwrap_err();
+        assert!(e.to_string().contains("notes.txt"), "after {after}: {e}");
+        assert_eq!(wait(store.get("notes.txt", None)).unwrap().unwrap(), "mine");
+        wait(store.delete("notes.txt")).unwrap();
+        run(&source, &store, "", &options()).unwrap();
+        assert_eq!(seen(&store, ""), Some(("a", 5)));
+    }
+}
+
+#[test]
+fn who_writes_to_an_array_that_was_replaced_meanwhile_is_told_before_and_after() {
+    let store = memory();
+    old(&store, "");
+    let opened = wait(hierarchy::open_array(&store, "b", 1 << 20)).unwrap();
+    let writing = wait(Writing::begin(&store, "b", opened.meta())).unwrap();
+    // In this process nobody is in their own way.
+    let new = NewArray { shape: vec![2], data_type: DataType::UInt(16), ..NewArray::default() };
+    wait(hierarchy::create_array(&store, "b", &new, Existing::Replace)).unwrap();
+    assert!(wait(writing.check()).unwrap_err().to_string().contains("replaced"));
+    drop(writing);
+    let e = wait(Writing::begin(&store, "b", opened.meta())).unwrap_err();
+    assert!(e.to_string().contains("replaced"), "{e}");
+    assert!(keys(&store).iter().all(|(key, _)| !key.contains(".zaro")));
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{Plan, What};
 use super::run::Work;
-use super::tree::Tree;
+use super::tree::{Member, Tree};
 use super::{UpgradeOptions, Upgraded, broken};
 use crate::blocking::wait;
 use crate::copy::{Chunks, Single};
@@ -100,7 +100,10 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
     journal.set("separators", separators_json(&plan))?;
     let brought = || -> Result<()> {
         // Others see from now on that all of this is worked on. What they did before counts.
-        wait(check_nodes(store, tree.members.keys().map(String::as_str)))?;
+        let is_array = |member: &Member| matches!(member.node.meta, NodeMeta::Array(_));
+        let kinds: Vec<(&str, bool)> =
+            tree.members.iter().map(|(path, m)| (path.as_str(), is_array(m))).collect();
+        wait(check_nodes(store, &kinds))?;
         let again = wait(zarr.reopened())?;
         content.same_documents(&wait(Tree::gather(&again, &root, &known))?.content(store))?;
         let single = single.with_journal(&journal, report.resumed);

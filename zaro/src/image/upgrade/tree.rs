@@ -8,7 +8,7 @@ use crate::image::find;
 use crate::image::model::Group;
 use crate::image::parse;
 use crate::image::version::{self, Stated, Version};
-use crate::journal::Source;
+use crate::journal::{Source, check_settled};
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ChunkKeys, Format, Json, NodeMeta, write};
 use crate::store::SharedStore;
@@ -284,6 +284,10 @@ async fn below_plain_folders(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     while let Some(here) = open.pop().filter(|_| !zarr.is_consolidated()) {
         let nodes = zarr.children(&here).await?;
         let plain = |name: &String| !name.starts_with('.') && !nodes.iter().any(|n| n.name() == name);
+        if here != path {
+            // What somebody makes here, or left half made, is none of the nodes.
+            check_settled(zarr.store(), &here).await?;
+        }
         let folders = zarr.store().list(&here).await?.prefixes;
         open.extend(folders.iter().filter(|name| plain(name)).map(|name| join(&here, name)));
         if here != path {
