@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::TryStreamExt;
 
-use super::consolidate::{consolidate_above, resume_above, suspend_above};
+use super::consolidate::{resume_above, suspend_above};
 use super::delete::{clear, clear_except, in_the_way, is_half_deleted, prove_all};
 use super::{Existing, check_place, find, put_documents};
 use crate::blocking::{self, wait};
@@ -129,7 +129,7 @@ impl Room {
                 wait(prove_all(&self.store, &self.path))?;
                 self.put_in_place(&left.own()?)
             }
-            Some("placed") => self.placed(&left.own()?),
+            Some("placed") => self.placed(&left.own()?, &[]),
             _ => Ok(()),
         }
     }
@@ -144,8 +144,7 @@ impl Room {
         }
         wait(clear_except(store, path, &[REPLACEMENT]))?;
         wait(self.copy_back(journal))?;
-        wait(resume_above(store, path, &suspended))?;
-        self.placed(journal)
+        self.placed(journal, &suspended)
     }
 
     /// Copies the new, object by object, to its place. Documents come after everything else, those of the root last, so that
@@ -182,11 +181,11 @@ impl Room {
         Ok::<_, Error>(())
     }
 
-    /// The new is in its place; what is aside is deleted.
-    fn placed(&self, journal: &Journal) -> Result<()> {
+    /// The new is in its place; what is aside is deleted, and the groups above know it, also those that were `suspended`.
+    fn placed(&self, journal: &Journal, suspended: &[String]) -> Result<()> {
         journal.set_aside("placed")?;
         wait(self.store.delete_prefix(&self.folder()))?;
-        wait(consolidate_above(&self.store, &self.path))?;
+        wait(resume_above(&self.store, &self.path, suspended))?;
         journal.end()
     }
 }
