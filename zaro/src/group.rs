@@ -292,7 +292,18 @@ impl Zarr {
         let listing = self.store.list(&path).await?;
         // V3 reserves these names; what else is no node, such as hidden folders, has no document.
         let v3 = self.root.as_ref().is_some_and(|r| r.meta.format() == Format::V3);
-        let names = listing.prefixes.into_iter().filter(|n| !(v3 && n.starts_with("__")));
+        let mut names = listing.prefixes;
+        if !self.store.lists_all() {
+            // A page that somebody made: without the document that was read from the folder it is not the page of that.
+            if v3 && !listing.objects.iter().any(|n| n == "zarr.json") {
+                let what = "the server's index page does not name the zarr.json that is here, so it cannot be relied on";
+                return Err(self.placed(Error::unsupported(what), &path));
+            }
+            // Some write folders as they write files.
+            names.extend(listing.objects.into_iter().filter(|n| n != "zarr.json" && !n.starts_with('.')));
+            names.sort();
+        }
+        let names = names.into_iter().filter(|n| !(v3 && n.starts_with("__")));
         let found: Vec<Option<Node>> = stream::iter(names.map(|n| join(&path, &n)))
             .map(|p| async move { self.leave_out(self.find(&p).await) })
             .buffered(DOCUMENTS_IN_FLIGHT)

@@ -59,7 +59,7 @@ pub async fn find(store: &SharedStore, path: &str) -> Result<Option<Node>> {
     open(store).await?.direct_node(&normal(path)?).await
 }
 
-async fn need(store: &SharedStore, path: &str) -> Result<Node> {
+pub(crate) async fn need(store: &SharedStore, path: &str) -> Result<Node> {
     let zarr = open(store).await?;
     match zarr.direct_node(path).await? {
         Some(node) => Ok(node),

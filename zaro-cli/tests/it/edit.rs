@@ -86,6 +86,26 @@ fn arrays_grow_and_shrink() {
     }
 }
 
+/// zarr-python finds the members of a group in consolidated metadata only where they stand together.
+#[test]
+fn new_nodes_stand_beside_their_siblings_in_consolidated_metadata() {
+    for format in ["2", "3"] {
+        let s = Store::new();
+        s.zaro(&["create", "@", "--group", "--zarr-format", format]).text();
+        let create = |node: &str| {
+            s.zaro(&["create", "@", node, "--shape", "2", "--dtype", "i1"]).text();
+        };
+        ["g/a", "h/b"].into_iter().for_each(create);
+        s.zaro(&["consolidate", "@"]).text();
+        ["g/c", "g-x/d"].into_iter().for_each(create);
+        let name = if format == "3" { "zarr.json" } else { ".zmetadata" };
+        let document = std::fs::read_to_string(s.file(name)).unwrap();
+        let place = |node: &str| document.find(&format!("\"{node}")).unwrap();
+        let order = ["g/a", "g/c", "g-x/d", "h/b"].map(place);
+        assert!(order.is_sorted(), "{format}: {document}");
+    }
+}
+
 #[test]
 fn metadata_are_consolidated_and_taken_apart() {
     let s = made();

@@ -10,6 +10,7 @@ use futures::future::try_join_all;
 use super::Run;
 use crate::array::Array;
 use crate::blocking::wait;
+use crate::codec::Size;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::join;
 use crate::num;
@@ -129,7 +130,11 @@ async fn one(source: &Array, made: &Array, announced: &Announced, resumed: bool)
         return Ok(());
     }
     let bytes = match possible {
-        Some(index) => source.stored_chunk(index).await?,
+        Some(index) => {
+            let bytes = source.stored_chunk(index).await?;
+            bytes.iter().try_for_each(|bytes| check_size(source, bytes.len()))?;
+            bytes
+        }
         None => {
             let ask = Ask::at_most(entry.size.max(MAX_WHOLE));
             let got = source.store().get_with(&entry.key, ask).await?;
@@ -140,6 +145,18 @@ async fn one(source: &Array, made: &Array, announced: &Announced, resumed: bool)
     let Some(bytes) = bytes else { return Ok(()) };
     let _ = made.store().put(to, bytes, Condition::Always).await?;
     Ok(())
+}
+
+/// Fails if a chunk cannot have so many bytes: then the server sent something else.
+fn check_size(source: &Array, size: usize) -> Result<()> {
+    let right = match source.chain().encoded_size() {
+        Size::Exact(wanted) if source.meta().grid.regular_shape().is_some() => size == wanted,
+        _ => size > 0,
+    };
+    match right {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("the server sent {size} bytes, which cannot be this chunk"))),
+    }
 }
 
 /// The index of the chunk behind `key`. Some V2 arrays have another separator than they say.

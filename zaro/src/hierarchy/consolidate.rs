@@ -175,7 +175,7 @@ async fn renew_v3(store: &SharedStore, group: &str, relative: &str, stored: Opti
                 let document = documents::without(document);
                 match entries.iter_mut().find(|(p, _)| p == relative) {
                     Some(entry) => entry.1 = document,
-                    None => entries.push((relative.to_owned(), document)),
+                    None => insert(&mut entries, relative.to_owned(), document),
                 }
             }
         }
@@ -186,6 +186,12 @@ async fn renew_v3(store: &SharedStore, group: &str, relative: &str, stored: Opti
     })
     .await
     .map(drop)
+}
+
+/// Adds a document in the order of a walk: zarr-python finds the nodes of a group only where they stand together.
+fn insert(entries: &mut Vec<(String, Json)>, path: String, document: Json) {
+    entries.push((path, document));
+    entries.sort_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));
 }
 
 async fn renew_v2(store: &SharedStore, group: &str, relative: &str, stored: Option<&Stored>) -> Result<()> {
@@ -206,7 +212,7 @@ async fn renew_v2(store: &SharedStore, group: &str, relative: &str, stored: Opti
                     let place = join(relative, name);
                     match entries.iter_mut().find(|(p, _)| *p == place) {
                         Some(entry) => entry.1 = document.clone(),
-                        None => entries.push((place, document.clone())),
+                        None => insert(&mut entries, place, document.clone()),
                     }
                 }
             }

@@ -198,6 +198,8 @@ impl Job<'_> {
         multiscale: &Multiscale,
         arrays: &[Array],
     ) -> Result<Added> {
+        // Whoever deletes the image looked for others at work before the journal was here.
+        wait(hierarchy::need(self.store, &self.image.path))?;
         let shape = &new.shape;
         let array_at = if self.options.as_mask { "" } else { "0" };
         let array = wait(hierarchy::create_array(hidden, array_at, new, Existing::Refuse))?;

@@ -274,7 +274,7 @@ impl Journal {
                  .zaro-new and .zaro-journal.json there"
             )),
             Some(_) => e.within(format_args!(
-                "what replaces {place} is whole, but not yet in its place; rerun the same command to finish"
+                "what replaces {place} is whole; rerun the same command to finish putting it in its place"
             )),
             None if replaced => e.within(
                 "what was left here before is deleted, as --overwrite says; rerun the same command to finish",

@@ -249,6 +249,10 @@ async fn tail(mut response: Response, n: u64, most: u64) -> Result<Bytes> {
     Ok(kept.split_off(kept.len().saturating_sub(n)).freeze())
 }
 
+fn is_html(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
+}
+
 /// What the head of an answer says of the state of the object.
 fn state_of(response: &Response) -> ObjectState {
     let headers = response.headers();
@@ -383,6 +387,8 @@ impl HttpStore {
             return Ok(Answer::Missing);
         };
         match response.status() {
+            // Neither an object nor that there is none.
+            StatusCode::NO_CONTENT if method == Method::GET => Err(self.failure(&response)),
             s if s.is_success() => {
                 if let Some(pin) = pin {
                     check_pin(pin, &response)?;
@@ -425,7 +431,14 @@ impl HttpStore {
                     let proven = pin.is_none_or(|p| is_proven(p, response.headers()));
                     let state = state_of(&response);
                     state.check(ask.of)?;
+                    let is_html = is_html(response.headers());
                     let bytes = all(response, ask).await?;
+                    // A login, or a page that some servers send for all that they have not.
+                    if is_html && bytes.trim_ascii_start().starts_with(b"<") {
+                        return Err(Error::io(
+                            "the server sent a web page in place of the object; whether it has that is not known",
+                        ));
+                    }
                     if let Some(pin) = pin.filter(|_| !proven) {
                         if !pin.etag.as_deref().is_some_and(is_md5) {
                             return Err(Error::unsupported(
@@ -509,7 +522,8 @@ impl HttpStore {
     async fn index(&self, prefix: &str) -> Result<Index> {
         let accept = [(header::ACCEPT, "text/html, application/json")];
         let url = self.url(prefix, true)?;
-        let Some(response) = self.send(&Method::GET, url, &accept).await? else { return Ok(Index::None) };
+        let sent = self.send(&Method::GET, url.clone(), &accept).await?;
+        let Some(response) = sent else { return Ok(Index::None) };
         match response.status() {
             s if s.is_success() => {}
             StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(Index::Missing),
@@ -517,8 +531,13 @@ impl HttpStore {
             _ => return Err(self.failure(&response)),
         }
         let at = response.url().clone();
+        // Somebody who was sent elsewhere does not see this folder.
+        let name = |url: &Url| url.path().trim_end_matches('/').rsplit('/').next().map(str::to_owned);
+        if name(&at) != name(&url) {
+            return Ok(Index::None);
+        }
         let page = all(response, Ask::at_most(MAX_INDEX)).await.map_err(|e| e.within("the index page"))?;
-        Ok(http_index::parse(&page, &at).map_or(Index::None, Index::Page))
+        Ok(http_index::parse(&page, &at)?.map_or(Index::None, Index::Page))
     }
 
     /// What the page of a folder lists. A folder without a page may hold anything, unless the folder around it has a

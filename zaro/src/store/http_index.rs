@@ -2,7 +2,7 @@
 //!
 //! A page counts as an index only if it says so ("Index of …", "Directory listing for …") or is a JSON list of
 //! entries. Of its links only those count that lead one step down from the page itself; sort links, the parent
-//! and links elsewhere fall away.
+//! and links elsewhere fall away. A page that is cut off, or leads to a next one, does not show the folder: that is an error.
 //!
 //! nginx and Apache leave out names that begin with a dot, so a listing may lack `.zarray` and its like though they
 //! can be read.
@@ -10,18 +10,23 @@
 use url::Url;
 
 use super::{Listing, percent_decode};
+use crate::error::{Error, Result};
 
 /// How much of a page is searched for the words that make it an index.
 const HEAD: usize = 16 << 10;
 
+/// What a query asks for that leads to another page of the same listing.
+const NEXT: [&str; 8] = ["page", "offset", "start", "marker", "next", "cursor", "token", "from"];
+
 /// What the index `page`, found at `at`, lists; `None` if it is not an index.
-pub(super) fn parse(page: &[u8], at: &Url) -> Option<Listing> {
+pub(super) fn parse(page: &[u8], at: &Url) -> Result<Option<Listing>> {
     let text = String::from_utf8_lossy(page);
     let mut out = Listing::default();
     let entries = match text.trim_start().starts_with('[') {
-        true => json_entries(text.trim())?,
+        true => json_entries(text.trim()),
         false => html_entries(&text, at)?,
     };
+    let Some(entries) = entries else { return Ok(None) };
     for (name, folder) in entries {
         if is_name(&name) {
             if folder { &mut out.prefixes } else { &mut out.objects }.push(name);
@@ -31,7 +36,7 @@ pub(super) fn parse(page: &[u8], at: &Url) -> Option<Listing> {
         names.sort();
         names.dedup();
     }
-    Some(out)
+    Ok(Some(out))
 }
 
 /// Whether a name can be one part of a key.
@@ -39,20 +44,30 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }
 
-fn html_entries(page: &str, at: &Url) -> Option<Vec<(String, bool)>> {
+fn html_entries(page: &str, at: &Url) -> Result<Option<Vec<(String, bool)>>> {
     let mut end = HEAD.min(page.len());
     while !page.is_char_boundary(end) {
         end -= 1;
     }
     let head = page.get(..end).unwrap_or_default().to_ascii_lowercase();
     if !["index of", "directory listing"].iter().any(|words| head.contains(words)) {
-        return None;
+        return Ok(None);
+    }
+    if head.contains("<html") && page.to_ascii_lowercase_find("</html").is_none() {
+        return Err(Error::unsupported("the server's index page is cut off"));
     }
     let folder = at.path().rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut out = Vec::new();
     for href in hrefs(page) {
         let href = unescape(href);
-        if href.starts_with(['?', '#']) {
+        if let Some(query) = href.strip_prefix('?') {
+            let names = query.split(['&', ';']).filter_map(|part| part.split('=').next());
+            if names.into_iter().any(|name| NEXT.iter().any(|next| next.eq_ignore_ascii_case(name))) {
+                return Err(Error::unsupported("the server's index has more than one page"));
+            }
+            continue;
+        }
+        if href.starts_with('#') {
             continue;
         }
         let Ok(url) = at.join(&href) else { continue };
@@ -66,7 +81,7 @@ fn html_entries(page: &str, at: &Url) -> Option<Vec<(String, bool)>> {
             out.push((name, is_folder));
         }
     }
-    Some(out)
+    Ok(Some(out))
 }
 
 /// The values of all `href` attributes, as written.
@@ -251,14 +266,14 @@ mod tests {
     }
 
     fn names(page: &str) -> Option<(Vec<String>, Vec<String>)> {
-        parse(page.as_bytes(), &at()).map(|l| (l.objects, l.prefixes))
+        parse(page.as_bytes(), &at()).unwrap().map(|l| (l.objects, l.prefixes))
     }
 
     #[test]
     fn nginx_apache_and_python_pages() {
         let nginx = "<html><head><title>Index of /data/x y/</title></head><body><h1>Index of /data/x y/</h1><hr>\
             <pre><a href=\"../\">../</a>\n<a href=\"c/\">c/</a>  -\n<a href=\"a%20%26%20b\">a &amp; b</a>\n\
-            <a href=\".zattrs\">.zattrs</a></pre>";
+            <a href=\".zattrs\">.zattrs</a></pre></body></html>";
         assert_eq!(names(nginx), Some((vec![".zattrs".into(), "a & b".into()], vec!["c".into()])));
         let apache = "<title>Index of /data/x y</title><a href=\"?C=N;O=D\">Name</a><a href='/data/'>Parent</a>\
             <A HREF=zarr.json>zarr.json</A><a href=\"/data/x%20y/0/\">0</a><a href=\"http://elsewhere/z\">z</a>";

@@ -385,9 +385,59 @@ fn copies_from_web_servers_do_not_take_silence_for_absence() {
         let e = copied(&server).unwrap_err();
         assert!(e.kind() == ErrorKind::Unsupported && e.key() == Some("g"), "{e}");
     }
+    // So is one whose page is surely not all of it.
+    let whole = "<html><title>Index of /s/</title><a href='zarr.json'>z</a><a href='g/'>g</a>";
+    let html = |page: &str| TinyReply::Answer(200, vec![], page.as_bytes().to_vec());
+    for reply in [
+        html(whole),
+        html(&format!("{whole}<a href='?page=2'>more</a></html>")),
+        html("<html><title>Index of /other/</title><a href='q/'>q</a></html>"),
+        html("[]"),
+        TinyReply::with_header(302, "location", "/elsewhere/"),
+    ] {
+        let server = pages(hierarchy(), move |folder| match folder {
+            "elsewhere" => Some(html("<html><title>Index of /</title><a href='zarr.json'>z</a></html>")),
+            folder => (folder == "s").then(|| reply.clone()),
+        });
+        let e = copied(&server).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
+    }
+    // Folders that are written as files are found.
+    let server = pages(hierarchy(), move |folder| {
+        let page = "<title>Index of /s</title><a href=zarr.json>z</a><a href=a>a</a><a href=g>g</a>";
+        (folder == "s").then(|| html(page))
+    });
+    assert_eq!(copied(&server).unwrap(), all);
     // A page that is too long is not taken for what of it was read.
     let server = pages(hierarchy(), |folder| (folder == "s").then_some(TinyReply::Endless(None)));
     assert!(copied(&server).unwrap_err().to_string().contains("index page"), "the page has no end");
+}
+
+#[test]
+fn what_a_server_sends_in_place_of_a_chunk_is_not_copied() {
+    let page = b"<!doctype html><title>Log in</title>".to_vec();
+    let html = vec![("content-type".to_owned(), "text/html; charset=utf-8".to_owned())];
+    for (what, reply) in [
+        ("a page", TinyReply::Answer(200, html, page.clone())),
+        ("bytes of another number", TinyReply::Answer(200, vec![], page)),
+        ("nothing", TinyReply::Answer(200, vec![], Vec::new())),
+        ("no content", TinyReply::status(204)),
+    ] {
+        let mut objects = hierarchy();
+        objects.retain(|(key, _)| key != "s/a/c/3");
+        let server = TinyServer::start(move |r: &TinyRequest| {
+            let key = r.key();
+            match objects.iter().find(|(k, _)| *k == key) {
+                Some((_, bytes)) => TinyReply::Object(bytes.clone()),
+                None if key == "s/a/c/3" => reply.clone(),
+                None => TinyReply::status(404),
+            }
+        });
+        let zarr = zaro::blocking::wait(zaro::open(&format!("{}/s/a", server.url()), &options())).unwrap();
+        let made: SharedStore = Arc::new(MemoryStore::new());
+        let e = zaro::copy::copy(&zarr, "s", "", &made, "", &CopyOptions::default()).unwrap_err();
+        assert_eq!(e.key(), Some("c/3"), "{what}: {e}");
+    }
 }
 
 #[tokio::test]
@@ -410,7 +460,8 @@ async fn listings_that_go_round_end() {
     let server = TinyServer::start(move |r| match r.key() {
         key if key.ends_with("zarr.json") => TinyReply::Object(group.to_vec()),
         key if key.ends_with('/') => {
-            TinyReply::Answer(200, vec![], b"<title>Index of /</title><a href=\"a/\">a</a>".to_vec())
+            let page = b"<title>Index of /</title><a href='zarr.json'>x</a><a href=\"a/\">a</a>";
+            TinyReply::Answer(200, vec![], page.to_vec())
         }
         _ => TinyReply::status(404),
     });

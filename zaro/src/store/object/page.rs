@@ -127,6 +127,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Page> {
         page.prefixes.iter_mut().try_for_each(decode)?;
         next_key.iter_mut().try_for_each(decode)?;
     }
+    join_kinds(&mut page.entries);
     // One that says where it goes on, but not whether, goes on.
     if truncated.unwrap_or(token.is_some() || next_key.is_some()) {
         let last = page.entries.last();
@@ -154,6 +155,22 @@ pub(super) fn parse(body: &[u8]) -> Result<Page> {
         }
     }
     Ok(page)
+}
+
+/// Some servers name all versions of a page first and all delete markers after them. By key, and the newest of a key
+/// first, they are brought together again.
+fn join_kinds(entries: &mut [ObjectVersion]) {
+    let first = entries.first().is_some_and(|e| e.deleted);
+    let (one, other) = entries.split_at(entries.partition_point(|e| e.deleted == first));
+    let apart = other.iter().all(|e| e.deleted != first);
+    if apart && !other.is_empty() && [one, other].iter().all(|kind| kind.is_sorted_by_key(|e| &e.key)) {
+        entries.sort_by(|a, b| {
+            a.key
+                .cmp(&b.key)
+                .then_with(|| b.latest.cmp(&a.latest))
+                .then_with(|| b.modified.cmp(&a.modified))
+        });
+    }
 }
 
 fn entry(fields: Fields, kind: &str) -> std::result::Result<ObjectVersion, String> {
@@ -225,6 +242,32 @@ pub(crate) fn parse_time(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_and_delete_markers_that_stand_apart_are_brought_together() {
+        let row = |kind: &str, key: &str, version: &str, second: u32, latest: bool| {
+            format!(
+                "<{kind}><Key>{key}</Key><VersionId>{version}</VersionId><IsLatest>{latest}</IsLatest>\
+                 <LastModified>1970-01-01T00:00:{second:02}Z</LastModified><Size>1</Size></{kind}>"
+            )
+        };
+        let order = |rows: &[String]| -> Vec<String> {
+            let text = format!("<ListVersionsResult>{}</ListVersionsResult>", rows.concat());
+            parse(text.as_bytes()).unwrap().entries.into_iter().map(|e| e.version).collect()
+        };
+        let (v, d) = ("Version", "DeleteMarker");
+        let apart = [
+            row(v, "a", "a3", 30, true),
+            row(v, "a", "a1", 10, false),
+            row(v, "b", "b1", 10, false),
+            row(d, "a", "a2", 20, false),
+            row(d, "b", "b2", 20, true),
+        ];
+        assert_eq!(order(&apart), ["a3", "a2", "a1", "b2", "b1"]);
+        // What a server has in its own order stays, whatever the dates say.
+        let own = [row(v, "a", "1", 10, true), row(d, "a", "2", 20, false), row(v, "a", "3", 30, false)];
+        assert_eq!(order(&own), ["1", "2", "3"]);
+    }
 
     #[test]
     fn a_page_of_versions() {
