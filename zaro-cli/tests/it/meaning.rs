@@ -352,3 +352,42 @@ fn a_copy_of_an_image_in_the_other_version_names_the_command_for_images() {
     assert!(said.err.contains("zaro image upgrade --to 0.5"), "{}", said.err);
     assert!(!s.zaro(&["copy", "@:/i.zarr", "@:/k.zarr"]).err.contains("upgrade"));
 }
+
+/// To zarr-python and xarray, moments and spans without a fill value are NaT where they are not stored, not 1970.
+#[test]
+fn times_without_a_fill_value_are_not_a_time() {
+    for (v2, v3) in [("<M8[s]", "numpy.datetime64"), ("<m8[s]", "numpy.timedelta64")] {
+        let s = Store::new();
+        let values =
+            |uri: &str| s.zaro(&["read", uri, "--format", "json"]).text().split_whitespace().collect::<String>();
+        let nat = format!("[{0},{0}]", i64::MIN);
+        s.put("a.zarr/.zarray", v2_document(&[2], &format!("\"{v2}\""), "null"));
+        s.put("a.zarr/.zattrs", r#"{"_ARRAY_DIMENSIONS":["x"]}"#);
+        assert_eq!(values("@:/a.zarr"), nat, "{v2}");
+        for (from, to, format) in [("a", "b", "3"), ("b", "c", "2")] {
+            let (from, to) = (format!("@:/{from}.zarr"), format!("@:/{to}.zarr"));
+            s.zaro(&["copy", &from, &to, "--zarr-format", format, "--verify"]).text();
+            assert_eq!(values(&to), nat, "{v2}");
+        }
+        // 1970 where nothing is stored is stored in V2, so that nobody takes it for NaT.
+        s.put(
+            "d.zarr/zarr.json",
+            format!(
+                r#"{{"zarr_format":3,"node_type":"array","shape":[2],"fill_value":0,"dimension_names":["x"],
+                "data_type":{{"name":"{v3}","configuration":{{"unit":"s","scale_factor":1}}}},
+                "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":[2]}}}},
+                "chunk_key_encoding":{{"name":"default"}},
+                "codecs":[{{"name":"bytes","configuration":{{"endian":"little"}}}}],"attributes":{{}}}}"#
+            ),
+        );
+        let want = values("@:/d.zarr");
+        s.zaro(&["copy", "@:/d.zarr", "@:/e.zarr", "--zarr-format", "2", "--verify"]).text();
+        s.zaro(&["copy", "@:/e.zarr", "@:/f.zarr", "--codec", "gzip:1", "--verify"]).text();
+        s.zaro(&["copy", "@:/d.zarr", "--in-place", "--zarr-format", "2", "--verify"]).text();
+        for made in ["d", "e", "f"] {
+            assert_eq!(values(&format!("@:/{made}.zarr")), want, "{v2} {made}");
+            assert!(s.path().join(format!("{made}.zarr/0")).is_file(), "{v2} {made}");
+            assert!(file(&s, &format!("{made}.zarr/.zarray")).contains(r#""fill_value":null"#), "{v2} {made}");
+        }
+    }
+}

@@ -115,7 +115,9 @@ impl NewArray {
             (None, None) => default_chunks(&self.shape, &self.data_type),
             (None, Some(shards)) => dividing(shards, &default_chunks(shards, &self.data_type)),
         };
-        let fill = self.fill.clone().unwrap_or_else(|| Fill::zero(&self.data_type));
+        let undefined = self.fill_undefined && self.fill.is_none() && self.format == Format::V2;
+        let usual = if undefined { Fill::undefined } else { Fill::zero };
+        let fill = self.fill.clone().unwrap_or_else(|| usual(&self.data_type));
         if self.format == Format::V2 && self.shards.is_some() {
             return Err(Error::usage("V2 has no shards").with_field("shards"));
         }
@@ -145,7 +147,7 @@ impl NewArray {
             grid: Grid::regular(&outer).map_err(|e| Error::usage(e.message()).with_field("chunks"))?,
             keys: self.keys.unwrap_or(usual),
             fill,
-            fill_undefined: self.fill_undefined && self.fill.is_none() && self.format == Format::V2,
+            fill_undefined: undefined,
             codecs,
             dimension_names: self.dimension_names.clone(),
             attributes: Arc::new(Json::Object(self.attributes.clone())),

@@ -31,6 +31,15 @@ impl Fill {
         }
     }
 
+    /// What elements without a fill value read as: V2's null. No moment is 1970 to zarr-python, but NaT.
+    #[must_use]
+    pub fn undefined(data_type: &DataType) -> Self {
+        match data_type {
+            DataType::DateTime(..) | DataType::TimeDelta(..) => Self(i64::MIN.to_le_bytes().into()),
+            t => Self::zero(t),
+        }
+    }
+
     /// Whether every bit is zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
@@ -66,9 +75,10 @@ fn read_with(
     f: &mut Findings,
 ) -> Result<Fill> {
     if *value == Json::Null && *data_type != DataType::Json {
-        if dialect == Dialect::V3 {
-            f.tolerated("v3/fill-value", "fill_value", "the fill value is null", "read as zero")?;
+        if dialect == Dialect::V2 {
+            return Ok(Fill::undefined(data_type));
         }
+        f.tolerated("v3/fill-value", "fill_value", "the fill value is null", "read as zero")?;
         return Ok(Fill::zero(data_type));
     }
     let mut out = Vec::new();

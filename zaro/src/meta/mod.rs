@@ -102,8 +102,8 @@ pub struct ArrayMeta {
     pub keys: ChunkKeys,
     /// What missing chunks read as.
     pub fill: Fill,
-    /// Whether V2's document says `null`: no fill value, so that missing chunks are undefined. They read as zero, and
-    /// `fill` is that; but no element counts as missing to readers of the CF conventions.
+    /// Whether V2's document says `null`: no fill value, so that missing chunks are undefined. They read as zero, times
+    /// as NaT, and `fill` is that; but no element counts as missing to readers of the CF conventions.
     pub fill_undefined: bool,
     /// The codec chain, in encoding order.
     pub codecs: Vec<CodecMeta>,

@@ -97,7 +97,7 @@ pub fn array(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Finding
         Some(v) => fill::read(v, &data_type, Dialect::V2, f)?,
         None => {
             f.tolerated("v2/fill-value", "fill_value", "\"fill_value\" is missing", "read as null")?;
-            fill::Fill::zero(&data_type)
+            fill::Fill::undefined(&data_type)
         }
     };
     let attributes = self::attributes(attributes, f)?;

@@ -248,7 +248,7 @@ pub(super) fn down(meta: &ArrayMeta, draft: &mut ArrayMeta) {
         FillValue::Other(value) => attributes.set(FILL_VALUE, value),
     }
     if undefined {
-        draft.fill = Fill::zero(&meta.data_type);
+        draft.fill = Fill::undefined(&meta.data_type);
     }
     draft.fill_undefined = undefined;
     draft.attributes = Arc::new(attributes);

@@ -156,7 +156,7 @@ fn split(steps: &[CodecMeta], old: &Json) -> (Json, Json) {
 }
 
 fn fill(meta: &ArrayMeta, order: &TypeStr) -> Result<Json> {
-    if meta.fill_undefined && meta.fill == Fill::zero(&meta.data_type) {
+    if meta.fill_undefined && meta.fill == Fill::undefined(&meta.data_type) {
         return Ok(Json::Null);
     }
     if let DataType::Struct(_) = meta.data_type {
