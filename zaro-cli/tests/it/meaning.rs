@@ -358,8 +358,9 @@ fn a_copy_of_an_image_in_the_other_version_names_the_command_for_images() {
 fn times_without_a_fill_value_are_not_a_time() {
     for (v2, v3) in [("<M8[s]", "numpy.datetime64"), ("<m8[s]", "numpy.timedelta64")] {
         let s = Store::new();
-        let values =
-            |uri: &str| s.zaro(&["read", uri, "--format", "json"]).text().split_whitespace().collect::<String>();
+        let values = |uri: &str| {
+            s.zaro(&["read", uri, "--format", "json"]).text().split_whitespace().collect::<String>()
+        };
         let nat = format!("[{0},{0}]", i64::MIN);
         s.put("a.zarr/.zarray", v2_document(&[2], &format!("\"{v2}\""), "null"));
         s.put("a.zarr/.zattrs", r#"{"_ARRAY_DIMENSIONS":["x"]}"#);
@@ -387,7 +388,10 @@ fn times_without_a_fill_value_are_not_a_time() {
         for made in ["d", "e", "f"] {
             assert_eq!(values(&format!("@:/{made}.zarr")), want, "{v2} {made}");
             assert!(s.path().join(format!("{made}.zarr/0")).is_file(), "{v2} {made}");
-            assert!(file(&s, &format!("{made}.zarr/.zarray")).contains(r#""fill_value":null"#), "{v2} {made}");
+            assert!(
+                file(&s, &format!("{made}.zarr/.zarray")).contains(r#""fill_value":null"#),
+                "{v2} {made}"
+            );
         }
     }
 }

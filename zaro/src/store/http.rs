@@ -5,6 +5,8 @@
 //! redirect to its index page, some refuse `HEAD`; signed addresses carry a query that belongs to every key; and a
 //! listing is an index page, where there is one, not WebDAV.
 
+mod listing;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,7 +19,6 @@ use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
 
 use super::fault::{as_transient, transient, transient_because};
-use super::http_index;
 use super::memory::slice;
 use super::options::StoreOptions;
 use super::pin::is_md5;
@@ -30,12 +31,6 @@ use crate::num::{u64_of, usize_of};
 
 /// How many redirects are followed.
 const MAX_REDIRECTS: usize = 8;
-
-/// The largest index page that is read: 64 MiB. A longer one is an error.
-const MAX_INDEX: u64 = 64 << 20;
-
-/// How deep folders may lie inside each other, by index pages.
-const MAX_DEPTH: usize = 100;
 
 /// The most bytes of an answer that are passed over, where a server sends all of an object for a part of it: 64 GiB.
 const MAX_SKIPPED: u64 = 64 << 30;
@@ -517,76 +512,6 @@ impl HttpStore {
             }
         }
     }
-
-    /// What the page of a folder shows.
-    async fn index(&self, prefix: &str) -> Result<Index> {
-        let accept = [(header::ACCEPT, "text/html, application/json")];
-        let url = self.url(prefix, true)?;
-        let sent = self.send(&Method::GET, url.clone(), &accept).await?;
-        let Some(response) = sent else { return Ok(Index::None) };
-        match response.status() {
-            s if s.is_success() => {}
-            StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(Index::Missing),
-            StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => return Ok(Index::None),
-            _ => return Err(self.failure(&response)),
-        }
-        let at = response.url().clone();
-        // Somebody who was sent elsewhere does not see this folder.
-        let name = |url: &Url| url.path().trim_end_matches('/').rsplit('/').next().map(str::to_owned);
-        if name(&at) != name(&url) {
-            return Ok(Index::None);
-        }
-        let page = all(response, Ask::at_most(MAX_INDEX)).await.map_err(|e| e.within("the index page"))?;
-        Ok(http_index::parse(&page, &at)?.map_or(Index::None, Index::Page))
-    }
-
-    /// What the page of a folder lists. A folder without a page may hold anything, unless the folder around it has a
-    /// page that does not name it.
-    async fn listed(&self, prefix: &str) -> Result<Listing> {
-        check_prefix(prefix)?;
-        if prefix.split('/').count() > MAX_DEPTH {
-            return Err(Error::invalid(format!(
-                "more than {MAX_DEPTH} folders inside each other; does the server show the same one again and again?"
-            )));
-        }
-        let unknown = "the server has no index page here, so what is there cannot be listed";
-        match self.index(prefix).await? {
-            Index::Page(listing) => return Ok(listing),
-            Index::Missing if !prefix.is_empty() => {}
-            Index::Missing | Index::None => {
-                if prefix.is_empty() {
-                    let _ = self.has_index.set(false);
-                }
-                return Err(Error::unsupported(unknown));
-            }
-        }
-        // The nearest folder around it that exists must have a page, and that must not name it.
-        let mut at = prefix;
-        while self.has_index.get() != Some(&false) {
-            let (above, name) = at.rsplit_once('/').unwrap_or(("", at));
-            let around = self.index(above).await?;
-            if above.is_empty() {
-                let _ = self.has_index.set(matches!(around, Index::Page(_)));
-            }
-            match around {
-                Index::Page(around) if !around.prefixes.iter().any(|n| n == name) => {
-                    return Ok(Listing::default());
-                }
-                Index::Missing if !above.is_empty() => at = above,
-                _ => break,
-            }
-        }
-        Err(Error::unsupported(unknown))
-    }
-}
-
-/// What the address of a folder leads to.
-enum Index {
-    Page(Listing),
-    /// No page, or one that is no index.
-    None,
-    /// There is nothing of that name, as the server says.
-    Missing,
 }
 
 /// Refuses an answer that is surely not of the state that is meant.

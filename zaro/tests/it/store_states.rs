@@ -489,6 +489,35 @@ async fn listings_that_go_round_end() {
     }
 }
 
+#[tokio::test]
+async fn what_is_no_listing_of_a_bucket_is_not_an_empty_one() {
+    let row = |key: &str| {
+        format!(
+            "<Contents><Key>{key}</Key><LastModified>2024-01-01T00:00:00.000Z</LastModified><ETag>\"e\"</ETag>\
+             <Size>1</Size></Contents>"
+        )
+    };
+    let page = |inner: &str| format!("<ListBucketResult>{inner}</ListBucketResult>");
+    let cut = page(&row("z/a"));
+    for (what, answer) in [
+        ("goes on without saying where", page(&format!("<IsTruncated>true</IsTruncated>{}", row("z/a")))),
+        ("an error", "<Error><Code>InternalError</Code></Error>".to_owned()),
+        ("a page of a proxy", "<html><body>proxy error</body></html>".to_owned()),
+        ("another prefix", page(&row("elsewhere/a"))),
+        ("cut off", cut.strip_suffix("</ListBucketResult>").unwrap().to_owned()),
+        ("nothing", String::new()),
+    ] {
+        let server = TinyServer::start(move |_| TinyReply::Answer(200, vec![], answer.clone().into_bytes()));
+        let mut options = hasty();
+        (options.anonymous, options.endpoint) = (true, Some(server.url()));
+        let store = open_store("s3://b/z", &options).await.unwrap();
+        let e = store.list("").await.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Io, "{what}: {e}");
+        let keys: Result<Vec<_>, _> = futures::TryStreamExt::try_collect(store.keys("")).await;
+        assert_eq!(keys.unwrap_err().kind(), ErrorKind::Io, "{what}");
+    }
+}
+
 #[test]
 fn links_that_lead_back_are_not_followed() {
     use std::os::unix::fs::symlink;

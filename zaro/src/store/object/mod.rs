@@ -30,7 +30,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, UpdateVersion};
 
 pub(crate) use self::page::parse_time;
-use self::transport::{Reply, endless, network_fault, reply_of};
+use self::transport::{Reply, listing_fault, network_fault, reply_of};
 use self::write::Proven;
 use super::fault::{transient, transient_because};
 use super::http::{refusal, refused_read, untrusted};
@@ -179,7 +179,7 @@ impl CloudStore {
             if matches!(error, object_store::Error::NotFound { .. }) {
                 return Ok(None);
             }
-            if let Some(what) = endless(error) {
+            if let Some(what) = listing_fault(error) {
                 return Err(Error::io(what));
             }
             return Err(match (network_fault(error), error) {

@@ -80,7 +80,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Page> {
                 let value = std::mem::take(&mut leaf);
                 match (depth, row.as_str(), name.as_ref()) {
                     (2, _, b"EncodingType") => encoded = value == "url",
-                    (2, _, b"IsTruncated") => truncated = Some(value.trim().eq_ignore_ascii_case("true")),
+                    (2, _, b"IsTruncated") => truncated = Some(is_true(&value)),
                     (2, _, b"NextKeyMarker") => next_key = Some(value).filter(|v| !v.is_empty()),
                     (2, _, b"NextVersionIdMarker") => next_version = Some(value).filter(|v| !v.is_empty()),
                     (2, _, b"NextContinuationToken") => token = Some(value).filter(|v| !v.is_empty()),
@@ -165,12 +165,15 @@ fn join_kinds(entries: &mut [ObjectVersion]) {
     let apart = other.iter().all(|e| e.deleted != first);
     if apart && !other.is_empty() && [one, other].iter().all(|kind| kind.is_sorted_by_key(|e| &e.key)) {
         entries.sort_by(|a, b| {
-            a.key
-                .cmp(&b.key)
-                .then_with(|| b.latest.cmp(&a.latest))
-                .then_with(|| b.modified.cmp(&a.modified))
+            a.key.cmp(&b.key).then_with(|| b.latest.cmp(&a.latest)).then_with(|| b.modified.cmp(&a.modified))
         });
     }
+}
+
+/// XML has two words for it.
+fn is_true(text: &str) -> bool {
+    let text = text.trim();
+    text.eq_ignore_ascii_case("true") || text == "1"
 }
 
 fn entry(fields: Fields, kind: &str) -> std::result::Result<ObjectVersion, String> {
@@ -185,7 +188,7 @@ fn entry(fields: Fields, kind: &str) -> std::result::Result<ObjectVersion, Strin
         (false, None) => return Err(format!("{key:?} has no size")),
     };
     let etag = fields.etag.unwrap_or_default().trim_matches('"').to_owned();
-    let latest = kind == "Contents" || fields.latest.as_deref() == Some("true");
+    let latest = kind == "Contents" || fields.latest.as_deref().is_some_and(is_true);
     let version = fields.version.unwrap_or_else(|| "null".to_owned());
     Ok(ObjectVersion { key, version, etag, size, modified, latest, deleted })
 }

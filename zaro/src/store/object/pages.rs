@@ -7,6 +7,14 @@ use std::task::{Context, Poll};
 use futures::Stream;
 use futures::stream::BoxStream;
 
+use super::page::{self, Next};
+use crate::error::{Error, Result};
+use crate::store::fault::transient;
+use crate::store::percent_decode;
+
+/// Where in a page its first element is.
+const HEAD: usize = 1 << 10;
+
 tokio::task_local! {
     /// Where the listing under way has come to. Requests of `object_store` do not say which listing they are for.
     static UNDER_WAY: Arc<Mutex<Ring>>;
@@ -67,6 +75,39 @@ pub(super) fn is_listing(query: &str) -> bool {
         let name = pair.split_once('=').map_or(pair, |(name, _)| name);
         matches!(name, "list-type" | "versions") || pair == "comp=list"
     })
+}
+
+/// Fails unless `page` answers the query of a watched listing: whoever lists without being watched looks for itself.
+pub(super) fn check(query: &str, page: &[u8]) -> Result<()> {
+    if UNDER_WAY.try_with(|_| ()).is_err() {
+        return Ok(());
+    }
+    let value = |wanted: &str| {
+        let found = query.split('&').filter_map(|pair| pair.split_once('='));
+        found.into_iter().find(|(name, _)| *name == wanted).map(|(_, value)| value)
+    };
+    let is_azure = value("list-type").is_none();
+    let known: &[&str] = if is_azure { &["<EnumerationResults"] } else { &["<ListBucketResult", "<Error>"] };
+    let text = String::from_utf8_lossy(page.get(..page.len().min(HEAD)).unwrap_or_default());
+    if !known.iter().any(|root| text.contains(root)) {
+        return Err(Error::io("the server sent something else in place of a listing"));
+    }
+    if is_azure {
+        return match page.trim_ascii_end().ends_with(b"</EnumerationResults>") {
+            true => Ok(()),
+            false => Err(transient("the server's listing ends too early")),
+        };
+    }
+    let page = page::parse(page)?;
+    if matches!(page.next, Some(Next::Version { .. })) {
+        return Err(Error::io("the server's listing goes on, but does not say where"));
+    }
+    let prefix = percent_decode(&value("prefix").unwrap_or_default().replace('+', " ")).unwrap_or_default();
+    let mut keys = page.entries.iter().map(|e| &e.key).chain(&page.prefixes);
+    match keys.find(|key| !key.starts_with(&prefix)) {
+        None => Ok(()),
+        Some(key) => Err(Error::io(format!("the server listed {key:?}, which was not asked for"))),
+    }
 }
 
 /// Whether the listing under way asks for a page that it had before.

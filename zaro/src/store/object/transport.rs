@@ -16,6 +16,7 @@ use reqwest::header::HeaderMap;
 
 use super::pages;
 use crate::error::Result;
+use crate::store::fault::as_transient;
 use crate::store::http::{self, is_transient, retry_after};
 use crate::store::options::StoreOptions;
 
@@ -132,18 +133,15 @@ struct Transport {
 #[async_trait]
 impl HttpService for Transport {
     async fn call(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
-        let query = request.uri().query().unwrap_or_default();
-        let listing = pages::is_listing(query);
-        if listing && pages::comes_round(query) {
-            return Err(HttpError::new(
-                HttpErrorKind::Decode,
-                Endless("the server lists the same page again and again"),
-            ));
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let listing = pages::is_listing(&query);
+        if listing && pages::comes_round(&query) {
+            return Err(no_listing("the server lists the same page again and again"));
         }
         let response = HttpService::call(&self.client, request).await?;
         let status = response.status();
         if status.is_success() && listing {
-            return bounded(response).await;
+            return bounded(response, &query).await;
         }
         if status.is_success() || known(status) {
             return Ok(response);
@@ -161,38 +159,45 @@ impl HttpService for Transport {
     }
 }
 
-/// A page of a listing, read here: `object_store` would read one without end.
-async fn bounded(response: HttpResponse) -> std::result::Result<HttpResponse, HttpError> {
+/// A page of a listing, read here: `object_store` would read one without end, and takes anything else for an empty one.
+async fn bounded(response: HttpResponse, query: &str) -> std::result::Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let mut page = BytesMut::new();
     let mut stream = body.bytes_stream();
     while let Some(chunk) = futures::TryStreamExt::try_next(&mut stream).await? {
         page.extend_from_slice(&chunk);
         if page.len() > MAX_PAGE {
-            return Err(HttpError::new(
-                HttpErrorKind::Decode,
-                Endless("a page of the server's listing does not end"),
-            ));
+            return Err(no_listing("a page of the server's listing does not end"));
         }
+    }
+    if let Err(e) = pages::check(query, &page) {
+        return Err(match as_transient(&e) {
+            Some(_) => HttpError::new(HttpErrorKind::Interrupted, e),
+            None => no_listing(e.message()),
+        });
     }
     Ok(HttpResponse::from_parts(parts, page.freeze().into()))
 }
 
-/// A listing that has no end.
+/// What is wrong with a listing.
 #[derive(Debug)]
-struct Endless(&'static str);
+struct NoListing(String);
 
-impl fmt::Display for Endless {
+impl fmt::Display for NoListing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        f.write_str(&self.0)
     }
 }
 
-impl StdError for Endless {}
+impl StdError for NoListing {}
 
-/// What is endless about an answer.
-pub(super) fn endless(error: &object_store::Error) -> Option<&'static str> {
-    causes(error).find_map(|c| c.downcast_ref::<Endless>()).map(|e| e.0)
+fn no_listing(what: impl Into<String>) -> HttpError {
+    HttpError::new(HttpErrorKind::Decode, NoListing(what.into()))
+}
+
+/// What is wrong with a listing, if that is the error.
+pub(super) fn listing_fault(error: &object_store::Error) -> Option<&str> {
+    causes(error).find_map(|c| c.downcast_ref::<NoListing>()).map(|e| e.0.as_str())
 }
 
 /// Answers to conditions, for which `object_store` has kinds of its own.
