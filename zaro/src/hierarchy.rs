@@ -18,6 +18,7 @@ use crate::array::{Array, DEFAULT_MEMORY};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr, unfinished};
 pub use crate::journal::Existing;
+use crate::journal::{self, Turn};
 use crate::meta::create::NewArray;
 use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::write::{self, Stored};
@@ -83,7 +84,7 @@ pub async fn create_group(
         return Ok(());
     }
     make_room(store, &path, format, existing).await?;
-    make(store, &path, stored).await
+    make_alone(store, &path, format, stored).await
 }
 
 /// Makes an array without chunks, and the groups it lies in.
@@ -125,7 +126,7 @@ pub async fn create_from(
     if existing == Existing::Replace {
         delete::check_unused(store, &path, &meta).await?;
     }
-    make(store, &path, stored).await?;
+    make_alone(store, &path, meta.format, stored).await?;
     Ok(array)
 }
 
@@ -168,7 +169,7 @@ pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format)
     }
     for above in ancestors(path) {
         delete::check_marker(store, above).await?;
-        crate::journal::check_settled(store, above).await?;
+        journal::check_settled(store, above).await?;
         match find(store, above).await? {
             Some(node) if node.meta.format() != format => {
                 let message = format!(
@@ -239,26 +240,53 @@ fn article(kind: &str) -> String {
 
 /// Puts the documents of a new node; the one that makes it a node comes last.
 async fn make(store: &SharedStore, path: &str, stored: Stored) -> Result<()> {
+    let format = if stored.iter().any(|(name, _)| *name == "zarr.json") { Format::V3 } else { Format::V2 };
     for (i, (name, document)) in stored.iter().enumerate().rev() {
         let when = if i == 0 { Condition::Absent } else { Condition::Always };
         let key = join(path, name);
         if store.put(&key, text(document), when).await? == Put::Refused {
-            return Err(Error::conflict("somebody else made it at the same time")
-                .with_key(key)
-                .with_node(shown(path))
-                .with_store(store));
+            return Err(made_meanwhile(store, path, key));
         }
     }
-    // Whoever began to work on all of it while this was put has not seen it, and may have converted it to another
-    // version: then it is taken back.
-    let format = if stored.iter().any(|(name, _)| *name == "zarr.json") { Format::V3 } else { Format::V2 };
-    if let Err(e) = check_place(store, path, format).await {
+    let seen = async {
+        // Whoever began to work on all of it while this was put has not seen it, and may have converted it to another
+        // version, or makes something here, too.
+        check_place(store, path, format).await?;
+        journal::check_settled(store, path).await?;
+        renew_copies(store, path, Some(stored.clone())).await
+    };
+    if let Err(e) = seen.await {
+        // What fails has not happened.
         for (name, _) in &stored {
             store.delete(&join(path, name)).await?;
         }
+        // The fault itself is what has to be told.
+        let _ = renew_copies(store, path, None).await;
         return Err(e);
     }
-    renew_copies(store, path, Some(stored)).await
+    Ok(())
+}
+
+/// As [`make`], while others may make something at the same path. Of V2 several documents belong together, and those of two must
+/// not mix: of each of them only one is at work, and neither begins where the other works on the whole.
+async fn make_alone(store: &SharedStore, path: &str, format: Format, stored: Stored) -> Result<()> {
+    if format == Format::V3 {
+        return make(store, path, stored).await;
+    }
+    let turn = Turn::wait_for(store, path).await?;
+    journal::check_settled(store, path).await?;
+    for key in [".zarray", ".zgroup"].map(|name| join(path, name)) {
+        if store.size(&key).await?.is_some() {
+            return Err(made_meanwhile(store, path, key));
+        }
+    }
+    make(store, path, stored).await?;
+    turn.end()
+}
+
+fn made_meanwhile(store: &SharedStore, path: &str, key: String) -> Error {
+    let e = Error::conflict("somebody else made it at the same time").with_key(key);
+    e.with_node(shown(path)).with_store(store)
 }
 
 /// Changes the document at `key`, until nobody came between. `change` gets `None` if there is none; what it answers
@@ -353,5 +381,5 @@ async fn change_document(
 pub async fn check_settled(store: &SharedStore, path: &str) -> Result<()> {
     let path = normal(path)?;
     let above = ancestors(&path).into_iter().chain([path.as_str()]);
-    futures::future::try_join_all(above.map(|at| crate::journal::check_settled(store, at))).await.map(drop)
+    futures::future::try_join_all(above.map(|at| journal::check_settled(store, at))).await.map(drop)
 }

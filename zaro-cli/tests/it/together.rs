@@ -121,6 +121,47 @@ fn of_two_edits_at_once_none_is_lost() {
 }
 
 #[test]
+fn of_two_that_make_a_node_at_one_path_one_does() {
+    let group: &[&str] = &["create", "@:/p.zarr", "a", "--group", "--attrs", r#"{"who":"group"}"#];
+    let array: &[&str] =
+        &["create", "@:/p.zarr", "a", "--shape", "3", "--dtype", "u1", "--attrs", r#"{"who":"array"}"#];
+    let other: &[&str] =
+        &["create", "@:/p.zarr", "a", "--shape", "5", "--dtype", "u1", "--attrs", r#"{"who":"other"}"#];
+    let copied: &[&str] = &["copy", "@:/s.zarr", "@:/p.zarr", "--to", "a"];
+    for format in ["2", "3"] {
+        for (i, (one, two)) in [(group, array), (array, other), (copied, group), (copied, array)]
+            .into_iter()
+            .cycle()
+            .take(16)
+            .enumerate()
+        {
+            let s = Store::new();
+            s.zaro(&["create", "@:/p.zarr", "--group", "--zarr-format", format]).text();
+            s.zaro(&["create", "@:/s.zarr", "--shape", "7", "--dtype", "u1", "--zarr-format", format]).text();
+            s.zaro(&["attrs", "@:/s.zarr", "--set", "who=copied"]).text();
+            let codes = std::thread::scope(|scope| {
+                let first = scope.spawn(|| s.zaro(one).code);
+                std::thread::sleep(Duration::from_millis(i as u64));
+                let second = s.zaro(two).code;
+                (first.join().unwrap(), second)
+            });
+            assert!(codes.0 != 0 || codes.1 != 0, "{format} {one:?} {two:?}");
+            let made = if codes.0 == 0 { one } else { two };
+            if codes.0 != 0 && codes.1 != 0 {
+                continue;
+            }
+            let who = s.zaro(&["attrs", "@:/p.zarr", "a"]).text();
+            let wanted = made.last().unwrap();
+            let wanted = if *wanted == "a" { r#"{"who":"copied"}"# } else { wanted };
+            assert_eq!(who.split_whitespace().collect::<String>(), wanted, "{format} {one:?} {two:?}");
+            let names = ["zarr.json", ".zarray", ".zgroup"];
+            let there = names.iter().filter(|n| s.file(&format!("p.zarr/a/{n}")).exists()).count();
+            assert_eq!(there, 1, "{format} {one:?} {two:?}");
+        }
+    }
+}
+
+#[test]
 fn a_killed_delete_leaves_no_node() {
     if !can_trace() {
         return;

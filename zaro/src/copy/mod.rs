@@ -333,7 +333,7 @@ pub(crate) fn copy_within(
     let planned = Planned::of(source, from_path, store, to_path, options)?;
     planned.check_place(store, &planned.to)?;
     planned.run(journal, resumed)?;
-    planned.publish(journal)?;
+    planned.publish(journal, resumed)?;
     journal.note(&part, 1)
 }
 
@@ -397,7 +397,7 @@ impl<'a> Planned<'a> {
         let mut copied = self.run(journal, resumed)?;
         let content = self.content();
         content.unchanged(&intent.source)?;
-        self.publish(journal)?;
+        self.publish(journal, resumed)?;
         if self.options.verify
             && let Err(e) = verify_documents(self.store, &self.steps)
         {
@@ -537,14 +537,14 @@ impl<'a> Planned<'a> {
     }
 
     /// Puts the documents of all nodes; that of the top comes last, so that the copy is there when it is whole.
-    fn publish(&self, journal: &Journal) -> Result<()> {
+    fn publish(&self, journal: &Journal, resumed: bool) -> Result<()> {
         // The place is still ours.
         journal.write()?;
         for (i, step) in self.steps.iter().enumerate().rev() {
             let (format, stored) = self.stored(step)?;
-            // An earlier run may have come so far.
-            let top = i == 0 && wait(hierarchy::find(self.store, &step.to))?.is_none();
-            wait(hierarchy::put_documents(self.store, &step.to, format, stored, top))?;
+            // An earlier run may have come so far; else what is there was made by somebody else meanwhile.
+            let there = i == 0 && resumed && wait(hierarchy::find(self.store, &step.to))?.is_some();
+            wait(hierarchy::put_documents(self.store, &step.to, format, stored, i == 0 && !there))?;
         }
         wait(hierarchy::consolidate_above(self.store, &self.to))?;
         if self.consolidate {

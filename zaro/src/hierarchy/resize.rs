@@ -26,6 +26,7 @@ use super::{ATTEMPTS, check_settled, need, renew, renew_copies, text};
 use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection, Slab, Values};
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::Turn;
+use crate::meta::grid::Axis;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ArrayMeta, ChunkKeys, Findings, Format, Json, Mode, NodeMeta, edit, v2, v3};
 use crate::num;
@@ -160,13 +161,30 @@ pub async fn append(
             ))));
         }
     }
-    let meta = ArrayMeta { shape: grown(&before, axis, count)?, ..old.meta().clone() };
+    let shape = grown(&before, axis, count)?;
+    check_covered(&old, &shape)?;
+    let meta = ArrayMeta { shape, ..old.meta().clone() };
     let array = Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?;
     let document = Document { limit: before.clone(), ..document };
     if !trim(&array, &document).await? {
         return Err(document.placed(changed_meanwhile()));
     }
     Ok(Appending { array, start, before, document, turn })
+}
+
+/// Fails if the chunks do not reach so far: a grid that lists them ends with them.
+fn check_covered(old: &Array, shape: &[u64]) -> Result<()> {
+    let covered =
+        |(n, axis): (&u64, &Axis)| n.checked_sub(1).is_none_or(|last| axis.chunk_at(last).is_some());
+    if shape.iter().zip(old.meta().grid.axes()).all(covered) {
+        return Ok(());
+    }
+    Err(Error::unsupported(
+        "the chunks of this array have lengths of their own (a rectilinear grid), which do not reach so far; copy it with chunks of \
+         one length first",
+    )
+    .with_node(shown(old.path()))
+    .with_store(old.store()))
 }
 
 fn changed_meanwhile() -> Error {
@@ -183,9 +201,19 @@ impl Appending {
             false => Err(changed_meanwhile()),
         };
         turn.note(&before, array.shape())?;
-        let new = reshape(&document.store, &document.path, shape, None).await?.new;
-        turn.end()?;
-        Ok(new)
+        match reshape(&document.store, &document.path, shape, None).await {
+            Ok(Reshaped { new, .. }) => turn.end().map(|()| new),
+            // What fails has not happened: perhaps the groups above could not be told.
+            Err(e) => match document.put_back(array.shape(), &before).await {
+                Ok(()) => Err(e),
+                Err(_) => {
+                    turn.leave();
+                    Err(e.within(
+                        "all is written, and perhaps appended already; rerun the same command to know",
+                    ))
+                }
+            },
+        }
     }
 }
 
@@ -268,6 +296,23 @@ impl Document {
         Ok(shape.iter().map(Json::as_u64).collect())
     }
 
+    /// Makes the array as long as it was `before`, if it has the shape `now`.
+    async fn put_back(&self, now: &[u64], before: &[u64]) -> Result<()> {
+        let (read, tag) = self.read().await?;
+        let array = self.array(read)?;
+        if array.shape() != now {
+            // It was not put, or is somebody else's by now.
+            return Ok(());
+        }
+        let old = edit::shape(self.format, &array.meta().document, before)?;
+        if self.store.put(&self.key, text(&old), Condition::Unchanged(tag)).await? == Put::Refused {
+            return Err(self.placed(changed_meanwhile()));
+        }
+        // Groups above that were told; what cannot be told now is told by who comes next.
+        let _ = renew(&self.store, &self.path).await;
+        Ok(())
+    }
+
     /// Whether the array, as it is now, ends within the limit.
     async fn holds(&self) -> Result<bool> {
         let now = self.shape().await?;
@@ -300,6 +345,7 @@ async fn reshape(
         let (read, tag) = document.read().await?;
         let old = document.array(read).map_err(placed)?;
         let wanted = shape(old.shape()).map_err(placed)?;
+        check_covered(&old, &wanted)?;
         let changed = edit::shape(document.format, &old.meta().document, &wanted).map_err(placed)?;
         let new = document.array(changed.clone()).map_err(placed)?;
         if old.shape() == new.shape() {

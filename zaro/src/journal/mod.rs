@@ -120,8 +120,8 @@ pub(crate) struct Work<'a> {
     /// Whether an unfinished run is not taken up, whatever it was about: that of the same operation is cleared away if it is
     /// surely dead, and all is begun anew.
     pub(crate) anew: bool,
-    /// Says what has to be cleared away before the work, and fails if it may not be. Gets what was to be made by an
-    /// unfinished run that is not taken up.
+    /// Says what has to be cleared away before the work, and fails if it may not be. Gets the journal of an unfinished run that
+    /// is not taken up.
     pub(crate) in_the_way: &'a dyn Fn(Option<&Json>) -> Result<Option<Json>>,
     /// Clears it away; the same may be done a second time.
     pub(crate) clear: &'a dyn Fn(&Json) -> Result<()>,
@@ -181,7 +181,7 @@ impl Journal {
                 true => left.document.clone(),
                 false => {
                     let mut document = intent.document(store, path);
-                    let what = (work.in_the_way)(Some(left.document.get("plan").unwrap_or(&Json::Null)))?;
+                    let what = (work.in_the_way)(Some(&left.document))?;
                     document.set("clear", what.unwrap_or(Json::Null));
                     work.mark(&mut document);
                     document
@@ -417,9 +417,12 @@ fn alone(store: &SharedStore, path: &str, seen: Option<&Listing>) -> Result<()> 
     for above in ancestors(path) {
         wait(check_settled(store, above))?;
     }
+    wait(check_idle(store, path, true, false))?;
     let Some(seen) = seen else { return Ok(()) };
     let now = wait(store.list(path))?;
-    match now.prefixes.iter().find(|name| !seen.prefixes.contains(name)) {
+    let documents =
+        now.objects.iter().filter(|name| !name.starts_with(".zaro-") && !seen.objects.contains(name));
+    match now.prefixes.iter().filter(|name| !seen.prefixes.contains(name)).chain(documents).next() {
         None => Ok(()),
         Some(name) => Err(Error::conflict(format!("somebody else began something at {name:?} below this"))
             .with_node(shown(path))

@@ -249,6 +249,14 @@ impl Turn {
         self.release()
     }
 
+    /// Leaves it as a killed process would: whoever comes next finds what was noted.
+    pub(crate) fn leave(mut self) {
+        if let Some(Held { over, alive, .. }) = self.0.take() {
+            drop(over);
+            let _ = alive.join();
+        }
+    }
+
     fn release(&mut self) -> Result<()> {
         let Some(Held { journal, over, alive }) = self.0.take() else { return Ok(()) };
         drop(over);

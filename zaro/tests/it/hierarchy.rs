@@ -10,6 +10,7 @@ use zaro::meta::edit::Attributes;
 use zaro::meta::{DataType, Format, Json};
 use zaro::store::SharedStore;
 use zaro::store::memory::MemoryStore;
+use zaro::testing::{Fault, FaultStore};
 use zaro::{ErrorKind, OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};
 
 fn empty() -> SharedStore {
@@ -181,6 +182,36 @@ fn an_append_that_is_given_up_has_not_happened() {
     assert_eq!(all(&store), [0; 6]);
     let names = wait(store.list("x")).unwrap().objects;
     assert_eq!(names, ["zarr.json"]);
+}
+
+/// The group above carries the metadata, and cannot be told.
+#[test]
+fn what_the_groups_above_cannot_be_told_has_not_happened() {
+    for format in [Format::V2, Format::V3] {
+        let store = empty();
+        let array = |path: &str, store: &SharedStore| {
+            wait(hierarchy::create_array(store, path, &new(format, &[2], &[4]), Existing::Refuse))
+        };
+        array("g/x", &store).unwrap();
+        wait(hierarchy::consolidate(&store, "g")).unwrap();
+        let name = if format == Format::V3 { "g/zarr.json" } else { "g/.zmetadata" };
+        let faulty: SharedStore = Arc::new(FaultStore::new(store.clone()).with_key(name, Fault::Conflict));
+        let shape = |path: &str| {
+            let zarr = wait(zaro::Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
+            wait(zarr.array(path)).map(|a| a.shape().to_vec())
+        };
+        let append = |store: &SharedStore| {
+            wait(hierarchy::append(store, "g/x", 0, 3, false)).and_then(|begun| wait(begun.publish()))
+        };
+        append(&faulty).unwrap_err();
+        assert_eq!(shape("g/x").unwrap(), [2]);
+        append(&store).unwrap();
+        assert_eq!(shape("g/x").unwrap(), [5]);
+        array("g/y", &faulty).unwrap_err();
+        assert!(shape("g/y").is_err());
+        array("g/y", &store).unwrap();
+        assert_eq!(shape("g/y").unwrap(), [2]);
+    }
 }
 
 #[test]

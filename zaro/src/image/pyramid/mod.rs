@@ -573,8 +573,12 @@ impl Task<'_> {
         let mut replaced = Vec::new();
         let planned = levels.made.iter().map(|l| l.path.clone());
         // Nobody names the levels of an unfinished pyramid but its journal, which anybody may have written.
-        let unfinished = old.and_then(|o| o.get("levels")).and_then(Json::items).unwrap_or_default();
-        let unfinished = unfinished.iter().filter_map(|l| l.get("path")?.as_str().map(places::level));
+        let list = |json: Option<&Json>| json.and_then(Json::items).unwrap_or_default().to_vec();
+        let begun = list(old.and_then(|o| o.get("plan")?.get("levels")));
+        let begun = begun.iter().filter_map(|l| l.get("path")?.as_str());
+        // Those that it replaced are named by nobody else either.
+        let cleared = list(old.and_then(|o| o.get("clear")));
+        let unfinished = begun.chain(cleared.iter().filter_map(Json::as_str)).map(places::level);
         let unfinished: Vec<String> = unfinished.collect::<Result<_>>()?;
         for path in places.smaller.iter().cloned().chain(planned).chain(unfinished) {
             places.check(&path)?;

@@ -106,8 +106,8 @@ pub fn upgrade(
     for (path, planned) in plan.nodes.iter().rev() {
         let (stored, _) = plan.documents(planned)?;
         let to = join(root, path);
-        let top = path.is_empty() && wait(hierarchy::find(made_in, &to))?.is_none();
-        wait(hierarchy::put_documents(made_in, &to, plan.to.format(), stored, top))?;
+        let there = resumed && wait(hierarchy::find(made_in, &to))?.is_some();
+        wait(hierarchy::put_documents(made_in, &to, plan.to.format(), stored, path.is_empty() && !there))?;
     }
     // Those of the root last: a V3 group that carries others is left out of what is carried.
     let top = was_consolidated.then(String::new);
