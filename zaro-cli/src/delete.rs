@@ -3,9 +3,11 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use clap::Args;
+use zaro::image::add_labels::unlist;
 use zaro::meta::NodeMeta;
 use zaro::meta::json::Json;
 use zaro::meta::path::shown;
+use zaro::store::SharedStore;
 use zaro::{Error, ErrorKind, Node, Result, hierarchy};
 
 use crate::args::{Common, Target};
@@ -43,7 +45,7 @@ impl Delete {
         let is_node = hierarchy::find(&store, &path).await.is_ok_and(|node| node.is_some());
         if !is_node && hierarchy::is_half_deleted(&store, &path).await? {
             // It was asked for before.
-            hierarchy::delete(&store, &path).await?;
+            delete(&store, &path).await?;
             store.finish().await?;
             common.say("finished a deletion that was stopped");
             return Ok(());
@@ -57,7 +59,7 @@ impl Delete {
         if !self.yes {
             confirm(&what, &store.to_string())?;
         }
-        hierarchy::delete(&store, &path).await?;
+        delete(&store, &path).await?;
         store.finish().await?;
         if self.json {
             let report = Json::Object(vec![
@@ -69,6 +71,12 @@ impl Delete {
         common.note(&format!("deleted {what}"));
         Ok(())
     }
+}
+
+/// Deletes a node. Labels of an image are not listed any more then.
+async fn delete(store: &SharedStore, path: &str) -> Result<()> {
+    hierarchy::delete(store, path).await?;
+    unlist(store, path).await
 }
 
 /// What will go, in a few words.

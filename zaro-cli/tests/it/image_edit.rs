@@ -203,3 +203,17 @@ fn chunks_and_shards_are_told_apart() {
     assert!(text.contains("chunks 2 × 2, shards 4 × 4"), "{text}");
     s.zaro(&["image", "info", file.to_str().unwrap()]).fails(2, "zaro image convert");
 }
+
+#[test]
+fn labels_that_are_deleted_are_not_listed() {
+    let s = Store::new();
+    s.zaro(&["demo", "@:/demo"]).text();
+    for format in ["0.5", "0.4"] {
+        let image = format!("@:/{format}.zarr");
+        s.zaro(&["image", "upgrade", "@:/demo/tissue.zarr", &image, "--to", format]).text();
+        let listed = || s.zaro(&["attrs", &image, "labels"]).text().contains("nuclei");
+        assert!(listed(), "{format}");
+        s.zaro(&["delete", &image, "labels/nuclei", "--yes"]).text();
+        assert!(!listed(), "{format}");
+    }
+}

@@ -24,7 +24,7 @@ use crate::image::{document, parse};
 use crate::journal::Journal;
 use crate::meta::create::NewArray;
 use crate::meta::edit::Attributes;
-use crate::meta::path::{join, name_fault, shown};
+use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
 use crate::store::SharedStore;
@@ -104,6 +104,42 @@ pub fn add(
     Job { store, zarr: &zarr, image: &image, name, at: at.clone(), from, options }
         .run()
         .map_err(|e| e.with_node(shown(&at)))
+}
+
+/// Takes the labels or the mask at `path` from the list of those that there are, if it is on one: for who deleted it.
+pub async fn unlist(store: &SharedStore, path: &str) -> Result<()> {
+    let path = normal(path)?;
+    for folder in ancestors(&path) {
+        let key = folder.rsplit('/').next().unwrap_or(folder);
+        if !matches!(key, "labels" | "masks") || hierarchy::find(store, folder).await?.is_none() {
+            continue;
+        }
+        let name = path.strip_prefix(folder).unwrap_or(&path).trim_matches('/');
+        let is_it = |n: &Json| n.as_str().is_some_and(|n| n.trim_matches('/') == name);
+        let listed = |holder: Option<&Json>| {
+            let names = holder?.get(key)?.items()?;
+            names.iter().any(is_it).then(|| names.iter().filter(|n| !is_it(n)).cloned().collect())
+        };
+        let node = hierarchy::need(store, folder).await?;
+        let now = node.meta.attributes();
+        if listed(Some(now)).or(listed(now.get("ome"))).is_none() {
+            continue;
+        }
+        hierarchy::change_attributes(store, folder, |now| {
+            let mut changed = now.clone();
+            if let Some(names) = listed(Some(now)) {
+                changed.set(key, Json::Array(names));
+            }
+            if let (Some(names), Some(ome)) = (listed(now.get("ome")), now.get("ome")) {
+                let mut ome = ome.clone();
+                ome.set(key, Json::Array(names));
+                changed.set("ome", ome);
+            }
+            Ok(changed)
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// A name, which may be a path below `labels`.

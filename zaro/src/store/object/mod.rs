@@ -179,8 +179,8 @@ impl CloudStore {
             if matches!(error, object_store::Error::NotFound { .. }) {
                 return Ok(None);
             }
-            if let Some(what) = listing_fault(error) {
-                return Err(Error::io(what));
+            if let Some(e) = listing_fault(error) {
+                return Err(e);
             }
             return Err(match (network_fault(error), error) {
                 (Some(_), e) if untrusted(e) => {

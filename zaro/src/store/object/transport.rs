@@ -15,8 +15,8 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
 use super::pages;
-use crate::error::Result;
-use crate::store::fault::as_transient;
+use crate::error::{Error, Result};
+use crate::store::fault::{as_transient, transient};
 use crate::store::http::{self, is_transient, retry_after};
 use crate::store::options::StoreOptions;
 
@@ -171,33 +171,32 @@ async fn bounded(response: HttpResponse, query: &str) -> std::result::Result<Htt
         }
     }
     if let Err(e) = pages::check(query, &page) {
-        return Err(match as_transient(&e) {
-            Some(_) => HttpError::new(HttpErrorKind::Interrupted, e),
-            None => no_listing(e.message()),
-        });
+        return Err(HttpError::new(HttpErrorKind::Decode, NoListing(e)));
     }
     Ok(HttpResponse::from_parts(parts, page.freeze().into()))
 }
 
 /// What is wrong with a listing.
 #[derive(Debug)]
-struct NoListing(String);
+struct NoListing(Error);
 
 impl fmt::Display for NoListing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        self.0.fmt(f)
     }
 }
 
 impl StdError for NoListing {}
 
-fn no_listing(what: impl Into<String>) -> HttpError {
-    HttpError::new(HttpErrorKind::Decode, NoListing(what.into()))
+fn no_listing(what: &str) -> HttpError {
+    HttpError::new(HttpErrorKind::Decode, NoListing(Error::io(what)))
 }
 
-/// What is wrong with a listing, if that is the error.
-pub(super) fn listing_fault(error: &object_store::Error) -> Option<&str> {
-    causes(error).find_map(|c| c.downcast_ref::<NoListing>()).map(|e| e.0.as_str())
+/// What is wrong with a listing, if that is the error. It may be a fault that passes.
+pub(super) fn listing_fault(error: &object_store::Error) -> Option<Error> {
+    let found = causes(error).find_map(|c| c.downcast_ref::<NoListing>())?;
+    let what = found.0.message();
+    Some(if as_transient(&found.0).is_some() { transient(what) } else { Error::io(what) })
 }
 
 /// Answers to conditions, for which `object_store` has kinds of its own.
