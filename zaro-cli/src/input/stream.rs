@@ -20,6 +20,8 @@ pub(crate) struct Stream {
     data_type: DataType,
     pub(crate) order: Order,
     pub(crate) shape: Vec<u64>,
+    /// Bytes of elements that a pipe has still to give.
+    left: u64,
 }
 
 impl Stream {
@@ -45,7 +47,7 @@ impl Stream {
                 )));
             }
         }
-        Ok(Self { origin, begin, stored, data_type, order, shape })
+        Ok(Self { origin, begin, stored, data_type, order, shape, left: wanted })
     }
 
     /// Whether any part can be read; else only what comes next.
@@ -60,7 +62,14 @@ impl Stream {
         let length = count.checked_mul(size).ok_or_else(|| Error::invalid("a box beyond all memory"))?;
         let mut bytes = vec![0; length];
         match &mut self.origin {
-            Origin::Pipe(pipe) => pipe.read_exact(&mut bytes).map_err(short)?,
+            Origin::Pipe(pipe) => {
+                pipe.read_exact(&mut bytes).map_err(short)?;
+                self.left = self.left.saturating_sub(num::u64_of(length));
+                if self.left == 0 {
+                    // Before the last of it is used.
+                    self.end()?;
+                }
+            }
             Origin::File(file, _) => {
                 for (from, out) in runs(&self.shape, tile, self.order, size)?.zip_with(&mut bytes) {
                     file.seek(SeekFrom::Start(self.begin.saturating_add(from)))?;

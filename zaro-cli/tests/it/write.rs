@@ -205,6 +205,12 @@ fn standard_input_is_read_as_it_comes() {
     assert_eq!(json(&s), "[[1,1,1,1],[1,1,1,1],[1,1,1,1]]");
     for bytes in [&numbers[..23], &[&numbers[..], &[0]].concat()] {
         assert_eq!(zaro_with(&[&args[..], &["raw"]].concat(), bytes).code, 2);
+        // What fits into memory is not written either.
+        zaro_with(&[&args[..], &["raw"]].concat(), &numbers).text();
+        let args = ["write", here, "x", "--from", "-", "--input-format", "raw"];
+        let other: Vec<u8> = bytes.iter().map(|b| b ^ 1).collect();
+        assert_eq!(zaro_with(&args, &other).code, 2);
+        assert_eq!(json(&s), "[[0,1,2,3],[4,5,6,7],[8,9,10,11]]");
     }
     let run = zaro_with(&["write", here, "x", "--from", "-"], &file);
     assert_eq!(run.code, 2);
