@@ -11,7 +11,8 @@ use futures::stream::{BoxStream, StreamExt};
 
 use crate::error::{Error, Result};
 use crate::store::fault::{transient, transient_because};
-use crate::store::{ByteRange, Condition, KeyEntry, Listing, Put, SharedStore, Site, Store, Tag};
+use crate::store::wrap::forward::forward;
+use crate::store::{ByteRange, Condition, KeyEntry, Listing, Put, SharedStore, Store, Tag};
 
 /// What goes wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,6 +196,8 @@ impl fmt::Display for FaultStore {
 
 #[async_trait]
 impl Store for FaultStore {
+    forward!(lists_all, is_writable, finish, sites);
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let _inside = self.enter();
         let faults = self.faults(key);
@@ -231,14 +234,6 @@ impl Store for FaultStore {
             Ok(entry)
         });
         keys.boxed()
-    }
-
-    fn lists_all(&self) -> bool {
-        self.inner.lists_all()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.inner.is_writable()
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
@@ -283,14 +278,6 @@ impl Store for FaultStore {
         self.pass(prefix, &faults).await?;
         let promoted = self.inner.promote(prefix, inner).await?;
         self.answer(prefix, &faults, promoted)
-    }
-
-    async fn finish(&self) -> Result<()> {
-        self.inner.finish().await
-    }
-
-    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
-        self.inner.sites(prefix)
     }
 
     fn is_remote(&self) -> bool {

@@ -6,16 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::BoxStream;
 use tokio::sync::watch;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::u64_of;
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
+use crate::store::wrap::forward::forward;
 use crate::store::{
-    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore,
-    Site, Store, Tag, join,
+    Ask, ByteRange, Condition, Direct, DirectObject, ObjectState, Pin, Put, SharedStore, Store, Tag, join,
 };
 
 /// Holds the answers of [`Store::get`], up to a number of bytes, the least recently used leaving first.
@@ -330,6 +329,20 @@ impl fmt::Display for CacheStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for CacheStore {
+    forward!(
+        state,
+        list,
+        keys,
+        lists_all,
+        is_writable,
+        get_tagged,
+        finish,
+        origin,
+        sites,
+        free_space,
+        is_remote
+    );
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes))
     }
@@ -379,36 +392,12 @@ impl Store for CacheStore {
         }
     }
 
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        self.inner.state(key).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.inner.list(prefix).await
-    }
-
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        self.inner.keys(prefix)
-    }
-
-    fn lists_all(&self) -> bool {
-        self.inner.lists_all()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.inner.is_writable()
-    }
-
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
         let put = self.inner.put(key, value, when).await;
         // Whatever the answer: a put that failed may have taken place, and one that was refused says that what is
         // held is old.
         lock(&self.state).forget(key);
         put
-    }
-
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        self.inner.get_tagged(key).await
     }
 
     async fn delete(&self, key: &str) -> Result<()> {
@@ -441,31 +430,11 @@ impl Store for CacheStore {
         promoted
     }
 
-    async fn finish(&self) -> Result<()> {
-        self.inner.finish().await
-    }
-
-    fn origin(&self, key: &str) -> Option<String> {
-        self.inner.origin(key)
-    }
-
-    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
-        self.inner.sites(prefix)
-    }
-
-    fn free_space(&self) -> Option<u64> {
-        self.inner.free_space()
-    }
-
     fn direct(&self) -> Option<&dyn Direct> {
         match self.inner.direct() {
             Some(_) => Some(self),
             None => None,
         }
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
     }
 }
 

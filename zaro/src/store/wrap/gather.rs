@@ -18,17 +18,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, join_all};
-use futures::stream::BoxStream;
 use tokio::sync::oneshot;
 
 use super::coalesce::plan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
-use crate::store::{
-    Ask, ByteRange, Condition, Direct, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Site, Store,
-    Tag,
-};
+use crate::store::wrap::forward::forward;
+use crate::store::{Ask, ByteRange, ObjectState, Pin, SharedStore, Store};
 
 /// The largest hole, in bytes, that is read along rather than left out. Less than where one caller asks for several
 /// ranges: these are of callers who may have nothing to do with each other.
@@ -427,6 +424,28 @@ impl fmt::Display for GatherStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for GatherStore {
+    forward!(
+        size,
+        state,
+        list,
+        keys,
+        lists_all,
+        is_writable,
+        put,
+        get_tagged,
+        delete,
+        delete_unchanged,
+        delete_prefix,
+        copy_object,
+        promote,
+        finish,
+        origin,
+        sites,
+        free_space,
+        direct,
+        is_remote
+    );
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         match self.held(range) {
             None => self.inner.get(key, range).await,
@@ -466,81 +485,5 @@ impl Store for GatherStore {
                 got.map(|got| got.map(|(bytes, _)| bytes)).map_err(|e| e.with_key(key).with_store(self))
             }
         }
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.inner.size(key).await
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        self.inner.state(key).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.inner.list(prefix).await
-    }
-
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        self.inner.keys(prefix)
-    }
-
-    fn lists_all(&self) -> bool {
-        self.inner.lists_all()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.inner.is_writable()
-    }
-
-    async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
-        self.inner.put(key, value, when).await
-    }
-
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        self.inner.get_tagged(key).await
-    }
-
-    async fn delete(&self, key: &str) -> Result<()> {
-        self.inner.delete(key).await
-    }
-
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
-        self.inner.delete_unchanged(key, tag).await
-    }
-
-    async fn delete_prefix(&self, prefix: &str) -> Result<()> {
-        self.inner.delete_prefix(prefix).await
-    }
-
-    async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.copy_object(from, to).await
-    }
-
-    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
-        self.inner.promote(prefix, inner).await
-    }
-
-    async fn finish(&self) -> Result<()> {
-        self.inner.finish().await
-    }
-
-    fn origin(&self, key: &str) -> Option<String> {
-        self.inner.origin(key)
-    }
-
-    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
-        self.inner.sites(prefix)
-    }
-
-    fn free_space(&self) -> Option<u64> {
-        self.inner.free_space()
-    }
-
-    fn direct(&self) -> Option<&dyn Direct> {
-        self.inner.direct()
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
     }
 }

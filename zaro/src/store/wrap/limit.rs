@@ -11,9 +11,9 @@ use futures::stream::BoxStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::{Error, Result};
+use crate::store::wrap::forward::forward;
 use crate::store::{
-    Ask, ByteRange, Condition, Direct, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Site, Store,
-    Tag, one_state,
+    Ask, ByteRange, Condition, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Store, Tag, one_state,
 };
 
 /// The places at each host, shared by every store of this process that names the same host and the same limit.
@@ -53,6 +53,8 @@ impl fmt::Display for LimitStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for LimitStore {
+    forward!(lists_all, is_writable, finish, origin, sites, free_space, direct, is_remote);
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let _place = self.place().await?;
         self.inner.get(key, range).await
@@ -99,14 +101,6 @@ impl Store for LimitStore {
         self.inner.keys(prefix)
     }
 
-    fn lists_all(&self) -> bool {
-        self.inner.lists_all()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.inner.is_writable()
-    }
-
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
         let _place = self.place().await?;
         self.inner.put(key, value, when).await
@@ -140,29 +134,5 @@ impl Store for LimitStore {
     async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
         let _place = self.place().await?;
         self.inner.promote(prefix, inner).await
-    }
-
-    async fn finish(&self) -> Result<()> {
-        self.inner.finish().await
-    }
-
-    fn origin(&self, key: &str) -> Option<String> {
-        self.inner.origin(key)
-    }
-
-    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
-        self.inner.sites(prefix)
-    }
-
-    fn free_space(&self) -> Option<u64> {
-        self.inner.free_space()
-    }
-
-    fn direct(&self) -> Option<&dyn Direct> {
-        self.inner.direct()
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
     }
 }

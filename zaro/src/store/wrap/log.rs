@@ -12,9 +12,10 @@ use futures::stream::{BoxStream, StreamExt};
 
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
+use crate::store::wrap::forward::forward;
 use crate::store::{
     Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore,
-    Site, Store, Tag, join, one_state, unwritable,
+    Store, Tag, join, one_state, unwritable,
 };
 
 /// What was asked for.
@@ -213,6 +214,8 @@ impl fmt::Display for LogStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for LogStore {
+    forward!(lists_all, is_writable, promote, finish, origin, sites, free_space, is_remote);
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let start = Instant::now();
         let answer = self.inner.get(key, range).await;
@@ -285,14 +288,6 @@ impl Store for LogStore {
         keys.boxed()
     }
 
-    fn lists_all(&self) -> bool {
-        self.inner.lists_all()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.inner.is_writable()
-    }
-
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
         let (start, length) = (Instant::now(), u64_of(value.len()));
         let answer = self.inner.put(key, value, when).await.map(|put| put.is_done().then_some(()));
@@ -335,35 +330,11 @@ impl Store for LogStore {
         answer.map(|_| ())
     }
 
-    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
-        self.inner.promote(prefix, inner).await
-    }
-
-    async fn finish(&self) -> Result<()> {
-        self.inner.finish().await
-    }
-
-    fn origin(&self, key: &str) -> Option<String> {
-        self.inner.origin(key)
-    }
-
-    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
-        self.inner.sites(prefix)
-    }
-
-    fn free_space(&self) -> Option<u64> {
-        self.inner.free_space()
-    }
-
     fn direct(&self) -> Option<&dyn Direct> {
         match self.inner.direct() {
             Some(_) => Some(self),
             None => None,
         }
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod cache;
 pub mod coalesce;
+pub(crate) mod forward;
 pub mod gather;
 pub mod limit;
 pub mod log;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
+use crate::store::wrap::forward::forward;
 use crate::store::{
     Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore,
     Site, Store, Tag, check_key, check_prefix, join,
@@ -46,6 +47,8 @@ impl fmt::Display for PrefixStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for PrefixStore {
+    forward!(lists_all, is_writable, finish, free_space, is_remote);
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         self.inner.get(&self.full(key)?, range).await
     }
@@ -95,14 +98,6 @@ impl Store for PrefixStore {
         keys.boxed()
     }
 
-    fn lists_all(&self) -> bool {
-        self.inner.lists_all()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.inner.is_writable()
-    }
-
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
         self.inner.put(&self.full(key)?, value, when).await
     }
@@ -132,10 +127,6 @@ impl Store for PrefixStore {
         self.inner.promote(&self.full_prefix(prefix)?, inner).await
     }
 
-    async fn finish(&self) -> Result<()> {
-        self.inner.finish().await
-    }
-
     fn origin(&self, key: &str) -> Option<String> {
         self.full(key).ok().and_then(|key| self.inner.origin(&key))
     }
@@ -147,19 +138,11 @@ impl Store for PrefixStore {
         }
     }
 
-    fn free_space(&self) -> Option<u64> {
-        self.inner.free_space()
-    }
-
     fn direct(&self) -> Option<&dyn Direct> {
         match self.inner.direct() {
             Some(_) => Some(self),
             None => None,
         }
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
     }
 }
 

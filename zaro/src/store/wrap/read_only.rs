@@ -4,13 +4,10 @@ use std::fmt;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::BoxStream;
 
 use crate::error::{Error, Result};
-use crate::store::{
-    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore,
-    Site, Store, Tag,
-};
+use crate::store::wrap::forward::forward;
+use crate::store::{Condition, Direct, DirectObject, Put, SharedStore, Store, Tag};
 
 /// Reads as `inner` does, and refuses every put and delete with [`NotPermitted`](crate::ErrorKind::NotPermitted).
 #[derive(Debug, Clone)]
@@ -39,46 +36,10 @@ impl fmt::Display for ReadOnlyStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for ReadOnlyStore {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.inner.get(key, range).await
-    }
-
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        self.inner.get_with(key, ask).await
-    }
-
-    async fn get_ranges(
-        &self,
-        key: &str,
-        ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
-        self.inner.get_ranges(key, ranges, of).await
-    }
-
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        self.inner.get_pinned(key, range, pin).await
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.inner.size(key).await
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        self.inner.state(key).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.inner.list(prefix).await
-    }
-
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        self.inner.keys(prefix)
-    }
-
-    fn lists_all(&self) -> bool {
-        self.inner.lists_all()
-    }
+    forward!(
+        get, get_with, get_ranges, get_pinned, size, state, list, keys, lists_all, get_tagged, origin, sites,
+        free_space, is_remote
+    );
 
     fn is_writable(&self) -> bool {
         false
@@ -86,10 +47,6 @@ impl Store for ReadOnlyStore {
 
     async fn put(&self, key: &str, _: Bytes, _: Condition) -> Result<Put> {
         Err(self.refusal(key))
-    }
-
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        self.inner.get_tagged(key).await
     }
 
     async fn delete(&self, key: &str) -> Result<()> {
@@ -120,27 +77,11 @@ impl Store for ReadOnlyStore {
         Ok(())
     }
 
-    fn origin(&self, key: &str) -> Option<String> {
-        self.inner.origin(key)
-    }
-
-    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
-        self.inner.sites(prefix)
-    }
-
-    fn free_space(&self) -> Option<u64> {
-        self.inner.free_space()
-    }
-
     fn direct(&self) -> Option<&dyn Direct> {
         match self.inner.direct() {
             Some(_) => Some(self),
             None => None,
         }
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
     }
 }
 

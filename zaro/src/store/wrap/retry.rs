@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::{Error, Result};
 use crate::store::fault::as_transient;
+use crate::store::wrap::forward::forward;
 use crate::store::{
-    Ask, ByteRange, Condition, Direct, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Site, Store,
-    Tag, one_state,
+    Ask, ByteRange, Condition, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Store, Tag, one_state,
 };
 
 /// How often a server is asked that has not answered yet.
@@ -193,6 +193,19 @@ impl fmt::Display for RetryStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for RetryStore {
+    forward!(
+        lists_all,
+        is_writable,
+        delete_unchanged,
+        promote,
+        finish,
+        origin,
+        sites,
+        free_space,
+        direct,
+        is_remote
+    );
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         self.persist(|| self.inner.get(key, range)).await
     }
@@ -251,14 +264,6 @@ impl Store for RetryStore {
         keys.boxed()
     }
 
-    fn lists_all(&self) -> bool {
-        self.inner.lists_all()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.inner.is_writable()
-    }
-
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
         let tries = AtomicU32::new(0);
         let put = self.persist(|| {
@@ -282,44 +287,12 @@ impl Store for RetryStore {
         self.persist(|| self.inner.delete(key)).await
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
-        self.inner.delete_unchanged(key, tag).await
-    }
-
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         self.persist(|| self.inner.delete_prefix(prefix)).await
     }
 
     async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
         self.persist(|| self.inner.copy_object(from, to)).await
-    }
-
-    async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
-        self.inner.promote(prefix, inner).await
-    }
-
-    async fn finish(&self) -> Result<()> {
-        self.inner.finish().await
-    }
-
-    fn origin(&self, key: &str) -> Option<String> {
-        self.inner.origin(key)
-    }
-
-    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
-        self.inner.sites(prefix)
-    }
-
-    fn free_space(&self) -> Option<u64> {
-        self.inner.free_space()
-    }
-
-    fn direct(&self) -> Option<&dyn Direct> {
-        self.inner.direct()
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
     }
 }
 

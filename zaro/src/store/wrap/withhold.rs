@@ -8,9 +8,10 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 use crate::store::memory::MemoryStore;
+use crate::store::wrap::forward::forward;
 use crate::store::{
     Ask, ByteRange, Condition, Direct, DirectObject, JOURNAL, KeyEntry, Listing, ObjectState, Pin, Put,
-    SharedStore, Site, Store, Tag,
+    SharedStore, Store, Tag,
 };
 
 /// What makes the root a node, and the journal by which its place is somebody's.
@@ -55,6 +56,8 @@ impl fmt::Display for WithholdStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for WithholdStore {
+    forward!(lists_all, is_writable, finish, sites, free_space, is_remote);
+
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         self.of(key).get(key, range).await
     }
@@ -98,14 +101,6 @@ impl Store for WithholdStore {
         self.inner.keys(prefix).try_filter(others).chain(self.held.keys(prefix)).boxed()
     }
 
-    fn lists_all(&self) -> bool {
-        self.inner.lists_all()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.inner.is_writable()
-    }
-
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
         self.of(key).put(key, value, when).await
     }
@@ -142,20 +137,8 @@ impl Store for WithholdStore {
         Ok(false)
     }
 
-    async fn finish(&self) -> Result<()> {
-        self.inner.finish().await
-    }
-
     fn origin(&self, key: &str) -> Option<String> {
         self.of(key).origin(key)
-    }
-
-    fn sites(&self, prefix: &str) -> BoxStream<'_, Result<Site>> {
-        self.inner.sites(prefix)
-    }
-
-    fn free_space(&self) -> Option<u64> {
-        self.inner.free_space()
     }
 
     fn direct(&self) -> Option<&dyn Direct> {
@@ -163,10 +146,6 @@ impl Store for WithholdStore {
             Some(_) => Some(self),
             None => None,
         }
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
     }
 }
 
