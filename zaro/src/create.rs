@@ -192,7 +192,8 @@ pub(crate) fn in_the_way(store: &SharedStore, path: &str, existing: Existing) ->
     // Somebody may have begun just now: that is told by who takes the place.
     there.objects.retain(|name| name != JOURNAL);
     if existing == Existing::Refuse && there != Listing::default() {
-        return Err(Error::usage("something is here already; replace it with --overwrite")
+        return Err(Error::usage("something is here already")
+            .with_hint("overwrite", "replaces it")
             .with_node(shown(path))
             .with_store(store));
     }

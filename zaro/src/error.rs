@@ -69,6 +69,24 @@ impl ErrorKind {
     }
 }
 
+impl ErrorKind {
+    /// The status with which a server answers a request that failed so.
+    #[must_use]
+    pub fn http_status(self) -> u16 {
+        match self {
+            Self::Usage => 400,
+            Self::NotPermitted => 403,
+            Self::NotFound => 404,
+            Self::Conflict => 409,
+            Self::Invalid => 422,
+            // What nginx says of who went away before the answer.
+            Self::Cancelled => 499,
+            Self::Unsupported => 501,
+            Self::Io => 502,
+        }
+    }
+}
+
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -335,7 +353,7 @@ mod tests {
     fn the_innermost_place_wins_and_reads_outside_in() {
         let e = Error::invalid("checksum differs").with_key("a/c/0").with_key("b").with_node("/a");
         assert_eq!(e.to_string(), "node /a: key a/c/0: checksum differs");
-        assert_eq!(e.kind().exit_code(), 4);
+        assert_eq!((e.kind().exit_code(), e.kind().http_status()), (4, 422));
     }
 
     #[test]

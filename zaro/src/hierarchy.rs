@@ -192,8 +192,8 @@ pub(crate) async fn check_place(store: &SharedStore, path: &str, format: Format)
 async fn refuse_unfinished(store: &SharedStore, path: &str, existing: Existing) -> Result<()> {
     match unfinished(store, path).await? {
         Some(what) if existing == Existing::Refuse => {
-            let message = format!("{what}, or replace it with --overwrite");
-            Err(Error::usage(message).with_node(shown(path)).with_store(store))
+            let e = Error::usage(what).with_hint("overwrite", "replaces it");
+            Err(e.with_node(shown(path)).with_store(store))
         }
         _ => Ok(()),
     }

@@ -109,10 +109,10 @@ pub(crate) fn in_the_way(store: &SharedStore, path: &str, existing: Existing) ->
     let placed = |e: Error| e.with_node(shown(path)).with_store(store);
     match existing {
         Existing::Refuse => match wait(find(store, path))? {
-            Some(node) => Err(placed(Error::usage(format!(
-                "there is {} here already; replace it with --overwrite",
-                article(node.meta.kind())
-            )))),
+            Some(node) => {
+                let e = Error::usage(format!("there is {} here already", article(node.meta.kind())));
+                Err(placed(e.with_hint("overwrite", "replaces it")))
+            }
             None => Ok(None),
         },
         Existing::Replace => Ok(wait(replaceable(store, path))?.then_some(Json::Bool(true))),

@@ -565,10 +565,9 @@ impl Task<'_> {
     fn in_the_way(&self, levels: &Levels, existing: Existing, old: Option<&Json>) -> Result<Option<Json>> {
         let places = Places::of(&self.attributes.image(self.version))?;
         if existing == Existing::Refuse && !places.smaller.is_empty() {
-            return Err(Error::usage(format!(
-                "the image has {} levels already; they are made anew with --overwrite",
-                places.smaller.len().saturating_add(1)
-            )));
+            let levels = places.smaller.len().saturating_add(1);
+            return Err(Error::usage(format!("the image has {levels} levels already"))
+                .with_hint("overwrite", "makes them anew"));
         }
         let mut replaced = Vec::new();
         let planned = levels.made.iter().map(|l| l.path.clone());
@@ -585,8 +584,9 @@ impl Task<'_> {
             let at = join(&self.group, &path);
             if existing == Existing::Refuse && places::is_taken(self.store, &at)? {
                 return Err(Error::usage(format!(
-                    "something is at {path:?} already, where a level is to be; it is replaced with --overwrite"
-                )));
+                    "something is at {path:?} already, where a level is to be"
+                ))
+                .with_hint("overwrite", "replaces it"));
             }
             if places::is_array(self.store, &self.group, &path)? && !replaced.contains(&path) {
                 replaced.push(path);
