@@ -205,7 +205,13 @@ impl Write {
         };
         let written =
             tokio::task::block_in_place(|| self.write(common, &destination, &mut elements, &|| Ok(())));
-        written.map_err(named)?;
+        if let Err(e) = written {
+            if let Some(appending) = appending {
+                // What failed is what has to be told.
+                let _ = appending.give_up().await;
+            }
+            return Err(named(e));
+        }
         if let Some(writing) = writing {
             writing.check().await?;
         }

@@ -154,7 +154,8 @@ impl<'a> New<'a> {
     /// Removes what is not whole, and says whether all is as it was. What may be seen stays, and the journal with it.
     fn remove(&self, room: &Room, journal: &Journal) -> Result<bool> {
         let Self { store, path, .. } = self;
-        journal.write()?;
+        // Nothing is put: perhaps there is no room.
+        journal.check()?;
         let remove = match room.is_aside() {
             true => !journal.is_whole_aside(),
             false => {

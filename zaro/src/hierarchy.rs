@@ -26,7 +26,6 @@ use crate::meta::{ArrayMeta, Format, Json, Mode, NodeMeta, edit};
 use crate::store::{Condition, Put, SharedStore};
 
 pub use apart::{check_apart, check_files_apart};
-use consolidate::renew_copies;
 pub use consolidate::{consolidate, unconsolidate};
 pub(crate) use consolidate::{consolidate_above, renew};
 #[cfg(feature = "image")]
@@ -253,7 +252,7 @@ async fn make(store: &SharedStore, path: &str, stored: Stored) -> Result<()> {
         // version, or makes something here, too.
         check_place(store, path, format).await?;
         journal::check_settled(store, path).await?;
-        renew_copies(store, path, Some(stored.clone())).await
+        renew(store, path).await
     };
     if let Err(e) = seen.await {
         // What fails has not happened.
@@ -261,7 +260,7 @@ async fn make(store: &SharedStore, path: &str, stored: Stored) -> Result<()> {
             store.delete(&join(path, name)).await?;
         }
         // The fault itself is what has to be told.
-        let _ = renew_copies(store, path, None).await;
+        let _ = renew(store, path).await;
         return Err(e);
     }
     Ok(())
@@ -281,7 +280,8 @@ async fn make_alone(store: &SharedStore, path: &str, format: Format, stored: Sto
         }
     }
     make(store, path, stored).await?;
-    turn.end()
+    turn.done();
+    Ok(())
 }
 
 fn made_meanwhile(store: &SharedStore, path: &str, key: String) -> Error {
@@ -357,12 +357,12 @@ async fn change_document(
         .with_node(shown(path))
         .with_store(store)
     };
-    let changed = change(store, &join(path, name), |old| match (old, format) {
+    change(store, &join(path, name), |old| match (old, format) {
         (None, Format::V3) => Err(converted()),
         (old, _) => new(format, &old.unwrap_or_else(Json::object)).map(Some),
     })
     .await?;
-    renew_copies(store, path, changed.map(|d| vec![(name, d)])).await?;
+    renew(store, path).await?;
     check_settled(store, path)
         .await
         .map_err(|e| e.within("begun while attributes were changed, which may be lost"))?;

@@ -5,7 +5,7 @@
 //! looks and walks again, until that changes nothing. So a node that was made after the walk had passed is either seen by
 //! the next walk, or its maker finds the consolidated metadata and adds it.
 
-use super::{ATTEMPTS, change, check_settled, need, open, text};
+use super::{ATTEMPTS, V2_DOCUMENTS, change, check_settled, need, open, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Node;
 use crate::meta::path::{ancestors, join, normal, shown};
@@ -117,14 +117,6 @@ pub async fn unconsolidate(store: &SharedStore, path: &str) -> Result<bool> {
     Ok(changed.is_some())
 }
 
-/// Renews the copies of the node at `path` as it is: whoever changed it may have been killed before that.
-pub(crate) async fn renew(store: &SharedStore, path: &str) -> Result<()> {
-    match super::find(store, path).await? {
-        Some(node) => renew_copies(store, path, Some(write::as_stored(&node.meta))).await,
-        None => Ok(()),
-    }
-}
-
 /// Takes consolidated metadata away from every group above `path`, until they are [put again](consolidate_above): whoever
 /// reads meanwhile reads the nodes' own documents. A marker says that there were some.
 /// Says which groups these were.
@@ -148,79 +140,94 @@ async fn carries(store: &SharedStore, path: &str) -> Result<bool> {
     })
 }
 
-/// Renews the copies of a node's documents that groups above it carry; `None` if the node is gone.
-pub(super) async fn renew_copies(store: &SharedStore, path: &str, stored: Option<Stored>) -> Result<()> {
+/// Makes the copies of the documents of the node at `path` that groups above it carry what these are now.
+pub(crate) async fn renew(store: &SharedStore, path: &str) -> Result<()> {
+    renew_copies(store, path, false).await
+}
+
+/// Takes them away: the node is about to go.
+pub(super) async fn forget(store: &SharedStore, path: &str) -> Result<()> {
+    renew_copies(store, path, true).await
+}
+
+async fn renew_copies(store: &SharedStore, path: &str, forget: bool) -> Result<()> {
     // A V2 group carries its own documents, too.
     for group in ancestors(path).into_iter().chain([path]) {
-        let relative = path.strip_prefix(group).unwrap_or(path).trim_start_matches('/');
-        renew_v3(store, group, relative, stored.as_ref()).await?;
-        renew_v2(store, group, relative, stored.as_ref()).await?;
+        for format in [Format::V3, Format::V2] {
+            renew_in(store, group, path, format, forget).await?;
+        }
     }
     Ok(())
 }
 
-async fn renew_v3(store: &SharedStore, group: &str, relative: &str, stored: Option<&Stored>) -> Result<()> {
-    let key = join(group, "zarr.json");
-    if relative.is_empty() || store.get(&key, None).await?.is_none() {
+/// The same in one group. What is put is read after the document it is put into: of two who change a node, whoever changed it last
+/// reads, and puts, what it is then.
+async fn renew_in(store: &SharedStore, group: &str, path: &str, format: Format, forget: bool) -> Result<()> {
+    let relative = path.strip_prefix(group).unwrap_or(path).trim_start_matches('/');
+    let key = join(group, if format == Format::V3 { "zarr.json" } else { ".zmetadata" });
+    let placed = |e: Error| e.with_key(&key).with_store(store);
+    if relative.is_empty() && format == Format::V3 {
         return Ok(());
     }
-    change(store, &key, |old| {
-        let Some(mut old) = old else { return Ok(None) };
-        let Some(mut carried) = old.get("consolidated_metadata").cloned() else { return Ok(None) };
-        let Some(Json::Object(mut entries)) = carried.get("metadata").cloned() else { return Ok(None) };
+    for _ in 0..ATTEMPTS {
+        let Some((bytes, tag)) = store.get_tagged(&key).await? else { return Ok(()) };
+        let old = Json::parse(&bytes).map_err(placed)?.value;
+        let carrier = match format {
+            Format::V3 => old.get("consolidated_metadata"),
+            Format::V2 => Some(&old),
+        };
+        let Some(mut carrier) = carrier.cloned() else { return Ok(()) };
+        let Some(Json::Object(mut entries)) = carrier.get("metadata").cloned() else { return Ok(()) };
+        let now = if forget { Vec::new() } else { documents_at(store, path, format).await? };
         let below = format!("{relative}/");
-        match stored.and_then(|s| s.iter().find(|(name, _)| *name == "zarr.json")) {
-            None => entries.retain(|(p, _)| p != relative && !p.starts_with(&below)),
-            Some((_, document)) => {
-                let document = documents::without(document);
-                match entries.iter_mut().find(|(p, _)| p == relative) {
-                    Some(entry) => entry.1 = document,
-                    None => insert(&mut entries, relative.to_owned(), document),
-                }
+        match format {
+            _ if now.is_empty() => entries.retain(|(p, _)| p != relative && !p.starts_with(&below)),
+            // One that is gone.
+            Format::V2 => {
+                let gone = V2_DOCUMENTS.iter().filter(|name| !now.iter().any(|(n, _)| n == *name));
+                let gone: Vec<String> = gone.map(|name| join(relative, name)).collect();
+                entries.retain(|(p, _)| !gone.contains(p));
+            }
+            Format::V3 => {}
+        }
+        for (name, document) in now {
+            let place = if format == Format::V3 { relative.to_owned() } else { join(relative, name) };
+            match entries.iter_mut().find(|(p, _)| *p == place) {
+                Some(entry) => entry.1 = document,
+                None => insert(&mut entries, place, document),
             }
         }
-        let before = old.clone();
-        carried.set("metadata", Json::Object(entries));
-        old.set("consolidated_metadata", carried);
-        Ok(Some(old).filter(|new| *new != before))
-    })
-    .await
-    .map(drop)
+        carrier.set("metadata", Json::Object(entries));
+        let mut new = old.clone();
+        match format {
+            Format::V3 => new.set("consolidated_metadata", carrier),
+            Format::V2 => new = carrier,
+        }
+        if new == old || store.put(&key, text(&new), Condition::Unchanged(tag)).await?.is_done() {
+            return Ok(());
+        }
+    }
+    Err(placed(Error::conflict("others changed this document again and again")))
+}
+
+/// The documents of the node at `path`, as groups above it carry them; none if there is no node of this version.
+async fn documents_at(store: &SharedStore, path: &str, format: Format) -> Result<Stored> {
+    let names: &[&'static str] = if format == Format::V3 { &["zarr.json"] } else { &V2_DOCUMENTS };
+    let mut stored = Stored::new();
+    for name in names {
+        if let Some((bytes, _)) = store.get_tagged(&join(path, name)).await? {
+            let document =
+                Json::parse(&bytes).map_err(|e| e.with_key(join(path, name)).with_store(store))?.value;
+            stored.push((*name, if format == Format::V3 { documents::without(&document) } else { document }));
+        }
+    }
+    // Attributes alone are no node.
+    let is_node = stored.iter().any(|(name, _)| *name != ".zattrs");
+    Ok(if is_node { stored } else { Stored::new() })
 }
 
 /// Adds a document in the order of a walk: zarr-python finds the nodes of a group only where they stand together.
 fn insert(entries: &mut Vec<(String, Json)>, path: String, document: Json) {
     entries.push((path, document));
     entries.sort_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));
-}
-
-async fn renew_v2(store: &SharedStore, group: &str, relative: &str, stored: Option<&Stored>) -> Result<()> {
-    let key = join(group, ".zmetadata");
-    if store.get(&key, None).await?.is_none() {
-        return Ok(());
-    }
-    change(store, &key, |old| {
-        let Some(mut old) = old else { return Ok(None) };
-        let Some(Json::Object(mut entries)) = old.get("metadata").cloned() else { return Ok(None) };
-        match stored {
-            None => {
-                let below = format!("{relative}/");
-                entries.retain(|(p, _)| !p.starts_with(&below));
-            }
-            Some(stored) => {
-                for (name, document) in stored {
-                    let place = join(relative, name);
-                    match entries.iter_mut().find(|(p, _)| *p == place) {
-                        Some(entry) => entry.1 = document.clone(),
-                        None => insert(&mut entries, place, document.clone()),
-                    }
-                }
-            }
-        }
-        let before = old.clone();
-        old.set("metadata", Json::Object(entries));
-        Ok(Some(old).filter(|new| *new != before))
-    })
-    .await
-    .map(drop)
 }

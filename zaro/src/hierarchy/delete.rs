@@ -9,7 +9,8 @@
 use bytes::Bytes;
 use futures::TryStreamExt;
 
-use super::{Existing, V2_DOCUMENTS, article, find, renew_copies};
+use super::consolidate::forget;
+use super::{Existing, V2_DOCUMENTS, article, find, renew};
 use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::journal;
@@ -54,29 +55,36 @@ async fn delete_proved(store: &SharedStore, path: &str, unfinished: bool) -> Res
     let path = normal(path)?;
     let proved = prove_from(store, &path, unfinished).await?;
     if proved.empty {
-        return renew_copies(store, &path, None).await;
+        return renew(store, &path).await;
     }
     // On a full disk nothing can be put, and a deletion is what helps.
     let is_full = || store.free_space().is_some_and(|free| free < FULL);
     // Nobody is to be led to what is not there any more.
-    match renew_copies(store, &path, None).await {
+    match forget(store, &path).await {
         Err(_) if is_full() => {}
         renewed => renewed?,
     }
+    let deleted = delete_all(store, &path, is_full).await;
+    // What could not be deleted is known again.
+    let renewed = renew(store, &path).await;
+    deleted.and(renewed)
+}
+
+/// Deletes everything at `path`, what makes it a node first.
+async fn delete_all(store: &SharedStore, path: &str, is_full: impl Fn() -> bool) -> Result<()> {
     let at_once = store.direct().is_some() && !path.is_empty();
     if !at_once {
-        match store.put(&join(&path, DELETING), "{}\n".into(), Condition::Always).await {
+        match store.put(&join(path, DELETING), "{}\n".into(), Condition::Always).await {
             // Documents go first then, so that what a kill leaves is no node.
             Err(_) if is_full() => {}
             put => drop(put?),
         }
-        // What makes it a node comes first, so that no half-deleted one is ever seen.
+        // So that no half-deleted one is ever seen.
         for name in ["zarr.json", ".zmetadata"].iter().chain(&V2_DOCUMENTS) {
-            store.delete(&join(&path, name)).await?;
+            store.delete(&join(path, name)).await?;
         }
     }
-    store.delete_prefix(&path).await?;
-    renew_copies(store, &path, None).await
+    store.delete_prefix(path).await
 }
 
 /// Deletes what is to be replaced, if it is a node, however damaged, or what is left of one.
@@ -133,7 +141,7 @@ pub(super) async fn clear_except(store: &SharedStore, path: &str, kept: &[&str])
         store.delete(&join(&path, name)).await?;
     }
     // Before its chunks go, nobody is to know it by a copy either.
-    renew_copies(store, &path, None).await?;
+    renew(store, &path).await?;
     let there = store.list(&path).await?;
     let objects = there.objects.iter().filter(|name| *name != JOURNAL).map(|name| join(&path, name));
     futures::stream::iter(objects.collect::<Vec<_>>().into_iter().map(Ok::<_, Error>))

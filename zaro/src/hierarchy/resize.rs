@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{StreamExt, TryStreamExt};
 
-use super::{ATTEMPTS, check_settled, need, renew, renew_copies, text};
+use super::{ATTEMPTS, check_settled, need, renew, text};
 use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection, Slab, Values};
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::Turn;
@@ -72,7 +72,7 @@ pub async fn resize_by(
         _ => old.shape().to_vec(),
     };
     clear_outside(&document, old, &new).await?;
-    turn.end()?;
+    turn.done();
     Ok((new, before))
 }
 
@@ -192,6 +192,14 @@ fn changed_meanwhile() -> Error {
 }
 
 impl Appending {
+    /// Clears what was written, as far as that can be done: for who could not write all of it.
+    pub async fn give_up(self) -> Result<()> {
+        self.turn.check()?;
+        let document = Document { limit: self.before.clone(), ..self.document.clone() };
+        trim(&self.array, &document).await?;
+        self.turn.end()
+    }
+
     /// Makes what was written seen, all at once.
     pub async fn publish(self) -> Result<Array> {
         let Self { array, before, document, turn, .. } = self;
@@ -202,7 +210,10 @@ impl Appending {
         };
         turn.note(&before, array.shape())?;
         match reshape(&document.store, &document.path, shape, None).await {
-            Ok(Reshaped { new, .. }) => turn.end().map(|()| new),
+            Ok(Reshaped { new, .. }) => {
+                turn.done();
+                Ok(new)
+            }
             // What fails has not happened: perhaps the groups above could not be told.
             Err(e) => match document.put_back(array.shape(), &before).await {
                 Ok(()) => Err(e),
@@ -362,8 +373,7 @@ async fn reshape(
         }
         let when = Condition::Unchanged(tag);
         if store.put(&document.key, text(&changed), when).await? == Put::Done {
-            let name = if document.format == Format::V3 { "zarr.json" } else { ".zarray" };
-            renew_copies(store, path, Some(vec![(name, changed)])).await?;
+            renew(store, path).await?;
             return Ok(Reshaped { document, old, new });
         }
     }

@@ -35,8 +35,11 @@ impl Writing {
         let writing = Self { store: store.clone(), path, meta: meta.clone(), state, _turn: turn };
         // What was read of it before that may be of an array that is no more.
         match need(&writing.store, &writing.path).await {
+            // It may have become longer.
             Ok(Node { meta: NodeMeta::Array(now), .. })
-                if settings(&now) == settings(meta) && now.shape == meta.shape =>
+                if settings(&now) == settings(meta)
+                    && now.shape.len() == meta.shape.len()
+                    && now.shape.iter().zip(&meta.shape).all(|(now, then)| now >= then) =>
             {
                 Ok(writing)
             }

@@ -265,6 +265,10 @@ impl Journal {
 
     /// An error that also says what became of what was here before, if something is to be replaced.
     pub(crate) fn told(&self, e: Error) -> Error {
+        if self.is_whole_aside() && matches!(wait(self.store.size(&self.key)), Ok(None)) {
+            // It went with what was replaced: the new is in its place.
+            return e;
+        }
         let replaced = self.state().replaced;
         let path = self.key.strip_suffix(JOURNAL).unwrap_or_default().trim_end_matches('/');
         let place = destination(&self.store, path);
@@ -361,6 +365,11 @@ impl Journal {
     }
 
     /// The tag of the journal, if it is still ours.
+    /// Fails if the place is somebody else's by now.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.ours().map(drop)
+    }
+
     fn ours(&self) -> Result<Tag> {
         match wait(self.store.get_tagged(&self.key))? {
             Some((bytes, tag)) if Json::parse(&bytes).is_ok_and(|found| self.owner.owns(&found.value)) => {

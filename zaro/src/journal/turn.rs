@@ -62,8 +62,13 @@ pub(crate) async fn check_idle(store: &SharedStore, path: &str, turn: bool, writ
     }
     let folder = join(path, WRITING);
     for name in store.list(&folder).await?.objects {
-        if let Some(who) = at_work(store, &join(&folder, &name)).await? {
+        let mark = join(&folder, &name);
+        if let Some(who) = at_work(store, &mark).await? {
             return Err(busy(store, path, "writes to", &who));
+        }
+        // Nobody is to wait for a dead one again.
+        if store.get(&mark, None).await?.is_some_and(|text| !matches!(life_of(&text), Life::Alive(_))) {
+            let _ = store.delete(&mark).await;
         }
     }
     Ok(())
@@ -247,6 +252,17 @@ impl Turn {
     /// Lets others have it.
     pub(crate) fn end(mut self) -> Result<()> {
         self.release()
+    }
+
+    /// Lets others have it after what was noted is done, which it is whether or not this succeeds.
+    pub(crate) fn done(mut self) {
+        let journal = self.0.as_ref().map(|held| held.journal.clone());
+        if self.release().is_err()
+            && let Some(journal) = journal
+        {
+            // Nobody is to take it for unfinished.
+            let _ = journal.set("change", Json::Null);
+        }
     }
 
     /// Leaves it as a killed process would: whoever comes next finds what was noted.

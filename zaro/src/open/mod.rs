@@ -366,7 +366,10 @@ fn writable_remote(place: &Place, address: &Address, options: &StoreOptions) -> 
     if let Place::Http(url) = place {
         return Err(Error::unsupported("web servers cannot be written to").with_store(url));
     }
-    connect(place, options)
+    // What is held may be old by now, and whoever changes something has to see what others did.
+    let mut options = options.clone();
+    options.cache = 0;
+    connect(place, &options)
 }
 
 #[cfg(not(feature = "cloud"))]

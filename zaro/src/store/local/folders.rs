@@ -63,7 +63,16 @@ pub(super) fn put_in_place(new: &Path, path: &Path, parent: &Path) -> std::io::R
         return if impossible(&e) { Ok(false) } else { Err(e) };
     }
     match exchange(&moved, path) {
-        Ok(()) => remove(&aside).map(|()| true),
+        Ok(()) => match remove(&aside) {
+            Ok(()) => Ok(true),
+            Err(e) => {
+                let name = aside.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let what = format!(
+                    "the new is in its place, but what it replaced, {name} beside it, cannot be deleted: {e}"
+                );
+                Err(IoError::new(e.kind(), what))
+            }
+        },
         Err(e) => {
             let back = std::fs::rename(&moved, new).and_then(|()| std::fs::remove_dir(&aside));
             if impossible(&e) && back.is_ok() { Ok(false) } else { Err(e) }

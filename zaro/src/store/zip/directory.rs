@@ -21,6 +21,9 @@ const END64: &[u8] = b"PK\x06\x06";
 const LOCATOR64: &[u8] = b"PK\x06\x07";
 const ENTRY: &[u8] = b"PK\x01\x02";
 
+/// The length of a local header without its name and extra fields.
+const LOCAL: u64 = 30;
+
 /// One file of the archive.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -33,12 +36,21 @@ pub(super) struct Entry {
     /// Its real length.
     pub(super) size: u64,
     pub(super) crc: u32,
+    /// The length of its name as it stands there, and a checksum of that: its local header must have the same.
+    pub(super) name: (u16, u32),
     pub(super) method: u16,
     pub(super) encrypted: bool,
     /// Whether a record of its sizes may follow its data.
     pub(super) trailer: bool,
     /// Where its data begin, once its local header was read.
     pub(super) data: OnceLock<u64>,
+}
+
+impl Entry {
+    /// The length of its local header without extra fields.
+    pub(super) fn local(&self) -> u64 {
+        LOCAL.saturating_add(self.name.0.into())
+    }
 }
 
 /// Names and entries, sorted by name.
@@ -207,6 +219,7 @@ fn record(rest: &[u8], location: &Location) -> Option<(std::result::Result<Box<s
         return None;
     }
     let name = rest.get(46..name_end)?;
+    let mark = (u16::try_from(name.len()).ok()?, crc32fast::hash(name));
     let plain = std::str::from_utf8(name).ok().map(|n| n.strip_prefix("./").unwrap_or(n));
     let name = match plain.filter(|n| check_key(n).is_ok()) {
         Some(name) => Ok(Box::from(name)),
@@ -218,6 +231,7 @@ fn record(rest: &[u8], location: &Location) -> Option<(std::result::Result<Box<s
         packed,
         size,
         crc: u32_at(rest, 16)?,
+        name: mark,
         method: u16_at(rest, 10)?,
         encrypted: flags & 0x2041 != 0,
         trailer: flags & 8 != 0,

@@ -35,9 +35,6 @@ const MAX_KEPT: u64 = 64 << 20;
 /// No deflate stream holds more than this many bytes of content in one byte.
 const MAX_RATIO: u64 = 1032;
 
-/// The length of a local header without its name and extra fields.
-const LOCAL: u64 = 30;
-
 /// How many bytes of extra fields a local header is expected to have at most, to read it with its data in one go.
 const EXTRA: u64 = 64;
 
@@ -249,13 +246,20 @@ impl ZipStore {
         parts.ok_or_else(|| Error::io("the archive is gone"))
     }
 
-    /// Where the data of an entry begin, by its local header.
+    /// Where the data of an entry begin, by its local header, which must be of the same name.
     fn data_start(entry: &Entry, local: &[u8]) -> Result<u64> {
         let lengths = u32_at(local, 26).filter(|_| local.starts_with(b"PK\x03\x04"));
-        let start = lengths.and_then(|n| {
-            let start = entry.header.checked_add(LOCAL)?.checked_add(u64::from(n & 0xFFFF))?;
-            start.checked_add(u64::from(n >> 16))
-        });
+        let (length, mark) = entry.name;
+        let name =
+            usize_of(entry.local()).ok().and_then(|end| local.get(end.checked_sub(length.into())?..end));
+        if lengths.is_some_and(|n| n & 0xFFFF != u32::from(length) || name.map(crc32fast::hash) != Some(mark))
+        {
+            return Err(Error::invalid(
+                "the archive's directory has another name for the entry than its header",
+            ));
+        }
+        let start =
+            lengths.and_then(|n| entry.header.checked_add(entry.local())?.checked_add(u64::from(n >> 16)));
         match start.filter(|s| s.checked_add(entry.packed).is_some_and(|end| end <= entry.end)) {
             Some(start) => Ok(*entry.data.get_or_init(|| start)),
             None => Err(Error::invalid("the entry's local header is damaged")),
@@ -263,12 +267,12 @@ impl ZipStore {
     }
 
     /// All stored bytes of an entry, in one request where its header is of the usual length.
-    async fn packed(&self, entry: &Entry, name: &str) -> Result<Bytes> {
+    async fn packed(&self, entry: &Entry) -> Result<Bytes> {
         if let Some(&start) = entry.data.get() {
             return Ok(self.archive(&[(start, entry.packed)]).await?.pop().unwrap_or_default());
         }
         let room = entry.end.saturating_sub(entry.header);
-        let guess = LOCAL.saturating_add(u64_of(name.len())).saturating_add(EXTRA);
+        let guess = entry.local().saturating_add(EXTRA);
         let length = guess.saturating_add(entry.packed).min(room);
         let bytes = self.archive(&[(entry.header, length)]).await?.pop().unwrap_or_default();
         let start = Self::data_start(entry, &bytes)?;
@@ -287,7 +291,7 @@ impl ZipStore {
             return Ok(self.archive(&[at(start)]).await?.pop().unwrap_or_default());
         }
         let guess = entry.end.checked_sub(entry.packed).filter(|_| !entry.trailer);
-        let mut wanted = vec![(entry.header, LOCAL)];
+        let mut wanted = vec![(entry.header, entry.local())];
         wanted.extend(guess.map(at));
         let mut parts = self.archive(&wanted).await?.into_iter();
         let start = Self::data_start(entry, &parts.next().unwrap_or_default())?;
@@ -342,7 +346,7 @@ impl ZipStore {
         }
         let content = match self.kept(place) {
             Some(content) => content,
-            None => self.unpack(place, entry, self.packed(entry, key).await?)?,
+            None => self.unpack(place, entry, self.packed(entry).await?)?,
         };
         slice(&content, range).map(Some)
     }
@@ -352,7 +356,7 @@ impl ZipStore {
         let start = match entry.data.get() {
             Some(&start) => start,
             None => {
-                let mut local = [0; 30];
+                let mut local = vec![0; usize_of(entry.local())?];
                 file.read_at(entry.header, &mut local)?;
                 Self::data_start(entry, &local)?
             }
