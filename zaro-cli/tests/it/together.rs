@@ -162,6 +162,19 @@ fn of_two_that_make_a_node_at_one_path_one_does() {
 }
 
 #[test]
+fn an_append_that_fails_leaves_nothing() {
+    let s = counted();
+    let before = tree(&s.file("a.zarr"));
+    let here = s.file("a.zarr");
+    let words =
+        ["write", here.to_str().unwrap(), "x", "--from", "-", "--input-format", "npy", "--append", "0"];
+    let short = npy("'|u1'", false, "(60,)", &[9; 45]);
+    let run = crate::common::zaro_with(&[&words[..], &["--memory", "10"]].concat(), &short);
+    assert_eq!(run.code, 2, "{}", run.err);
+    assert!(tree(&s.file("a.zarr")) == before, "{:?}", tree(&s.file("a.zarr")).len());
+}
+
+#[test]
 fn a_killed_delete_leaves_no_node() {
     if !can_trace() {
         return;

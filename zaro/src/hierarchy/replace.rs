@@ -142,6 +142,8 @@ impl Room {
             // The journal went with the old.
             return wait(resume_above(store, path, &suspended));
         }
+        // Before the old goes: something can still be put here, and the place is ours.
+        journal.write()?;
         wait(clear_except(store, path, &[REPLACEMENT]))?;
         wait(self.copy_back(journal))?;
         self.placed(journal, &suspended)

@@ -215,6 +215,49 @@ fn what_the_groups_above_cannot_be_told_has_not_happened() {
 }
 
 #[test]
+fn consolidated_metadata_have_what_several_changed_at_once() {
+    for format in [Format::V2, Format::V3] {
+        let store = empty();
+        wait(hierarchy::create_array(&store, "g/x", &new(format, &[2], &[4]), Existing::Refuse)).unwrap();
+        wait(hierarchy::consolidate(&store, "g")).unwrap();
+        std::thread::scope(|s| {
+            for t in 0..6u64 {
+                let store = &store;
+                s.spawn(move || {
+                    for i in 0..8 {
+                        let set = vec![(format!("a{t}"), Json::int(i))];
+                        let patch = Attributes::Patch { set, unset: Vec::new() };
+                        wait(hierarchy::edit_attributes(store, "g/x", &patch)).unwrap();
+                        wait(hierarchy::resize(store, "g/x", &[t + i + 1])).unwrap();
+                    }
+                });
+            }
+        });
+        let seen = |use_consolidated: bool| {
+            let options = OpenOptions { use_consolidated, ..OpenOptions::default() };
+            let root = zaro::store::wrap::prefix::PrefixStore::new(store.clone(), "g").unwrap();
+            let zarr = wait(Zarr::from_store(Arc::new(root), options)).unwrap();
+            assert_eq!(zarr.is_consolidated(), use_consolidated);
+            let array = wait(zarr.array("x")).unwrap();
+            (array.shape().to_vec(), array.meta().attributes.to_string())
+        };
+        assert_eq!(seen(true), seen(false), "{format:?}");
+    }
+}
+
+#[test]
+fn a_node_that_could_not_be_deleted_is_still_listed() {
+    let store = empty();
+    wait(hierarchy::create_array(&store, "g/x", &new(Format::V3, &[2], &[4]), Existing::Refuse)).unwrap();
+    wait(hierarchy::consolidate(&store, "g")).unwrap();
+    let faulty: SharedStore =
+        Arc::new(FaultStore::new(store.clone()).with_key(".zaro-delete.json", Fault::Final));
+    wait(hierarchy::delete(&faulty, "g/x")).unwrap_err();
+    let text = wait(store.get("g/zarr.json", None)).unwrap().unwrap();
+    assert!(String::from_utf8_lossy(&text).contains("\"x\""), "{text:?}");
+}
+
+#[test]
 fn unknown_members_outlive_an_edit() {
     let store = empty();
     let document = r#"{"zarr_format":3,"node_type":"group","attributes":{"a":1},"mine":{"must_understand":false,"n":5}}"#;

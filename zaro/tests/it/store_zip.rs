@@ -293,3 +293,21 @@ with zipfile.ZipFile(sys.argv[1], "w") as z:
     assert_eq!(store.get("forced64", Some(ByteRange::span(60, 4))).await.unwrap().unwrap(), "6666");
     assert_eq!(store.get("lzma", None).await.unwrap_err().kind(), ErrorKind::Unsupported);
 }
+
+#[tokio::test]
+async fn an_entry_whose_header_has_another_name_is_refused() {
+    for maker in makers() {
+        let mut bytes = maker.make(&[("c/0", "12345678".repeat(8))]);
+        // The last of the name is that of the directory.
+        let at = bytes.windows(3).rposition(|w| w == b"c/0").unwrap();
+        bytes[at + 2] = b'2';
+        let stores: [SharedStore; 2] = [memory(bytes.clone()), far(bytes)];
+        for store in stores {
+            let zip = open(store).await.unwrap();
+            for range in [None, Some(ByteRange::span(3, 2))] {
+                let e = zip.get("c/2", range).await.unwrap_err();
+                assert!(e.kind() == ErrorKind::Invalid && e.to_string().contains("another name"), "{e}");
+            }
+        }
+    }
+}
