@@ -72,10 +72,18 @@ def node_state(node):
     return digest(*facts)
 
 
-def zarr_state(path):
+def stale(folder):
+    """Which Zarrs in a work folder look different through their consolidated metadata."""
+    zarrs = [p for p in sorted(folder.iterdir()) if p.is_dir() and not is_temporary(p.name) and visible(p)]
+    documents = {p: p / "zarr.json" for p in zarrs}
+    carry = [p for p, d in documents.items() if (p / ".zmetadata").exists() or d.exists() and b"consolidated_metadata" in d.read_bytes()]
+    return ", ".join(f"{p.name}: {difference(zarr_state(p), zarr_state(p, True))}" for p in carry if zarr_state(p) != zarr_state(p, True))
+
+
+def zarr_state(path, consolidated=False):
     """A digest for each node of the Zarr in a folder, "" if there is none, or what is wrong with it."""
     try:
-        root = zarr.open(str(path), mode="r", use_consolidated=False) if visible(path) else None
+        root = zarr.open(str(path), mode="r", use_consolidated=consolidated) if visible(path) else None
     except Exception as e:  # noqa: BLE001, whatever it is, a reader could not read it
         return f"unreadable: {type(e).__name__}: {e}"
     if root is None:
@@ -216,6 +224,16 @@ def v3_in_other(folder, zaro):
 def v3_consolidated(folder, zaro):
     make_v3(folder / "v3.zarr")
     call(zaro, folder, ["consolidate", "v3.zarr"])
+
+
+def array_consolidated(folder, zaro):
+    array(folder, zaro)
+    call(zaro, folder, ["consolidate", "v3.zarr"])
+
+
+def v2_group(folder, zaro):
+    call(zaro, folder, ["create", "g.zarr", "--group", "--zarr-format", "2"])
+    make_v3(folder / "v3.zarr")
 
 
 def array(folder, _):
@@ -498,6 +516,13 @@ PAIRS = [
     (array, "write v3.zarr a --from new.npy --append y", "attrs v3.zarr a --set units=km"),
     (v3_consolidated, "delete v3.zarr sub --yes", "create v3.zarr other --group"),
     (v3_consolidated, "consolidate v3.zarr", "create v3.zarr other --group"),
+    (array_consolidated, "attrs v3.zarr a --set units=km", "attrs v3.zarr a --set name=x"),
+    (array_consolidated, "resize v3.zarr a --axis y=-2", "attrs v3.zarr a --set units=km"),
+    (array_consolidated, "write v3.zarr a --from new.npy --append y", "attrs v3.zarr a --set units=km"),
+    (array_consolidated, "write v3.zarr a --from new.npy --append y", "copy v3.zarr/sub v3.zarr --to other"),
+    (v2_group, "create g.zarr a --group --attrs {\"t\":1}", "create g.zarr a --shape 3 --dtype int8 --attrs {\"k\":2}"),
+    (v2_group, "create g.zarr a --shape 5 --dtype int8 --attrs {\"t\":1}", "create g.zarr a --shape 3 --dtype int8 --attrs {\"k\":2}"),
+    (v2_group, "copy v3.zarr/a g.zarr --to a --zarr-format 2", "create g.zarr a --group --attrs {\"t\":1}"),
     (image, "image edit i.zarr --channel 0:label=DNA", "image edit i.zarr --name other"),
     (image, "image pyramid i.zarr --levels 3", "image edit i.zarr --name other"),
     (image_and_pixels, "image upgrade i.zarr --in-place --to 0.4", "write i.zarr 0 --from p.npy"),
@@ -559,6 +584,9 @@ class Pair:
         # Who fails has changed nothing, or all of it.
         allowed = [s for order, s in self.orders.items() if s is not None and did <= set(order)]
         seen = state(folder)
+        old = stale(folder)
+        if old and len(did) == 2:
+            return f"{what}: exit 0 of both, but consolidated metadata are stale: {old}"
         return None if seen in allowed else f"{what}: exit 0 of {sorted(did)}, but {difference(allowed[0], seen) if allowed else 'nothing allowed'}"
 
 
