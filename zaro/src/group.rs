@@ -299,8 +299,8 @@ impl Zarr {
                 let what = "the server's index page does not name the zarr.json that is here, so it cannot be relied on";
                 return Err(self.placed(Error::unsupported(what), &path));
             }
-            // Some write folders as they write files.
-            names.extend(listing.objects.into_iter().filter(|n| n != "zarr.json" && !n.starts_with('.')));
+            // Some write folders as they write files; what has a suffix is one.
+            names.extend(listing.objects.into_iter().filter(|n| !n.contains('.')));
             names.sort();
         }
         let names = names.into_iter().filter(|n| !(v3 && n.starts_with("__")));

@@ -244,6 +244,14 @@ async fn tail(mut response: Response, n: u64, most: u64) -> Result<Bytes> {
     Ok(kept.split_off(kept.len().saturating_sub(n)).freeze())
 }
 
+/// Whether this begins as a page does: some servers call everything one that has no suffix.
+fn is_page(bytes: &[u8]) -> bool {
+    let begin = bytes.trim_ascii_start();
+    [&b"<!doctype"[..], b"<html", b"<head", b"<body", b"<?xml", b"<!--"]
+        .iter()
+        .any(|tag| begin.get(..tag.len()).is_some_and(|b| b.eq_ignore_ascii_case(tag)))
+}
+
 fn is_html(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
 }
@@ -429,7 +437,7 @@ impl HttpStore {
                     let is_html = is_html(response.headers());
                     let bytes = all(response, ask).await?;
                     // A login, or a page that some servers send for all that they have not.
-                    if is_html && bytes.trim_ascii_start().starts_with(b"<") {
+                    if is_html && is_page(&bytes) {
                         return Err(Error::io(
                             "the server sent a web page in place of the object; whether it has that is not known",
                         ));

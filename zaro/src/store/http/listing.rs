@@ -4,7 +4,7 @@ use reqwest::{Method, StatusCode, header};
 use url::Url;
 
 use super::super::http_index;
-use super::{Ask, HttpStore, Listing, all, check_prefix};
+use super::{Ask, HttpStore, Listing, all, check_prefix, percent_decode};
 use crate::error::{Error, Result};
 
 /// The largest index page that is read: 64 MiB. A longer one is an error.
@@ -28,7 +28,7 @@ impl HttpStore {
         }
         let at = response.url().clone();
         // Somebody who was sent elsewhere does not see this folder.
-        let name = |url: &Url| url.path().trim_end_matches('/').rsplit('/').next().map(str::to_owned);
+        let name = |url: &Url| url.path().trim_end_matches('/').rsplit('/').next().and_then(percent_decode);
         if name(&at) != name(&url) {
             return Ok(Index::None);
         }
