@@ -196,7 +196,9 @@ impl fmt::Display for FaultStore {
 
 #[async_trait]
 impl Store for FaultStore {
-    forward!(lists_all, is_writable, finish, sites);
+    forward! {
+        lists_all is_writable finish sites
+    }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let _inside = self.enter();

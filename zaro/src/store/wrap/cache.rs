@@ -329,19 +329,9 @@ impl fmt::Display for CacheStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for CacheStore {
-    forward!(
-        state,
-        list,
-        keys,
-        lists_all,
-        is_writable,
-        get_tagged,
-        finish,
-        origin,
-        sites,
-        free_space,
-        is_remote
-    );
+    forward! {
+        state list keys lists_all is_writable get_tagged finish origin sites free_space is_remote
+    }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes))

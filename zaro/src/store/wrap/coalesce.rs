@@ -91,30 +91,11 @@ pub(super) fn plan(ranges: &[ByteRange], gap: u64, limit: u64) -> Vec<Block> {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for CoalesceStore {
-    forward!(
-        get,
-        get_with,
-        get_pinned,
-        size,
-        state,
-        list,
-        keys,
-        lists_all,
-        is_writable,
-        put,
-        get_tagged,
-        delete,
-        delete_unchanged,
-        delete_prefix,
-        copy_object,
-        promote,
-        finish,
-        origin,
-        sites,
-        free_space,
-        direct,
+    forward! {
+        get get_with get_pinned size state list keys lists_all is_writable put get_tagged delete
+        delete_unchanged delete_prefix copy_object promote finish origin sites free_space direct
         is_remote
-    );
+    }
 
     async fn get_ranges(
         &self,

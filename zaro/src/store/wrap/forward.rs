@@ -3,7 +3,7 @@
 /// Writes the methods of [`Store`](crate::store::Store) that are named, as those of `self.inner`. What is not named has to be
 /// written: `deny(clippy::missing_trait_methods)` sees to it that a new method is thought of in every wrapper.
 macro_rules! forward {
-    ($($method:ident),+ $(,)?) => { $($crate::store::wrap::forward::method!($method);)+ };
+    ($($method:ident)+) => { $($crate::store::wrap::forward::method!($method);)+ };
 }
 
 /// One method. Those that are async are written as `async_trait` has them, since it does not look into macros; the future

@@ -424,27 +424,10 @@ impl fmt::Display for GatherStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for GatherStore {
-    forward!(
-        size,
-        state,
-        list,
-        keys,
-        lists_all,
-        is_writable,
-        put,
-        get_tagged,
-        delete,
-        delete_unchanged,
-        delete_prefix,
-        copy_object,
-        promote,
-        finish,
-        origin,
-        sites,
-        free_space,
-        direct,
-        is_remote
-    );
+    forward! {
+        size state list keys lists_all is_writable put get_tagged delete delete_unchanged
+        delete_prefix copy_object promote finish origin sites free_space direct is_remote
+    }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         match self.held(range) {

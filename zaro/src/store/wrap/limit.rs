@@ -53,7 +53,9 @@ impl fmt::Display for LimitStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for LimitStore {
-    forward!(lists_all, is_writable, finish, origin, sites, free_space, direct, is_remote);
+    forward! {
+        lists_all is_writable finish origin sites free_space direct is_remote
+    }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let _place = self.place().await?;

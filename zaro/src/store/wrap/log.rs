@@ -214,7 +214,9 @@ impl fmt::Display for LogStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for LogStore {
-    forward!(lists_all, is_writable, promote, finish, origin, sites, free_space, is_remote);
+    forward! {
+        lists_all is_writable promote finish origin sites free_space is_remote
+    }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         let start = Instant::now();

@@ -47,7 +47,9 @@ impl fmt::Display for PrefixStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for PrefixStore {
-    forward!(lists_all, is_writable, finish, free_space, is_remote);
+    forward! {
+        lists_all is_writable finish free_space is_remote
+    }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         self.inner.get(&self.full(key)?, range).await

@@ -36,10 +36,10 @@ impl fmt::Display for ReadOnlyStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for ReadOnlyStore {
-    forward!(
-        get, get_with, get_ranges, get_pinned, size, state, list, keys, lists_all, get_tagged, origin, sites,
-        free_space, is_remote
-    );
+    forward! {
+        get get_with get_ranges get_pinned size state list keys lists_all get_tagged origin sites
+        free_space is_remote
+    }
 
     fn is_writable(&self) -> bool {
         false

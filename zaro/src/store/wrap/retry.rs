@@ -193,18 +193,9 @@ impl fmt::Display for RetryStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for RetryStore {
-    forward!(
-        lists_all,
-        is_writable,
-        delete_unchanged,
-        promote,
-        finish,
-        origin,
-        sites,
-        free_space,
-        direct,
-        is_remote
-    );
+    forward! {
+        lists_all is_writable delete_unchanged promote finish origin sites free_space direct is_remote
+    }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         self.persist(|| self.inner.get(key, range)).await

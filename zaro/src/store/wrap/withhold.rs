@@ -56,7 +56,9 @@ impl fmt::Display for WithholdStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for WithholdStore {
-    forward!(lists_all, is_writable, finish, sites, free_space, is_remote);
+    forward! {
+        lists_all is_writable finish sites free_space is_remote
+    }
 
     async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
         self.of(key).get(key, range).await
