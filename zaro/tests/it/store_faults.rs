@@ -301,6 +301,30 @@ async fn buckets_meet_the_same_faults() {
 }
 
 #[tokio::test]
+async fn a_server_that_cannot_copy_is_sent_what_it_has() {
+    for (status, copies) in [(200, false), (501, false), (200, true)] {
+        let server = TinyServer::start(move |r| match r.headers.contains_key("x-amz-copy-source") {
+            true if copies => TinyReply::Answer(
+                200,
+                vec![],
+                b"<CopyObjectResult><ETag>\"e\"</ETag></CopyObjectResult>".to_vec(),
+            ),
+            true => TinyReply::status(status),
+            false if r.method == "PUT" => TinyReply::with_header(200, "etag", "\"e\""),
+            false => TinyReply::Object(BODY.to_vec()),
+        });
+        let store = open_store("s3://b/p", &cloud(&server)).await.unwrap();
+        store.copy_object("from", "to").await.unwrap();
+        let put = |r: &&zaro::testing::TinyRequest| {
+            r.method == "PUT" && r.headers.get("content-length").map(String::as_str) == Some("10")
+        };
+        let seen = server.seen();
+        let sent = seen.iter().filter(put).count();
+        assert_eq!(sent, usize::from(!copies), "{status} {copies}: {seen:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_bucket_in_another_region_is_followed_there() {
     // By what S3 does: the address of the wrong region names the right one and sends nothing.
     let moved = Arc::new(AtomicU64::new(0));

@@ -23,6 +23,9 @@ use crate::store::options::StoreOptions;
 /// The longest page of a listing: 64 MiB. One has at most 5000 names of at most some thousand bytes.
 const MAX_PAGE: usize = 64 << 20;
 
+/// What asks S3 and GCS for a copy.
+const COPY_SOURCE: [&str; 2] = ["x-amz-copy-source", "x-goog-copy-source"];
+
 /// What is read of the text of a failure.
 const MAX_TEXT: usize = 4 << 10;
 
@@ -138,8 +141,12 @@ impl HttpService for Transport {
         if listing && pages::comes_round(&query) {
             return Err(no_listing("the server lists the same page again and again"));
         }
+        let copies = COPY_SOURCE.iter().any(|name| request.headers().contains_key(*name));
         let response = HttpService::call(&self.client, request).await?;
         let status = response.status();
+        if status.is_success() && copies {
+            return copied(response).await;
+        }
         if status.is_success() && listing {
             return bounded(response, &query).await;
         }
@@ -174,6 +181,41 @@ async fn bounded(response: HttpResponse, query: &str) -> std::result::Result<Htt
         return Err(HttpError::new(HttpErrorKind::Decode, NoListing(e)));
     }
     Ok(HttpResponse::from_parts(parts, page.freeze().into()))
+}
+
+/// The answer to a request for a copy. A server that knows none takes it for a put of nothing, and says that all is well.
+async fn copied(response: HttpResponse) -> std::result::Result<HttpResponse, HttpError> {
+    let (parts, body) = response.into_parts();
+    let mut text = BytesMut::new();
+    let mut stream = body.bytes_stream();
+    while let Some(chunk) = futures::TryStreamExt::try_next(&mut stream).await? {
+        text.extend_from_slice(&chunk);
+        if text.len() > MAX_TEXT {
+            break;
+        }
+    }
+    let said = String::from_utf8_lossy(&text);
+    if ["CopyObjectResult", "CopyPartResult", "<Error"].iter().any(|word| said.contains(word)) {
+        return Ok(HttpResponse::from_parts(parts, text.freeze().into()));
+    }
+    Err(HttpError::new(HttpErrorKind::Decode, NoCopy))
+}
+
+/// A server that does not know how to copy.
+#[derive(Debug)]
+struct NoCopy;
+
+impl fmt::Display for NoCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server does not say that it copied the object")
+    }
+}
+
+impl StdError for NoCopy {}
+
+/// Whether an error says that the server does not know how to copy.
+pub(super) fn cannot_copy(error: &object_store::Error) -> bool {
+    causes(error).any(|c| c.is::<NoCopy>()) || reply_of(error).is_some_and(|r| matches!(r.status, 405 | 501))
 }
 
 /// What is wrong with a listing.

@@ -16,12 +16,12 @@ use object_store::{
     UpdateVersion, WriteMultipart,
 };
 
-use super::transport::reply_of;
-use super::{CloudStore, pages, refusal};
+use super::transport::{cannot_copy, reply_of};
+use super::{CloudStore, MAX_PUT, pages, refusal};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient;
-use crate::store::{Condition, DELETING, KeyEntry, Put, check_key, check_prefix, join};
+use crate::store::{Ask, Condition, DELETING, KeyEntry, Put, check_key, check_prefix, join};
 
 /// Objects larger than this are sent in parts, unless there is a condition, which parts cannot have: 64 MiB.
 const MAX_WHOLE: u64 = 64 << 20;
@@ -162,16 +162,22 @@ impl CloudStore {
         }
     }
 
-    /// Lets the server copy an object.
+    /// Lets the server copy an object; one that cannot is sent what it has.
     pub(super) async fn copy_within(&self, from: &str, to: &str) -> Result<()> {
         check_key(from)?;
         check_key(to)?;
-        let (from, to) = (self.path(from)?, self.path(to)?);
+        let (source, target) = (self.path(from)?, self.path(to)?);
         let copied = self.ask(|client| {
-            let (from, to) = (from.clone(), to.clone());
+            let (from, to) = (source.clone(), target.clone());
             async move { client.copy(&from, &to).await }
         });
-        copied.await.map_err(|e| self.failed(&e))
+        match copied.await {
+            Err(e) if cannot_copy(&e) => match self.fetch(from, Ask::at_most(MAX_PUT)).await? {
+                Some((bytes, _)) => self.write(to, bytes, Condition::Always).await.map(drop),
+                None => Err(Error::io("there is nothing to be copied")),
+            },
+            copied => copied.map_err(|e| self.failed(&e)),
+        }
     }
 
     /// Whether an error of a delete says that there was nothing to delete.
