@@ -377,7 +377,8 @@ fn fed(s: &Store, words: &[&str], seen: &str) -> Child {
         .spawn()
         .unwrap();
     let begun = Instant::now();
-    let there = || tree(s.path()).iter().any(|(name, _)| name.contains(seen));
+    // Not the temporary file that becomes it.
+    let there = || tree(s.path()).iter().any(|(name, _)| name.contains(seen) && name.ends_with(".json"));
     while !there() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{words:?} does not begin");
         std::thread::sleep(Duration::from_millis(5));
