@@ -180,7 +180,7 @@ def call(zaro, folder, argv):
 class Case:
     """A command, what it starts from, and whether it may be given again once it is done.
 
-    `gone`: what is replaced may be gone before the new is there, but is never half there.
+    `gone`: what is replaced (all that differs, or the node "store:path") may be gone before the new is there, but is never half there.
     `parts`: the array (store, node) whose elements may each be old or new: chunks are written one by one.
     `unlisted`: nodes that may be there before the document that lists them says so.
     `adds`: given twice, it does more than given once; so do two at once.
@@ -421,6 +421,12 @@ class Bench:
         if self.case.gone:
             # Replacing cannot be seen at once as a whole everywhere; then nothing is seen, never a mixture.
             allowed += [{k: v for k, v in self.old.items() if k in self.new and self.new[k] == v}, both(self.old, self.new)]
+            # Also nodes of it that the new has just as the old had them.
+            if isinstance(self.case.gone, str):
+                store, node = self.case.gone.split(":")
+                rest = both(self.old, self.new)
+                rest[store] = {k: v for k, v in rest[store].items() if k != node and not k.startswith(f"{node}/")}
+                allowed.append(rest)
         if seen not in allowed and self.listed(seen) not in allowed and not self.each_element_old_or_new(folder, seen):
             return f"{what}: exit {code}, neither old nor new: from old {difference(self.old, seen)}; from new {difference(self.new, seen)}"
         return None
