@@ -50,6 +50,16 @@ impl Delete {
             common.say("finished a deletion that was stopped");
             return Ok(());
         }
+        if !is_node
+            && self.yes
+            && matches!(hierarchy::find(&store, &path).await, Ok(None))
+            && unlist(&store, &path).await?
+        {
+            // Labels whose deletion was stopped when they were gone, and still listed.
+            hierarchy::delete(&store, &path).await?;
+            common.say("finished a deletion that was stopped");
+            return Ok(());
+        }
         let zarr = common.zarr_in(&store).await?;
         let nodes = zarr.walk(&path).await?;
         for e in zarr.take_damaged() {
@@ -76,7 +86,7 @@ impl Delete {
 /// Deletes a node. Labels of an image are not listed any more then.
 async fn delete(store: &SharedStore, path: &str) -> Result<()> {
     hierarchy::delete(store, path).await?;
-    unlist(store, path).await
+    unlist(store, path).await.map(drop)
 }
 
 /// What will go, in a few words.

@@ -215,5 +215,12 @@ fn labels_that_are_deleted_are_not_listed() {
         assert!(listed(), "{format}");
         s.zaro(&["delete", &image, "labels/nuclei", "--yes"]).text();
         assert!(!listed(), "{format}");
+        // One that was stopped when the labels were gone is finished by the same command.
+        let image = format!("@:/{format}-2.zarr");
+        s.zaro(&["image", "upgrade", "@:/demo/tissue.zarr", &image, "--to", format]).text();
+        std::fs::remove_dir_all(s.file(&format!("{format}-2.zarr/labels/nuclei"))).unwrap();
+        s.zaro(&["delete", &image, "labels/nuclei", "--yes"]).text();
+        assert!(!s.zaro(&["attrs", &image, "labels"]).text().contains("nuclei"), "{format}");
+        assert_eq!(s.zaro(&["delete", &image, "labels/nuclei", "--yes"]).code, 3);
     }
 }

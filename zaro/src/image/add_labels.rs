@@ -106,9 +106,10 @@ pub fn add(
         .map_err(|e| e.with_node(shown(&at)))
 }
 
-/// Takes the labels or the mask at `path` from the list of those that there are, if it is on one: for who deleted it.
-pub async fn unlist(store: &SharedStore, path: &str) -> Result<()> {
+/// Takes the labels or the mask at `path` from the list of those that there are, if it is on one, and says whether it was: for who deleted it.
+pub async fn unlist(store: &SharedStore, path: &str) -> Result<bool> {
     let path = normal(path)?;
+    let mut was = false;
     for folder in ancestors(&path) {
         let key = folder.rsplit('/').next().unwrap_or(folder);
         if !matches!(key, "labels" | "masks") || hierarchy::find(store, folder).await?.is_none() {
@@ -138,8 +139,9 @@ pub async fn unlist(store: &SharedStore, path: &str) -> Result<()> {
             Ok(changed)
         })
         .await?;
+        was = true;
     }
-    Ok(())
+    Ok(was)
 }
 
 /// A name, which may be a path below `labels`.
