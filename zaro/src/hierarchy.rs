@@ -252,6 +252,13 @@ async fn make(store: &SharedStore, path: &str, stored: Stored) -> Result<()> {
         // version, or makes something here, too.
         check_place(store, path, format).await?;
         journal::check_settled(store, path).await?;
+        for above in ancestors(path) {
+            if find(store, above).await?.is_none() {
+                return Err(Error::conflict("somebody deleted what it lies in at the same time")
+                    .with_node(shown(above))
+                    .with_store(store));
+            }
+        }
         renew(store, path).await
     };
     if let Err(e) = seen.await {
