@@ -42,7 +42,8 @@ impl Delete {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let (store, path) = common.open_for_writing(&self.target, false).await?;
-        let is_node = hierarchy::find(&store, &path).await.is_ok_and(|node| node.is_some());
+        let found = hierarchy::find(&store, &path).await;
+        let is_node = matches!(found, Ok(Some(_)));
         if !is_node && hierarchy::is_half_deleted(&store, &path).await? {
             // It was asked for before.
             delete(&store, &path).await?;
@@ -50,13 +51,10 @@ impl Delete {
             common.say("finished a deletion that was stopped");
             return Ok(());
         }
-        if !is_node
-            && self.yes
-            && matches!(hierarchy::find(&store, &path).await, Ok(None))
-            && unlist(&store, &path).await?
-        {
+        if matches!(found, Ok(None)) && self.yes && unlist(&store, &path).await? {
             // Labels whose deletion was stopped when they were gone, and still listed.
             hierarchy::delete(&store, &path).await?;
+            store.finish().await?;
             common.say("finished a deletion that was stopped");
             return Ok(());
         }

@@ -67,9 +67,7 @@ impl ErrorKind {
             Self::NotPermitted => 7,
         }
     }
-}
 
-impl ErrorKind {
     /// The status with which a server answers a request that failed so.
     #[must_use]
     pub fn http_status(self) -> u16 {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 
 use super::consolidate::forget;
-use super::{Existing, V2_DOCUMENTS, article, find, renew};
+use super::{Existing, V2_DOCUMENTS, article, consolidate_above, find, renew};
 use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::journal;
@@ -64,10 +64,14 @@ async fn delete_proved(store: &SharedStore, path: &str, unfinished: bool) -> Res
         Err(_) if is_full() => {}
         renewed => renewed?,
     }
-    let deleted = delete_all(store, &path, is_full).await;
-    // What could not be deleted is known again.
-    let renewed = renew(store, &path).await;
-    deleted.and(renewed)
+    match delete_all(store, &path, is_full).await {
+        Ok(()) => renew(store, &path).await,
+        Err(e) => {
+            // What could not be deleted is known again, with all below it. The fault itself is what has to be told.
+            let _ = consolidate_above(store, &path).await;
+            Err(e)
+        }
+    }
 }
 
 /// Deletes everything at `path`, what makes it a node first.

@@ -252,9 +252,14 @@ fn a_node_that_could_not_be_deleted_is_still_listed() {
     wait(hierarchy::consolidate(&store, "g")).unwrap();
     let faulty: SharedStore =
         Arc::new(FaultStore::new(store.clone()).with_key(".zaro-delete.json", Fault::Final));
-    wait(hierarchy::delete(&faulty, "g/x")).unwrap_err();
+    // Also what lies below one that could not be.
+    wait(hierarchy::create_array(&store, "g/h/y", &new(Format::V3, &[2], &[4]), Existing::Refuse)).unwrap();
+    for path in ["g/x", "g/h"] {
+        wait(hierarchy::delete(&faulty, path)).unwrap_err();
+    }
     let text = wait(store.get("g/zarr.json", None)).unwrap().unwrap();
-    assert!(String::from_utf8_lossy(&text).contains("\"x\""), "{text:?}");
+    let text = String::from_utf8_lossy(&text);
+    assert!(["\"x\"", "\"h\"", "\"h/y\""].iter().all(|name| text.contains(name)), "{text}");
 }
 
 #[test]

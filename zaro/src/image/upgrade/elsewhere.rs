@@ -106,8 +106,8 @@ pub fn upgrade(
     for (path, planned) in plan.nodes.iter().rev() {
         let (stored, _) = plan.documents(planned)?;
         let to = join(root, path);
-        let there = resumed && wait(hierarchy::find(made_in, &to))?.is_some();
-        wait(hierarchy::put_documents(made_in, &to, plan.to.format(), stored, path.is_empty() && !there))?;
+        let top = path.is_empty() && !(resumed && wait(hierarchy::find(made_in, &to))?.is_some());
+        wait(hierarchy::put_documents(made_in, &to, plan.to.format(), stored, top))?;
     }
     // Those of the root last: a V3 group that carries others is left out of what is carried.
     let top = was_consolidated.then(String::new);
