@@ -215,12 +215,20 @@ impl Write {
         if let Some(writing) = writing {
             writing.check().await?;
         }
-        if let Some(appending) = appending {
-            hierarchy::check_settled(&store, &path).await?;
-            appending.publish().await?;
-        }
+        let appended = match appending {
+            Some(appending) => {
+                hierarchy::check_settled(&store, &path).await?;
+                Some(appending.publish().await?)
+            }
+            None => None,
+        };
         store.finish().await?;
-        self.report(common, &destination.array, destination.grown, &shape)
+        let told = self.report(common, &destination.array, destination.grown, &shape);
+        match appended {
+            Some(appended) if told.is_err() => appended.leave(),
+            appended => drop(appended),
+        }
+        told
     }
 
     /// Opens the input and reads what says its shape and type.

@@ -293,9 +293,11 @@ impl Zarr {
         // V3 reserves these names; what else is no node, such as hidden folders, has no document.
         let v3 = self.root.as_ref().is_some_and(|r| r.meta.format() == Format::V3);
         let mut names = listing.prefixes;
-        if !self.store.lists_all() {
+        let mut proved = self.store.lists_all();
+        if !proved {
             // A page that somebody made: without the document that was read from the folder it is not the page of that.
-            if v3 && !listing.objects.iter().any(|n| n == "zarr.json") {
+            proved = listing.objects.iter().any(|n| n == if v3 { "zarr.json" } else { ".zgroup" });
+            if v3 && !proved {
                 let what = "the server's index page does not name the zarr.json that is here, so it cannot be relied on";
                 return Err(self.placed(Error::unsupported(what), &path));
             }
@@ -309,6 +311,12 @@ impl Zarr {
             .buffered(DOCUMENTS_IN_FLIGHT)
             .try_collect()
             .await?;
+        // Many servers do not show names that begin with a dot. Then it has to name something else that is here.
+        if !proved && found.iter().all(Option::is_none) {
+            let what =
+                "the server's index page names nothing that is part of this group, so it cannot be relied on";
+            return Err(self.placed(Error::unsupported(what), &path));
+        }
         Ok(found.into_iter().flatten().collect())
     }
 

@@ -34,7 +34,7 @@ pub(crate) use delete::{check_unused, check_unused_below, in_the_way, is_new, pr
 pub use delete::{delete, is_half_deleted};
 pub(crate) use replace::Room;
 pub(crate) use resize::keys_found;
-pub use resize::{Appending, append, extend, resize, resize_by, waits_for};
+pub use resize::{Appended, Appending, append, extend, resize, resize_by, waits_for};
 pub use writing::Writing;
 
 /// How often a document is changed anew because somebody else changed it first.

@@ -57,6 +57,12 @@ fn copies_hold_the_same_elements() {
     let zip = "@:/copy.zip";
     s.zaro(&["copy", "@:/a.zarr", zip]).text();
     assert_eq!(values(&s, zip, "g/x"), want);
+    // A damaged name in its directory would make a chunk a missing one.
+    let mut bytes = std::fs::read(s.path().join("copy.zip")).unwrap();
+    let at = bytes.windows(6).rposition(|w| w == b"g/x/c/").unwrap();
+    bytes[at..][..3].copy_from_slice(b"g/y");
+    std::fs::write(s.path().join("bad.zip"), bytes).unwrap();
+    s.zaro(&["copy", "@:/bad.zip", "@:/bad.zarr"]).fails(4, "another name for the entry");
     // Out of the archive again, one node of it, under another name.
     s.zaro(&[
         "copy",

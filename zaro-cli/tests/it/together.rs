@@ -175,6 +175,22 @@ fn an_append_that_fails_leaves_nothing() {
 }
 
 #[test]
+fn an_append_of_which_nobody_was_told_is_not_made_again() {
+    let s = counted();
+    let [at, from] = ["a.zarr", "ten.raw"].map(|name| s.file(name).to_str().unwrap().to_owned());
+    let words = ["write", &at, "x", "--from", &from, "--append", "0", "--json"];
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_zaro"));
+    let run = run.args(words).stdout(full).stderr(Stdio::null()).status().unwrap();
+    assert!(!run.success() && length(&s) == 110);
+    s.zaro(&words).fails(6, "they are there, from 100 on");
+    assert_eq!(length(&s), 110);
+    // Then these are others.
+    s.zaro(&words).text();
+    assert_eq!(length(&s), 120);
+}
+
+#[test]
 fn a_killed_delete_leaves_no_node() {
     if !can_trace() {
         return;

@@ -396,6 +396,10 @@ impl<'a> Planned<'a> {
     fn make(&self, journal: &Journal, resumed: bool, intent: &Intent) -> Result<Copied> {
         let mut copied = self.run(journal, resumed)?;
         let content = self.content();
+        // That of a whole archive far away costs too much for a part of it.
+        if self.from.is_empty() || !self.source.is_remote() {
+            wait(self.source.finish()).map_err(|e| e.within("looking at what was not copied"))?;
+        }
         content.unchanged(&intent.source)?;
         self.publish(journal, resumed)?;
         if self.options.verify

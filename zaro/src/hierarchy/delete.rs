@@ -16,7 +16,9 @@ use crate::error::{Error, Result};
 use crate::journal;
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::{ArrayMeta, Findings, Format, Json, Mode, NodeMeta, v2, v3};
-use crate::store::{Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, SharedStore, TURN, WRITING};
+use crate::store::{
+    Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, REPLACEMENT, SharedStore, TURN, WRITING,
+};
 
 /// With fewer bytes free than this a disk is full.
 const FULL: u64 = 1 << 20;
@@ -100,10 +102,9 @@ pub(super) async fn replace(store: &SharedStore, path: &str) -> Result<()> {
 /// Whether anything is at `path`. Fails if that is no node, nor what is left of one, so that it must not be deleted.
 async fn replaceable(store: &SharedStore, path: &str) -> Result<bool> {
     let there = store.list(path).await?;
-    let known =
-        |name: &String| name == "zarr.json" || V2_DOCUMENTS.contains(&name.as_str()) || is_journal(name);
+    let known = |name: &String| name == "zarr.json" || V2_DOCUMENTS.contains(&name.as_str());
     let empty = there.objects.is_empty() && there.prefixes.is_empty();
-    if !empty && !there.objects.iter().any(known) {
+    if !empty && !there.objects.iter().any(known) && !has_leftovers(&there) {
         let names = there.objects.iter().chain(&there.prefixes).take(NAMED).cloned().collect::<Vec<_>>();
         return Err(Error::usage(format!(
             "this is not a Zarr, so it is not deleted: it holds {}",
@@ -160,7 +161,12 @@ pub(super) async fn clear_except(store: &SharedStore, path: &str, kept: &[&str])
 /// Deletes what an unfinished copy or deletion left where no node is.
 pub(super) async fn clear_leftovers(store: &SharedStore, path: &str) -> Result<()> {
     let there = store.list(path).await?;
-    if there.objects.iter().any(|n| is_journal(n)) { delete(store, path).await } else { Ok(()) }
+    if has_leftovers(&there) { delete(store, path).await } else { Ok(()) }
+}
+
+/// Whether zaro left something in a place: what it notes there, or what it made aside, also without a note.
+fn has_leftovers(there: &Listing) -> bool {
+    there.objects.iter().any(|n| is_journal(n)) || there.prefixes.iter().any(|n| n == REPLACEMENT)
 }
 
 /// Whether a deletion of the node at `path` was begun and not finished.
@@ -290,7 +296,7 @@ impl Place {
             folder: at.rsplit('/').next().unwrap_or(at).to_owned(),
             documents: Vec::new(),
             arrays: Vec::new(),
-            unfinished: unfinished || listing.objects.iter().any(|n| is_journal(n)),
+            unfinished: unfinished || has_leftovers(listing),
             document: None,
         };
         let names = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];

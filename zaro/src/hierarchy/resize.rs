@@ -201,7 +201,7 @@ impl Appending {
     }
 
     /// Makes what was written seen, all at once.
-    pub async fn publish(self) -> Result<Array> {
+    pub async fn publish(self) -> Result<Appended> {
         let Self { array, before, document, turn, .. } = self;
         turn.check()?;
         let shape = |old: &[u64]| match old == before {
@@ -210,10 +210,7 @@ impl Appending {
         };
         turn.note(&before, array.shape())?;
         match reshape(&document.store, &document.path, shape, None).await {
-            Ok(Reshaped { new, .. }) => {
-                turn.done();
-                Ok(new)
-            }
+            Ok(Reshaped { new, .. }) => Ok(Appended { array: new, turn: Some(turn) }),
             // What fails has not happened: perhaps the groups above could not be told.
             Err(e) => match document.put_back(array.shape(), &before).await {
                 Ok(()) => Err(e),
@@ -224,6 +221,32 @@ impl Appending {
                     ))
                 }
             },
+        }
+    }
+}
+
+/// An append that has happened. The note of it stays until this is dropped: tell whom you have to tell before, so that a
+/// process that is killed first does not append the same again when it is told to.
+#[derive(Debug)]
+pub struct Appended {
+    /// The array as it is now.
+    pub array: Array,
+    turn: Option<Turn>,
+}
+
+impl Appended {
+    /// Leaves the note as a killed process would, for who could tell nobody.
+    pub fn leave(mut self) {
+        if let Some(turn) = self.turn.take() {
+            turn.leave();
+        }
+    }
+}
+
+impl Drop for Appended {
+    fn drop(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            turn.done();
         }
     }
 }

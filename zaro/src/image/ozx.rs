@@ -222,8 +222,8 @@ pub async fn unpack(archive: &ZipStore, target: &Path) -> Result<Unpacked> {
             .with_store(target.display()));
     }
     let strange = archive.strange_names();
-    if !strange.is_empty() {
-        let names: Vec<String> = strange.iter().take(5).map(|name| format!("{name:?}")).collect();
+    if strange.len() > 0 {
+        let names: Vec<String> = archive.strange_names().take(5).map(|name| format!("{name:?}")).collect();
         let more = if strange.len() > names.len() { " and others" } else { "" };
         return Err(Error::invalid(format!(
             "the archive has entries that lead out of the folder or cannot be files of a Zarr: {}{more}; \

@@ -291,7 +291,8 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
         Ok(false)
     }
 
-    /// Returns when everything that was put is where others find it. Only archives have something left to do.
+    /// Ends the work: everything that was put is where others find it, and what was not found is not there, as far as
+    /// that can be told in the end only. Only archives have something left to do.
     async fn finish(&self) -> Result<()> {
         Ok(())
     }

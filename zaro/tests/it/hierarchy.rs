@@ -279,3 +279,34 @@ fn unknown_members_outlive_an_edit() {
         )
     );
 }
+
+#[test]
+fn a_node_is_not_left_alone_when_its_groups_are_deleted_while_it_is_made() {
+    use std::time::Duration;
+    for (format, group) in [(Format::V3, "zarr.json"), (Format::V2, ".zgroup")] {
+        for call in 1.. {
+            let store = empty();
+            wait(hierarchy::create_group(&store, "g", format, &Json::object(), Existing::Refuse)).unwrap();
+            // The maker waits at each of its steps in turn; all else is gone when it goes on.
+            let slow = Fault::Delay(Duration::from_millis(40));
+            let slow = Arc::new(FaultStore::new(store.clone()).with_call(call, slow));
+            let made = std::thread::scope(|scope| {
+                let deleted = scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(15));
+                    wait(hierarchy::delete(&store, ""))
+                });
+                let making: SharedStore = slow.clone();
+                let array = new(format, &[4], &[2]);
+                let made = wait(hierarchy::create_array(&making, "g/n", &array, Existing::Refuse));
+                let _ = deleted.join().unwrap();
+                made
+            });
+            let left = keys(&store);
+            assert!(left.is_empty() || left.iter().any(|k| k == group), "call {call}: {made:?}, {left:?}");
+            if slow.calls() < call {
+                assert!(call > 5);
+                break;
+            }
+        }
+    }
+}

@@ -205,6 +205,25 @@ fn an_array_that_cannot_be_written_leaves_the_old() {
 }
 
 #[test]
+fn what_was_made_aside_and_is_nobodys_any_more_is_in_nobodys_way() {
+    let source = memory();
+    fill(&source, "", 5);
+    let lost = || {
+        let store = memory();
+        old(&store, "");
+        fill(&store, "g/.zaro-new/zarr/", 6);
+        store
+    };
+    let store = lost();
+    run(&source, &store, "g", &options()).unwrap();
+    assert_eq!(seen(&store, "g/"), Some(("a", 5)));
+    assert!(keys(&store).iter().all(|(key, _)| !key.contains("zaro")));
+    let store = lost();
+    wait(hierarchy::delete(&store, "")).unwrap();
+    assert_eq!(keys(&store), []);
+}
+
+#[test]
 fn files_that_come_meanwhile_are_not_deleted_with_the_old() {
     let source = memory();
     fill(&source, "", 5);

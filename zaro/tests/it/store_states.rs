@@ -402,6 +402,23 @@ fn copies_from_web_servers_do_not_take_silence_for_absence() {
         let e = copied(&server).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
     }
+    // Names that begin with a dot are often not shown, so that a page of a V2 group has to name something else.
+    let v2 = vec![
+        ("s/.zgroup".to_owned(), br#"{"zarr_format":2}"#.to_vec()),
+        ("s/a/.zarray".to_owned(), br#"{"zarr_format":2,"shape":[50],"chunks":[50],"dtype":"<i4","compressor":null,"filters":null,"fill_value":7,"order":"C"}"#.to_vec()),
+    ];
+    for (page, ends) in [
+        ("<title>Index of /s/</title><a href='a/'>a</a>", true),
+        ("<title>Index of /s/</title>", false),
+        ("<title>Index of /other/</title><a href='q/'>q</a>", false),
+        ("[]", false),
+    ] {
+        let server = pages(v2.clone(), move |folder| (folder == "s").then(|| html(page)));
+        assert_eq!(
+            copied(&server).map_err(|e| e.kind()),
+            if ends { Ok(vec![7; 50]) } else { Err(ErrorKind::Unsupported) }
+        );
+    }
     // Folders that are written as files are found.
     let server = pages(hierarchy(), move |folder| {
         let page = "<title>Index of /s</title><a href=zarr.json>z</a><a href=a>a</a><a href=g>g</a>";

@@ -152,6 +152,39 @@ async fn the_last_of_several_entries_of_one_name_counts() {
 }
 
 #[tokio::test]
+async fn a_damaged_name_is_not_a_missing_chunk() {
+    let whole = ZipMaker::default().make(&[("zarr.json", "{}"), ("a/c/0", "0"), ("a/c/1", "1")]);
+    let name = whole.windows(5).rposition(|w| w == b"a/c/1").unwrap();
+    // Names that are no keys are found out at once, others when the work is done.
+    let damages: [(&[u8], bool); 7] = [
+        (b"\0/c/1", true),
+        (b"a\\c/1", true),
+        (b"a/c//", true),
+        (b"\x80/c/1", true),
+        (b"a/c/x", false),
+        (b"b/c/1", false),
+        (b"a/c/1", false),
+    ];
+    for (damage, at_once) in damages {
+        let mut bytes = whole.clone();
+        bytes[name..][..5].copy_from_slice(damage);
+        for store in [memory(bytes.clone()), far(bytes)] {
+            let opened = open(store).await;
+            assert_eq!(opened.is_err(), at_once, "{damage:?}");
+            let Ok(store) = opened else { continue };
+            assert!(store.get("a/c/0", None).await.unwrap().is_some());
+            let end = store.finish().await;
+            assert_eq!(end.is_ok(), damage == b"a/c/1", "{damage:?} {end:?}");
+            assert!(end.err().is_none_or(|e| e.kind() == ErrorKind::Invalid));
+        }
+    }
+    // The name taken for a comment, which leaves an entry without one.
+    let mut bytes = whole.clone();
+    bytes[name - 46 + 28..][..6].copy_from_slice(&[0, 0, 0, 0, 5, 0]);
+    assert_eq!(open(memory(bytes)).await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
 async fn archives_open_by_path_with_the_folder_they_were_made_of() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();

@@ -37,7 +37,7 @@ impl fmt::Display for ReadOnlyStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for ReadOnlyStore {
     forward! {
-        get get_with get_ranges get_pinned size state list keys lists_all get_tagged origin sites
+        finish get get_with get_ranges get_pinned size state list keys lists_all get_tagged origin sites
         free_space is_remote
     }
 
@@ -70,11 +70,6 @@ impl Store for ReadOnlyStore {
     async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
         let _ = inner;
         Err(self.refusal(prefix))
-    }
-
-    /// Nothing was put, so nothing is left to do.
-    async fn finish(&self) -> Result<()> {
-        Ok(())
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

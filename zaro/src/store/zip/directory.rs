@@ -6,9 +6,6 @@ use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::check_key;
 
-/// How many names that are no keys are kept, to be told of.
-const MOST_STRANGE: usize = 16;
-
 /// What is read from the end first: room for the longest comment, the ZIP64 records, and the directory of a thousand
 /// entries.
 pub(super) const TAIL: u64 = 128 << 10;
@@ -20,6 +17,8 @@ const END: &[u8] = b"PK\x05\x06";
 const END64: &[u8] = b"PK\x06\x06";
 const LOCATOR64: &[u8] = b"PK\x06\x07";
 const ENTRY: &[u8] = b"PK\x01\x02";
+/// What may stand behind the entries of a directory.
+const SIGNATURE: &[u8] = b"PK\x05\x05";
 
 /// The length of a local header without its name and extra fields.
 const LOCAL: u64 = 30;
@@ -53,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Names and entries, sorted by name.
+/// Names and entries.
 pub(super) type Entries = Vec<(Box<str>, Entry)>;
 
 /// Where the central directory lies, and by how much all offsets are shifted because something stands before the
@@ -141,12 +140,12 @@ pub(super) fn locate(tail: &[u8], size: u64) -> Result<Location> {
     }
 }
 
-/// Reads the central directory: names and entries, sorted by name. Of several entries of one name the last counts,
-/// as it does for the tools that append to archives. Folders and names that are no keys are left out; the latter are
-/// told of, the first few.
-pub(super) fn read(bytes: &[u8], location: &Location) -> Result<(Entries, Vec<String>)> {
+/// Reads the central directory: names and entries, sorted by name, and apart from them the entries whose names are no
+/// keys. Of several entries of one name the last counts, as it does for the tools that append to archives. Folders are
+/// left out.
+pub(super) fn read(bytes: &[u8], location: &Location) -> Result<(Entries, Entries)> {
     let mut out = Entries::new();
-    let mut strange = Vec::new();
+    let mut strange = Entries::new();
     let mut starts = Vec::new();
     let mut rest = bytes;
     let mut left = location.count;
@@ -158,12 +157,14 @@ pub(super) fn read(bytes: &[u8], location: &Location) -> Result<(Entries, Vec<St
         match name {
             Ok(name) => out.push((name, entry)),
             // Folders have entries of their own in many archives.
-            Err(name) if name.ends_with('/') && check_key(name.trim_end_matches('/')).is_ok() => {}
-            Err(name) if strange.len() < MOST_STRANGE => strange.push(name),
-            Err(_) => {}
+            Err(name) if entry.size == 0 && name.strip_suffix('/').is_some_and(|n| check_key(n).is_ok()) => {}
+            Err(name) => strange.push((name.into(), entry)),
         }
         rest = rest.get(length..).unwrap_or_default();
         left = left.saturating_sub(1);
+    }
+    if !(rest.is_empty() || is_at(rest, 0, SIGNATURE)) {
+        return Err(damaged("its directory is cut off"));
     }
     // The count of old archives is kept in 16 bits.
     if left & 0xFFFF != 0 {

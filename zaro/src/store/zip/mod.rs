@@ -38,6 +38,9 @@ const MAX_RATIO: u64 = 1032;
 /// How many bytes of extra fields a local header is expected to have at most, to read it with its data in one go.
 const EXTRA: u64 = 64;
 
+/// How many local headers are asked for at once.
+const NAMES_AT_ONCE: usize = 1000;
+
 /// What makes a folder a Zarr.
 const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zmetadata", ".zattrs"];
 
@@ -68,8 +71,8 @@ pub struct ZipStore {
     /// What stands behind everything else.
     comment: Vec<u8>,
     zip64: bool,
-    /// Names of entries that are no keys, the first few.
-    strange: Vec<String>,
+    /// Entries whose names are no keys.
+    strange: Entries,
     /// The archive itself, when its bytes are at hand.
     file: Option<Arc<dyn DirectObject>>,
     /// The last entry unpacked, by its place among the entries.
@@ -92,7 +95,10 @@ impl ZipStore {
         };
         let Location { comment, zip64, .. } = location;
         let (key, kept) = (key.to_owned(), Mutex::default());
-        Ok(Some(Self { inner, key, state, entries, comment, zip64, strange, file, kept }))
+        let archive = Self { inner, key, state, entries, comment, zip64, strange, file, kept };
+        // A damaged name that is no key any more would make a chunk a missing one.
+        archive.check_names(&archive.strange).await?;
+        Ok(Some(archive))
     }
 
     /// The comment of the archive.
@@ -107,11 +113,9 @@ impl ZipStore {
         self.zip64
     }
 
-    /// Names of entries that cannot be keys, such as `../a`, and are left out; the first few of them. Folders are not
-    /// among them.
-    #[must_use]
-    pub fn strange_names(&self) -> &[String] {
-        &self.strange
+    /// Names of entries that cannot be keys, such as `../a`, and are left out. Folders are not among them.
+    pub fn strange_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.strange.iter().map(|(name, _)| &**name)
     }
 
     /// What is known of the entries, in the order in which they lie in the archive.
@@ -266,6 +270,22 @@ impl ZipStore {
         }
     }
 
+    /// Fails if one of these entries, as far as they were not read yet, has another name in its local header.
+    async fn check_names(&self, entries: &[(Box<str>, Entry)]) -> Result<()> {
+        let unread: Vec<_> = entries.iter().filter(|(_, e)| e.data.get().is_none()).collect();
+        for some in unread.chunks(NAMES_AT_ONCE) {
+            let headers: Vec<_> = some.iter().map(|(_, e)| (e.header, e.local())).collect();
+            let found = match &self.file {
+                Some(file) => headers.iter().map(|&(at, length)| part_of(file, at, length)).collect(),
+                None => self.archive(&headers).await,
+            };
+            for ((name, entry), local) in some.iter().zip(found.map_err(|e| e.with_store(self))?) {
+                Self::data_start(entry, &local).map_err(|e| e.with_key(&**name).with_store(self))?;
+            }
+        }
+        Ok(())
+    }
+
     /// All stored bytes of an entry, in one request where its header is of the usual length.
     async fn packed(&self, entry: &Entry) -> Result<Bytes> {
         if let Some(&start) = entry.data.get() {
@@ -387,18 +407,18 @@ fn part_of(file: &Arc<dyn DirectObject>, offset: u64, length: u64) -> Result<Byt
 /// What opening an archive finds.
 struct Opened {
     /// The entries, and the names of those that cannot be keys.
-    entries: (Entries, Vec<String>),
+    entries: (Entries, Entries),
     location: Location,
     file: Option<Arc<dyn DirectObject>>,
     state: ObjectState,
 }
 
-/// Holds content against the checksum of its entry.
 /// What tells the state of an entry from others, in an archive of this state.
 fn entry_state(archive: &str, entry: &Entry) -> String {
     format!("{:08x} {} {} {archive}", entry.crc, entry.size, entry.header)
 }
 
+/// Holds content against the checksum of its entry.
 fn check(entry: &Entry, content: &[u8]) -> Result<()> {
     if crc32fast::hash(content) == entry.crc {
         Ok(())
@@ -533,6 +553,11 @@ impl Store for ZipStore {
         out.prefixes.sort();
         out.prefixes.dedup();
         Ok(out)
+    }
+
+    /// Entries that nobody asked for may be those that were asked for in vain, under damaged names.
+    async fn finish(&self) -> Result<()> {
+        self.check_names(&self.entries).await
     }
 
     fn direct(&self) -> Option<&dyn Direct> {
