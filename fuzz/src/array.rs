@@ -9,7 +9,7 @@ use zaro::codec::{ArrayToBytes, shard::Shard};
 use zaro::group::{OpenOptions, Zarr};
 use zaro::meta::{DataType, Json, Mode, NodeMeta};
 use zaro::store::memory::MemoryStore;
-use zaro::store::{ByteRange, Listing, SharedStore, Store};
+use zaro::store::{GetOptions, Listing, Object, ObjectMeta, SharedStore, Store};
 use zaro::{Array, Index, Order, ReadOptions, Result, Selection};
 
 use crate::{Noise, Seed, cases, documents};
@@ -65,12 +65,12 @@ impl fmt::Display for Far {
 
 #[async_trait]
 impl Store for Far {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.0.get(key, range).await
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        self.0.get_opts(key, options).await
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.0.size(key).await
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        self.0.stat(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use zaro::meta::path::{join, normal, shown};
 use zaro::meta::{Json, Level, NodeMeta};
+use zaro::store::StoreExt as _;
 use zaro::{Node, Result, Zarr};
 
 use crate::validate::Fault;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use zaro::meta::path::{join, name_fault, shown};
 use zaro::meta::{Finding, Format, Json, Level, NodeMeta};
+use zaro::store::StoreExt as _;
 use zaro::{Error, ErrorKind, Node, Result, Zarr};
 
 use crate::args::{Common, Target};

@@ -9,9 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use zaro::store::memory::MemoryStore;
-use zaro::store::{ByteRange, Listing, Store};
+use zaro::store::{GetOptions, Listing, Object, ObjectMeta, Store};
 use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};
 
 /// A server far away.
@@ -27,14 +26,15 @@ impl fmt::Display for FarAway {
 #[async_trait::async_trait]
 impl Store for FarAway {
     // `Ok(None)` says that the key does not exist, for sure. Whatever went wrong on the way is an error.
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        println!("  GET {key} {range:?}");
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        println!("  GET {key} {:?}", options.range);
         tokio::time::sleep(Duration::from_millis(10)).await;
-        self.0.get(key, range).await
+        self.0.get_opts(key, options).await
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.0.size(key).await
+    // What is known of an object without reading it; with more than its size, states of it can be told apart.
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        self.0.stat(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {

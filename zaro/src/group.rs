@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{join, name_fault, normal, shown};
 use crate::meta::{self, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
 use crate::store::options::StoreOptions;
-use crate::store::{Ask, JOURNAL, Listing, SharedStore};
+use crate::store::{GetOptions, JOURNAL, Listing, Object, SharedStore, StoreExt as _};
 use crate::suggest;
 
 /// Metadata documents fetched at once.
@@ -465,9 +465,9 @@ impl Zarr {
     }
 
     async fn document(&self, key: &str, f: &mut Findings) -> Result<Option<Json>> {
-        match self.store.get_with(key, Ask::at_most(MAX_DOCUMENT)).await? {
+        match self.store.get_opts(key, GetOptions::at_most(MAX_DOCUMENT)).await? {
             None => Ok(None),
-            Some((bytes, _)) => meta::parse(&bytes, f).map(Some).map_err(|e| e.with_key(key)),
+            Some(Object { bytes, .. }) => meta::parse(&bytes, f).map(Some).map_err(|e| e.with_key(key)),
         }
     }
 

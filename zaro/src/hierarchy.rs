@@ -23,7 +23,7 @@ use crate::meta::create::NewArray;
 use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, Format, Json, Mode, NodeMeta, edit};
-use crate::store::{Condition, Put, SharedStore};
+use crate::store::{Condition, Put, SharedStore, StoreExt as _};
 
 pub use apart::{check_apart, check_files_apart};
 pub use consolidate::{consolidate, unconsolidate};
@@ -282,7 +282,7 @@ async fn make_alone(store: &SharedStore, path: &str, format: Format, stored: Sto
     let turn = Turn::wait_for(store, path).await?;
     journal::check_settled(store, path).await?;
     for key in [".zarray", ".zgroup"].map(|name| join(path, name)) {
-        if store.size(&key).await?.is_some() {
+        if store.exists(&key).await? {
             return Err(made_meanwhile(store, path, key));
         }
     }
@@ -305,7 +305,7 @@ async fn change(
 ) -> Result<Option<Json>> {
     let placed = |e: Error| e.with_key(key).with_store(store);
     for _ in 0..ATTEMPTS {
-        let (old, when) = match store.get_tagged(key).await? {
+        let (old, when) = match store.get_for_update(key).await? {
             Some((bytes, tag)) => {
                 (Some(Json::parse(&bytes).map_err(placed)?.value), Condition::Unchanged(tag))
             }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use zaro::manifest::Manifest;
 use zaro::manifest::parse;
+use zaro::store::StoreExt as _;
 use zaro::{Error, Result};
 
 use crate::args::Common;

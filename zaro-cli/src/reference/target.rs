@@ -11,7 +11,7 @@ use zaro::reference::arrays::Arrays;
 use zaro::reference::convert::{ConvertOptions, Converted, to_json, to_parquet};
 use zaro::reference::json_write::{Compression, JsonWriter};
 use zaro::store::local::{replace_folder, temporary_folder};
-use zaro::store::{Condition, SharedStore};
+use zaro::store::{Condition, SharedStore, StoreExt as _};
 use zaro::{Error, Result, Zarr};
 
 use super::plural;

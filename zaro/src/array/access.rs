@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::num;
-use crate::store::{Condition, Direct, Put, SharedStore, Tag};
+use crate::store::{Condition, Direct, ObjectMeta, Put, SharedStore, StoreExt as _};
 
 /// A piece of an encoded chunk, where it is.
 pub(super) enum Piece<'a> {
@@ -58,10 +58,10 @@ pub(super) enum Access<'a> {
 pub(super) type Old = (Bytes, OldTag);
 
 /// A tag, or why there is none; it only matters when it is needed.
-pub(super) struct OldTag(Result<Tag>);
+pub(super) struct OldTag(Result<ObjectMeta>);
 
 impl OldTag {
-    pub(super) fn clone(&self) -> Result<Tag> {
+    pub(super) fn clone(&self) -> Result<ObjectMeta> {
         match &self.0 {
             Ok(tag) => Ok(tag.clone()),
             Err(e) => Err(Error::new(e.kind(), e.message())),
@@ -73,7 +73,7 @@ impl<'a> Access<'a> {
     pub(super) fn exists(&self, key: &str) -> Result<bool> {
         match self {
             Self::Direct(direct) => Ok(direct.open(key)?.is_some()),
-            Self::Remote(store) => Ok(crate::blocking::wait(store.size(key))?.is_some()),
+            Self::Remote(store) => crate::blocking::wait(store.exists(key)),
         }
     }
 
@@ -88,13 +88,13 @@ impl<'a> Access<'a> {
         match self {
             Self::Direct(direct) => {
                 let Some(object) = direct.open(key)? else { return Ok(None) };
-                let tag = OldTag(object.tag());
+                let tag = OldTag(object.meta_for_update());
                 let mut bytes = vec![0; num::usize_of(object.size())?];
                 object.read_at(0, &mut bytes)?;
                 Ok(Some((bytes.into(), tag)))
             }
             Self::Remote(store) => {
-                let got = crate::blocking::wait(store.get_tagged(key))?;
+                let got = crate::blocking::wait(store.get_for_update(key))?;
                 Ok(got.map(|(bytes, tag)| (bytes, OldTag(Ok(tag)))))
             }
         }

@@ -11,7 +11,7 @@ use crate::codec::chain::{Chain, Scratch, room};
 use crate::codec::shard::Shard;
 use crate::error::{Error, ErrorKind, Result};
 use crate::num;
-use crate::store::{Direct, DirectObject, ObjectState};
+use crate::store::{Direct, DirectObject, ObjectMeta};
 use std::sync::Arc;
 
 /// How often a chunk is read again that was changed while it was read.
@@ -316,7 +316,7 @@ impl Reader {
         top: Option<(&dyn DirectObject, Option<u64>)>,
     ) -> Result<Arc<Indexed>> {
         let number = top.and_then(|(_, number)| number);
-        let state = top.map_or(ObjectState::Unknown, |(object, _)| object.state());
+        let state = top.map_or(ObjectMeta::Unknown, |(object, _)| object.meta());
         let cell = number.and_then(|n| self.array.indexes.get(&(self.generation, n)));
         if let Some(index) = cell.as_ref().and_then(|c| c.get()).filter(|i| i.state.agrees(&state)) {
             return Ok(index.clone());

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::meta::grid::Axis;
 use crate::meta::{Format, path};
 use crate::num;
-use crate::store::{Ask, ObjectState};
+use crate::store::{GetOptions, Object, ObjectMeta};
 
 impl Array {
     /// Reads `selection`.
@@ -72,14 +72,14 @@ impl Array {
     /// The encoded bytes of the chunk at `index` of the grid; `None` if it is not there.
     pub(crate) async fn stored_chunk(&self, index: &[u64]) -> Result<Option<Bytes>> {
         let array = &self.inner;
-        let ask = Ask::at_most(super::remote::longest(&*array.chain_at(index)?));
+        let ask = GetOptions::at_most(super::remote::longest(&*array.chain_at(index)?));
         let key = array.chunk_key(index);
-        if let Some((bytes, _)) = array.store.get_with(&key, ask).await? {
+        if let Some(Object { bytes, .. }) = array.store.get_opts(&key, ask).await? {
             array.found_as_stated();
             return Ok(Some(bytes));
         }
         let Some(other) = array.doubtful_key(index, &key) else { return Ok(None) };
-        let Some((bytes, _)) = array.store.get_with(&other, ask).await? else { return Ok(None) };
+        let Some(Object { bytes, .. }) = array.store.get_opts(&other, ask).await? else { return Ok(None) };
         array.found_under_other(&other)?;
         Ok(Some(bytes))
     }
@@ -104,13 +104,13 @@ fn wrong_length(answer: usize, buffer: usize) -> Error {
 #[derive(Debug)]
 pub(super) struct Indexed {
     pub(super) index: ShardIndex,
-    pub(super) state: ObjectState,
+    pub(super) state: ObjectMeta,
     /// A number that no other index of this array has.
     pub(super) number: u64,
 }
 
 impl Indexed {
-    pub(super) fn new(array: &Inner, index: ShardIndex, state: ObjectState) -> Arc<Self> {
+    pub(super) fn new(array: &Inner, index: ShardIndex, state: ObjectMeta) -> Arc<Self> {
         Arc::new(Self { index, state, number: array.numbers.fetch_add(1, Ordering::Relaxed) })
     }
 }

@@ -14,7 +14,7 @@ use crate::codec::chain::{Chain, Scratch};
 use crate::codec::shard::Shard;
 use crate::error::{Error, ErrorKind, Result};
 use crate::num;
-use crate::store::{Ask, ByteRange};
+use crate::store::{ByteRange, GetOptions, Object};
 
 /// Chunks under way at once. What they may hold in memory is bounded apart, in bytes.
 const IN_FLIGHT: usize = 128;
@@ -203,8 +203,8 @@ async fn fetch_once(
     drop(sels);
     // The decoded size stands for the encoded one, which nobody knows yet.
     let _held = budget.take(size).await?;
-    let ask = Ask::at_most(longest(&chain));
-    let Some((bytes, _)) = array.store.get_with(key, ask).await? else { return Ok(false) };
+    let ask = GetOptions::at_most(longest(&chain));
+    let Some(Object { bytes, .. }) = array.store.get_opts(key, ask).await? else { return Ok(false) };
     compute(reader, move |reader| {
         let job = reader.plan.job(i);
         let (sels, strides) = permuted(&chain, &job.sels, &reader.plan.strides);
@@ -249,10 +249,10 @@ async fn index(
     let size = num::u64_of(shard.index_size());
     let range = if shard.index_at_end() { ByteRange::Suffix(size) } else { ByteRange::span(0, size) };
     let load = || async {
-        let ask = Ask { range: Some(range), of: None, most: Some(most) };
-        match reader.array.store.get_with(key, ask).await {
-            Ok(Some((bytes, state))) => match shard.read_index(&bytes) {
-                Ok(index) => Ok(Indexed::new(&reader.array, index, state)),
+        let ask = GetOptions { range: Some(range), max_size: Some(most), ..GetOptions::default() };
+        match reader.array.store.get_opts(key, ask).await {
+            Ok(Some(Object { bytes, meta })) => match shard.read_index(&bytes) {
+                Ok(index) => Ok(Indexed::new(&reader.array, index, meta)),
                 Err(e) => Err(Gone::Failed(e)),
             },
             Ok(None) => Err(Gone::Missing),
@@ -310,9 +310,10 @@ async fn runs(
             let Some(run) = inside.runs.get(n).filter(|_| conflict.get().is_none()) else { return Ok(true) };
             let _held = budget.take(num::usize_of(run.length)?).await?;
             let range = Some(ByteRange::span(run.offset, run.length));
-            let ask = Ask { range, of: state.get(), most: None };
-            let Some((bytes, of)) = reader.array.store.get_with(key, ask).await? else { return Ok(false) };
-            of.check(Some(state.get_or_init(|| of.clone())))?;
+            let ask = GetOptions { range, state: state.get(), ..GetOptions::default() };
+            let got = reader.array.store.get_opts(key, ask).await?;
+            let Some(Object { bytes, meta }) = got else { return Ok(false) };
+            meta.check(Some(state.get_or_init(|| meta.clone())))?;
             compute(reader, move |reader| place_run(reader, &chain, i, &inside, n, &within, &bytes)).await?;
             Ok::<bool, Error>(true)
         }

@@ -12,6 +12,7 @@ use super::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{ancestors, join};
 use crate::meta::{Format, Json};
+use crate::store::StoreExt as _;
 
 /// The document of an array as it was when a read began.
 #[derive(Debug)]

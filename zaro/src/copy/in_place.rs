@@ -28,7 +28,7 @@ use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, ChunkKeys, Format, Json, Mode, NodeMeta, consolidate, convert};
 use crate::num;
 use crate::store::local::check_space;
-use crate::store::{Condition, SharedStore};
+use crate::store::{Condition, SharedStore, StoreExt as _};
 
 const OPERATION: &str = "copy --in-place";
 

@@ -11,6 +11,7 @@ use super::recode::on_threads;
 use crate::array::{Array, ReadOptions, Selection, Values, WriteOptions};
 use crate::blocking::wait;
 use crate::error::Result;
+use crate::store::StoreExt as _;
 
 /// Chunks under way at once, in files and elsewhere.
 const LOCAL: usize = 2;

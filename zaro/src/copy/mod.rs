@@ -39,6 +39,7 @@ use crate::meta::write::Stored;
 use crate::meta::{ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, Json, NodeMeta, convert, write};
 use crate::num;
 use crate::store::SharedStore;
+use crate::store::StoreExt as _;
 use crate::store::local::check_space;
 use crate::suggest;
 #[cfg(feature = "image")]

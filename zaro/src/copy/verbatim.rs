@@ -14,7 +14,7 @@ use crate::codec::Size;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::join;
 use crate::num;
-use crate::store::{Ask, Condition, KeyEntry, MAX_WHOLE, SharedStore};
+use crate::store::{Condition, GetOptions, KeyEntry, MAX_WHOLE, ObjectMeta, SharedStore, StoreExt as _};
 
 /// Objects on their way at once, between files and otherwise.
 const LOCAL: usize = 4;
@@ -136,10 +136,10 @@ async fn one(source: &Array, made: &Array, announced: &Announced, resumed: bool)
             bytes
         }
         None => {
-            let ask = Ask::at_most(entry.size.max(MAX_WHOLE));
-            let got = source.store().get_with(&entry.key, ask).await?;
+            let ask = GetOptions::at_most(entry.size.max(MAX_WHOLE));
+            let got = source.store().get_opts(&entry.key, ask).await?;
             let gone = || Error::conflict("somebody deleted this chunk while it was to be copied");
-            Some(got.ok_or_else(gone)?.0)
+            Some(got.ok_or_else(gone)?.bytes)
         }
     };
     let Some(bytes) = bytes else { return Ok(()) };
@@ -174,7 +174,7 @@ async fn check_folders(source: &Array) -> Result<()> {
             let below = join(&folder, &name);
             if index_of(source, &below).is_some() {
                 // An error that says so, if it is no object as well.
-                source.store().size(&below).await?;
+                source.store().stat(&below).await?;
             }
             open.push(below);
         }
@@ -234,7 +234,11 @@ fn announce(
         // How large it is is not known yet; a chunk is no larger than its elements, or little more.
         let size = source.chain().decoded().byte_size().map(num::u64_of).unwrap_or(0);
         let to = made.meta().keys.key(made.path(), &at);
-        f(Announced { entry: KeyEntry { key, size, state: None }, to, possible: Some(at.clone()) });
+        f(Announced {
+            entry: KeyEntry { key, size, meta: ObjectMeta::Unknown },
+            to,
+            possible: Some(at.clone()),
+        });
         crate::codec::shard::advance(&mut at, &counts);
     }
     Ok(())

@@ -49,10 +49,8 @@ impl Zarr {
 
     /// Those of `keys` that exist, with their sizes.
     async fn sizes(&self, keys: impl Iterator<Item = String>) -> Result<Vec<KeyEntry>> {
-        let looked = stream::iter(keys).map(|key| async move {
-            let size = self.store.size(&key).await?;
-            Ok(size.map(|size| KeyEntry { key, size, state: None }))
-        });
+        let looked = stream::iter(keys)
+            .map(|key| async move { Ok(self.store.stat(&key).await?.map(|meta| KeyEntry::new(key, meta))) });
         looked.buffered(AT_ONCE).try_filter_map(|entry| async { Ok(entry) }).try_collect().await
     }
 

@@ -14,7 +14,7 @@ use super::Existing;
 use super::delete::{PROBE, prove};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{join, shown};
-use crate::store::{Condition, Listing, Relation, SharedStore, Site};
+use crate::store::{Condition, Listing, Relation, SharedStore, Site, StoreExt as _};
 
 /// What makes a folder a node.
 const NODES: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];

@@ -11,7 +11,7 @@ use crate::group::Node;
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{Format, Json, NodeMeta, consolidate as documents};
-use crate::store::{Condition, SharedStore};
+use crate::store::{Condition, SharedStore, StoreExt as _};
 
 /// Writes consolidated metadata into the group at `path`: the documents of all nodes below it.
 pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
@@ -22,7 +22,7 @@ pub async fn consolidate(store: &SharedStore, path: &str) -> Result<usize> {
     let key = join(&path, if format == Format::V3 { "zarr.json" } else { ".zmetadata" });
     let mut is_put = false;
     for _ in 0..ATTEMPTS {
-        let (old, when) = match store.get_tagged(&key).await? {
+        let (old, when) = match store.get_for_update(&key).await? {
             Some((bytes, tag)) => (Some(bytes), Condition::Unchanged(tag)),
             None => (None, Condition::Absent),
         };
@@ -68,7 +68,7 @@ pub(crate) async fn consolidate_above(store: &SharedStore, path: &str) -> Result
 /// The same, also of the groups that were `suspended`: somebody else may have taken their markers away.
 pub(super) async fn resume_above(store: &SharedStore, path: &str, suspended: &[String]) -> Result<()> {
     for group in ancestors(path) {
-        let marked = store.size(&join(group, SUSPENDED)).await?.is_some();
+        let marked = store.exists(&join(group, SUSPENDED)).await?;
         if marked || suspended.iter().any(|s| s == group) || carries(store, group).await? {
             consolidate(store, group).await?;
         }
@@ -105,7 +105,7 @@ pub async fn unconsolidate(store: &SharedStore, path: &str) -> Result<bool> {
     let node = need(store, &path).await?;
     if node.meta.format() == Format::V2 {
         let key = join(&path, ".zmetadata");
-        let there = store.size(&key).await?.is_some();
+        let there = store.exists(&key).await?;
         store.delete(&key).await?;
         return Ok(there);
     }
@@ -136,7 +136,7 @@ pub(super) async fn suspend_above(store: &SharedStore, path: &str) -> Result<Vec
 async fn carries(store: &SharedStore, path: &str) -> Result<bool> {
     Ok(match store.get(&join(path, "zarr.json"), None).await? {
         Some(text) => Json::parse(&text).is_ok_and(|p| p.value.get("consolidated_metadata").is_some()),
-        None => store.size(&join(path, ".zmetadata")).await?.is_some(),
+        None => store.exists(&join(path, ".zmetadata")).await?,
     })
 }
 
@@ -170,7 +170,7 @@ async fn renew_in(store: &SharedStore, group: &str, path: &str, format: Format, 
         return Ok(());
     }
     for _ in 0..ATTEMPTS {
-        let Some((bytes, tag)) = store.get_tagged(&key).await? else { return Ok(()) };
+        let Some((bytes, tag)) = store.get_for_update(&key).await? else { return Ok(()) };
         let old = Json::parse(&bytes).map_err(placed)?.value;
         let carrier = match format {
             Format::V3 => old.get("consolidated_metadata"),
@@ -215,7 +215,7 @@ async fn documents_at(store: &SharedStore, path: &str, format: Format) -> Result
     let names: &[&'static str] = if format == Format::V3 { &["zarr.json"] } else { &V2_DOCUMENTS };
     let mut stored = Stored::new();
     for name in names {
-        if let Some((bytes, _)) = store.get_tagged(&join(path, name)).await? {
+        if let Some((bytes, _)) = store.get_for_update(&join(path, name)).await? {
             let document =
                 Json::parse(&bytes).map_err(|e| e.with_key(join(path, name)).with_store(store))?.value;
             stored.push((*name, if format == Format::V3 { documents::without(&document) } else { document }));

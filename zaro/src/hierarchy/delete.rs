@@ -17,7 +17,8 @@ use crate::journal;
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::{ArrayMeta, Findings, Format, Json, Mode, NodeMeta, v2, v3};
 use crate::store::{
-    Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, REPLACEMENT, SharedStore, TURN, WRITING,
+    Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, REPLACEMENT, SharedStore, StoreExt as _, TURN,
+    WRITING,
 };
 
 /// With fewer bytes free than this a disk is full.
@@ -171,7 +172,7 @@ fn has_leftovers(there: &Listing) -> bool {
 
 /// Whether a deletion of the node at `path` was begun and not finished.
 pub async fn is_half_deleted(store: &SharedStore, path: &str) -> Result<bool> {
-    Ok(store.size(&join(&normal(path)?, DELETING)).await?.is_some())
+    Ok(store.exists(&join(&normal(path)?, DELETING)).await?)
 }
 
 /// Fails if it was: whoever finishes it would delete what is made there now.

@@ -30,7 +30,7 @@ use crate::meta::grid::Axis;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ArrayMeta, ChunkKeys, Findings, Format, Json, Mode, NodeMeta, edit, v2, v3};
 use crate::num;
-use crate::store::{Condition, Put, SharedStore, Tag};
+use crate::store::{Condition, ObjectMeta, Put, SharedStore, StoreExt as _};
 
 /// Up to this many chunks are always asked for one by one; if more may be there, what is there is listed.
 const ASKED_FOR: u64 = 4096;
@@ -299,8 +299,8 @@ impl Document {
         e.with_node(shown(&self.path)).with_store(&self.store)
     }
 
-    async fn read(&self) -> Result<(Json, Tag)> {
-        match self.store.get_tagged(&self.key).await? {
+    async fn read(&self) -> Result<(Json, ObjectMeta)> {
+        match self.store.get_for_update(&self.key).await? {
             Some((bytes, tag)) => {
                 let parsed = Json::parse(&bytes).map_err(|e| self.placed(e.with_key(&self.key)))?;
                 Ok((parsed.value, tag))
@@ -324,7 +324,7 @@ impl Document {
 
     /// The shape it says now.
     async fn shape(&self) -> Result<Option<Vec<u64>>> {
-        let Some((bytes, _)) = self.store.get_tagged(&self.key).await? else { return Ok(None) };
+        let Some((bytes, _)) = self.store.get_for_update(&self.key).await? else { return Ok(None) };
         let parsed = Json::parse(&bytes).map_err(|e| self.placed(e.with_key(&self.key)))?.value;
         let Some(Json::Array(shape)) = parsed.get("shape") else { return Ok(None) };
         Ok(shape.iter().map(Json::as_u64).collect())
@@ -541,7 +541,7 @@ async fn clear(array: &Array, index: &[u64], document: &Document) -> Result<bool
     let there = match store.size(&key).await? {
         Some(_) => true,
         None => match &other {
-            Some(other) => store.size(other).await?.is_some(),
+            Some(other) => store.exists(other).await?,
             None => false,
         },
     };
@@ -574,10 +574,10 @@ async fn remove(
     let store = array.store();
     for _ in 0..ATTEMPTS {
         let tag = match store.direct() {
-            Some(direct) => direct.open(key)?.map(|object| object.tag()).transpose(),
-            None => match store.size(key).await? {
-                Some(_) => Ok(store.get_tagged(key).await?.map(|(_, tag)| tag)),
-                None => Ok(None),
+            Some(direct) => direct.open(key)?.map(|object| object.meta_for_update()).transpose(),
+            None => match store.exists(key).await? {
+                true => Ok(store.get_for_update(key).await?.map(|(_, tag)| tag)),
+                false => Ok(None),
             },
         };
         let deleted = match tag {

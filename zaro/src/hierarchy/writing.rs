@@ -8,6 +8,7 @@ use crate::journal::Turn;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ArrayMeta, Format, Json, NodeMeta};
 use crate::store::SharedStore;
+use crate::store::StoreExt as _;
 
 /// An array as it was when somebody began to write elements to it. Whoever replaces or converts all of it meanwhile may pass
 /// before some of the elements are there, and others would go into what it has become.

@@ -21,7 +21,9 @@ use crate::num::u64_of;
 use crate::store::local::{check_space, temporary_folder};
 use crate::store::zip::ZipStore;
 use crate::store::zip::create::{Arrangement, Form, ZipCreateStore};
-use crate::store::{Ask, ByteRange, Condition, KeyEntry, ObjectState, Put, Store, check_key};
+use crate::store::{
+    ByteRange, Condition, GetOptions, KeyEntry, Object, ObjectMeta, Put, Store, StoreExt as _, check_key,
+};
 
 /// What is larger is read and written piece by piece, each of this size: 8 MiB.
 const PIECE: u64 = 8 << 20;
@@ -143,14 +145,14 @@ pub async fn pack(zarr: &Zarr, path: &str, target: &Path, memory: usize) -> Resu
             None => {
                 packed.bytes = packed.bytes.saturating_add(entry.size);
                 let mut writer = archive.entry(name, entry.size)?;
-                let (mut offset, mut state) = (0, ObjectState::Unknown);
+                let (mut offset, mut state) = (0, ObjectMeta::Unknown);
                 while offset < entry.size {
                     let length = PIECE.min(entry.size.saturating_sub(offset));
                     let range = Some(ByteRange::span(offset, length));
-                    let ask = Ask { range, of: Some(&state), most: None };
-                    let part = store.get_with(&entry.key, ask).await?;
-                    let (part, of) = part.ok_or_else(|| gone(store, &entry.key))?;
-                    state = of;
+                    let ask = GetOptions::range(range).of_state(&state);
+                    let part = store.get_opts(&entry.key, ask).await?;
+                    let Object { bytes: part, meta } = part.ok_or_else(|| gone(store, &entry.key))?;
+                    state = meta;
                     writer.write(&part)?;
                     offset = offset.saturating_add(length);
                 }
@@ -199,8 +201,8 @@ fn place(key: &str) -> (usize, &str) {
 }
 
 async fn whole(store: &dyn Store, entry: &KeyEntry) -> Result<Bytes> {
-    let got = store.get_with(&entry.key, Ask::at_most(PIECE)).await?;
-    let (bytes, _) = got.ok_or_else(|| gone(store, &entry.key))?;
+    let got = store.get_opts(&entry.key, GetOptions::at_most(PIECE)).await?;
+    let Object { bytes, .. } = got.ok_or_else(|| gone(store, &entry.key))?;
     // What grew or shrank since it was listed is somebody's work under way.
     match u64_of(bytes.len()) == entry.size {
         true => Ok(bytes),

@@ -32,7 +32,9 @@ use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Json;
 use crate::meta::path::{ancestors, join, shown};
-use crate::store::{Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, Put, SharedStore, Tag};
+use crate::store::{
+    Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, ObjectMeta, Put, SharedStore, StoreExt as _,
+};
 
 /// The version of what is written here.
 const FORMAT: u64 = 1;
@@ -370,8 +372,8 @@ impl Journal {
         self.ours().map(drop)
     }
 
-    fn ours(&self) -> Result<Tag> {
-        match wait(self.store.get_tagged(&self.key))? {
+    fn ours(&self) -> Result<ObjectMeta> {
+        match wait(self.store.get_for_update(&self.key))? {
             Some((bytes, tag)) if Json::parse(&bytes).is_ok_and(|found| self.owner.owns(&found.value)) => {
                 Ok(tag)
             }
@@ -483,7 +485,7 @@ pub(crate) struct Left {
     path: String,
     key: String,
     pub(crate) document: Json,
-    tag: Tag,
+    tag: ObjectMeta,
 }
 
 impl Left {
@@ -494,7 +496,7 @@ impl Left {
 
     fn named(store: &SharedStore, path: &str, name: &str) -> Result<Option<Self>> {
         let key = join(path, name);
-        let Some((bytes, tag)) = wait(store.get_tagged(&key))? else { return Ok(None) };
+        let Some((bytes, tag)) = wait(store.get_for_update(&key))? else { return Ok(None) };
         let parsed = Json::parse(&bytes).map(|d| d.value).unwrap_or(Json::Null);
         // What cannot be read is a journal of nothing that can be taken up.
         let document = if parsed.get("journal").is_some() { parsed } else { Json::object() };

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::join;
 use crate::meta::{ArrayMeta, Json, NodeMeta, write};
 use crate::num;
-use crate::store::{SharedStore, md5_hex};
+use crate::store::{SharedStore, StoreExt as _, md5_hex};
 
 /// The names of documents.
 pub(crate) const DOCUMENTS: [&str; 4] = ["zarr.json", ".zarray", ".zgroup", ".zattrs"];
@@ -128,7 +128,7 @@ impl<'a> Source<'a> {
         let mut keys = self.store.keys(self.root);
         while let Some(entry) = keys.try_next().await? {
             if self.holds(&entry.key) {
-                let Some(state) = &entry.state else { return Ok(None) };
+                let Some(state) = &entry.meta.text() else { return Ok(None) };
                 states.add(&entry.key, state);
             } else if !entry.key.ends_with(".zmetadata") {
                 others = others.saturating_add(1);

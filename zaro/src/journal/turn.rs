@@ -21,7 +21,7 @@ use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Json;
 use crate::meta::path::{join, shown};
-use crate::store::{SharedStore, TURN, WRITING};
+use crate::store::{SharedStore, StoreExt as _, TURN, WRITING};
 
 /// After how long without a sign of life somebody on another machine counts as dead.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hierarchy::{self, Existing};
 use crate::num::usize_of;
 use crate::store::local::{LocalStore, check_space, free_space};
-use crate::store::{ByteRange, Condition, Pin, SharedStore, Store as _, join};
+use crate::store::{ByteRange, Condition, Pin, SharedStore, Store as _, StoreExt as _, join};
 
 /// Where the bytes of entries come from.
 #[async_trait]

@@ -6,7 +6,7 @@ use super::parse::parse_head;
 use super::place;
 use super::time::Time;
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::{ByteRange, SharedStore, join};
+use crate::store::{ByteRange, SharedStore, StoreExt as _, join};
 
 /// A version of a Zarr: one manifest file.
 #[derive(Debug)]

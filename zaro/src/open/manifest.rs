@@ -12,6 +12,7 @@ use crate::manifest::store::{ManifestMap, objects_beside};
 use crate::manifest::{Manifest, parse};
 use crate::reference::{ReferenceStore, Remote, Target, Targets};
 use crate::store::SharedStore;
+use crate::store::StoreExt as _;
 use crate::store::options::StoreOptions;
 
 /// Everything lies in one store, and addresses are keys of it.

@@ -12,7 +12,7 @@ use crate::reference::icechunk::{Repository, Version};
 use crate::reference::{ReferenceStore, SharedMap, json};
 use crate::store::local::LocalStore;
 use crate::store::options::StoreOptions;
-use crate::store::{ByteRange, SharedStore};
+use crate::store::{ByteRange, SharedStore, StoreExt as _};
 
 /// The first bytes of every file of an Icechunk repository.
 const ICECHUNK: &[u8] = b"ICE\xF0\x9F\xA7\x8ACHUNK";
@@ -54,7 +54,7 @@ pub(super) async fn open(
     // What lies in an archive or on this machine is looked at; elsewhere, only what is called so.
     if !spot.remote || spot.place.is_none() {
         let spot = &unlogged(spot);
-        if !spot.path.is_empty() && spot.place.is_none() && spot.store.size(&spot.path).await?.is_some() {
+        if !spot.path.is_empty() && spot.place.is_none() && spot.store.exists(&spot.path).await? {
             return opening.certain_json(spot, address).await.map(Some);
         }
         return match folder(&spot.rooted()?).await? {
@@ -132,7 +132,7 @@ fn unlogged(spot: &Spot) -> Spot {
 
 /// What the folder that `store` begins at holds.
 async fn folder(store: &SharedStore) -> Result<Option<Holds>> {
-    if store.size("zarr.json").await?.is_some() {
+    if store.exists("zarr.json").await? {
         return Ok(None);
     }
     if let Some(bytes) = store.get(".zmetadata", None).await?

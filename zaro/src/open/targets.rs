@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::reference::{Remote, Target, Targets};
 use crate::store::options::{Applied, StoreOptions};
 use crate::store::zip::ZipStore;
-use crate::store::{SharedStore, check_key};
+use crate::store::{SharedStore, StoreExt as _, check_key};
 
 /// The most addresses whose stores are remembered, and the most stores.
 const REMEMBERED: usize = 4096;
@@ -137,7 +137,7 @@ impl AnyTargets {
         for i in order {
             let Some(base) = bases.get(i) else { continue };
             let Ok(target) = self.from(base, path, trusted).await else { continue };
-            if target.store.size(&target.key).await?.is_some() {
+            if target.store.exists(&target.key).await? {
                 self.last.store(i, std::sync::atomic::Ordering::Relaxed);
                 return Ok(target);
             }

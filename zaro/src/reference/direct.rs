@@ -6,7 +6,7 @@ use futures::FutureExt;
 use super::{Location, ReferenceStore, Remote};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
-use crate::store::{Direct, DirectObject, ObjectState};
+use crate::store::{Direct, DirectObject, ObjectMeta};
 
 impl Direct for ReferenceStore {
     fn open(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
@@ -20,7 +20,7 @@ impl Direct for ReferenceStore {
         };
         let named = |e: Error| e.within(remote.to_string()).moved_to(key, self);
         if remote.pin.as_ref().is_some_and(|pin| !pin.is_empty()) {
-            // Whether it holds is the business of `get_pinned`.
+            // Whether it holds is the business of the store.
             return Err(named(Error::unsupported("the state of a file at hand is not looked at here")));
         }
         let target = self.targets().target(&remote).now_or_never().ok_or_else(waits)?.map_err(named)?;
@@ -88,8 +88,8 @@ impl DirectObject for Part {
         read.map_err(|e| e.within(self.remote.to_string()).moved_to(&self.place.0, &self.place.1))
     }
 
-    fn state(&self) -> ObjectState {
-        self.object.state()
+    fn meta(&self) -> ObjectMeta {
+        self.object.meta()
     }
 
     fn check_unchanged(&self) -> Result<()> {

@@ -10,9 +10,11 @@ use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 
 use super::{Location, Remote, SharedMap, Span, Targets};
-use crate::error::{Error, ErrorKind, Result, redacted};
+use crate::error::{Error, Result, redacted};
 use crate::num::{u64_of, usize_of};
-use crate::store::{Ask, ByteRange, Direct, KeyEntry, Listing, ObjectState, Site, Store, md5_hex};
+use crate::store::{
+    ByteRange, Direct, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Site, Store, StoreExt, md5_hex,
+};
 
 /// How many sizes of whole objects are asked for at once.
 const SIZES_AT_ONCE: usize = 32;
@@ -67,7 +69,8 @@ impl ReferenceStore {
         let asked = async {
             if let Some(versioned) = remote.versioned() {
                 // Stores tell the sizes of what is there now; the size of a version is that of its bytes.
-                return self.fetch(&versioned, None).await.map(|bytes| u64_of(bytes.len()));
+                let all = self.fetch(&versioned, GetOptions::default()).await?;
+                return Ok(u64_of(all.bytes.len()));
             }
             let target = self.targets.target(remote).await?;
             let size = target.store.size(&target.key).await?;
@@ -97,11 +100,7 @@ impl ReferenceStore {
             None => {
                 let asked = async {
                     let target = self.targets.target(remote).await?;
-                    match target.store.state(&target.key).await {
-                        Ok(state) => Ok(state),
-                        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
-                        Err(e) => Err(e),
-                    }
+                    Ok(target.store.stat(&target.key).await?.and_then(|meta| meta.text()))
                 };
                 let state =
                     asked.await.map_err(|e: Error| e.within(remote.to_string()).moved_to(key, self))?;
@@ -113,15 +112,11 @@ impl ReferenceStore {
         Ok(object.map(|state| format!("{} {span} {state}", remote.url)))
     }
 
-    async fn fetch(&self, remote: &Remote, range: Option<ByteRange>) -> Result<Bytes> {
-        self.fetch_with(remote, Ask::range(range)).await.map(|(bytes, _)| bytes)
-    }
-
-    async fn fetch_with(&self, remote: &Remote, ask: Ask<'_>) -> Result<(Bytes, ObjectState)> {
+    async fn fetch(&self, remote: &Remote, options: GetOptions<'_>) -> Result<Object> {
         let versioned = remote.versioned();
         let remote = versioned.as_ref().unwrap_or(remote);
         let target = self.targets.target(remote).await?;
-        let range = match (remote.span, ask.range) {
+        let range = match (remote.span, options.range) {
             (None, range) => range,
             (Some(Span { offset, length }), None) => Some(ByteRange::span(offset, length)),
             (Some(Span { offset, length }), Some(range)) => {
@@ -132,14 +127,13 @@ impl ReferenceStore {
                 Some(ByteRange::span(from, wanted))
             }
         };
-        let got = match &remote.pin {
-            // The state is named already.
-            Some(pin) => {
-                let bytes = target.store.get_pinned(&target.key, range, pin).await?;
-                bytes.map(|bytes| (bytes, ObjectState::Unknown))
-            }
-            None => target.store.get_with(&target.key, Ask { range, ..ask }).await?,
-        };
+        let pin = remote.pin.as_deref();
+        // A state that is named already is not one that may change.
+        let state = options.state.filter(|_| pin.is_none());
+        let mut got = target.store.get_opts(&target.key, GetOptions { range, pin, state, ..options }).await?;
+        if let Some(object) = got.as_mut().filter(|_| pin.is_some()) {
+            object.meta = ObjectMeta::Unknown;
+        }
         got.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
     }
 }
@@ -188,19 +182,16 @@ impl Store for ReferenceStore {
         sites.buffered(SIZES_AT_ONCE).boxed()
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes))
-    }
-
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
-        match found {
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        let named = |e: Error| e.with_key(key).with_store(self);
+        options.refuse_pin().map_err(named)?;
+        match self.map.locate(key).await.map_err(named)? {
             None => Ok(None),
             Some(Location::Inline(bytes)) => {
-                let part = slice(&bytes, ask.range).map(|bytes| Some((bytes, ObjectState::Unknown)));
-                part.map_err(|e| e.with_key(key).with_store(self))
+                let part = slice(&bytes, options.range).map(|bytes| Some(Object::from(bytes)));
+                part.map_err(named)
             }
-            Some(Location::Remote(remote)) => match self.fetch_with(&remote, ask).await {
+            Some(Location::Remote(remote)) => match self.fetch(&remote, options).await {
                 Ok(got) => Ok(Some(got)),
                 // The reference exists, so its object must: this is never a missing chunk.
                 Err(e) => Err(e.within(remote.to_string()).moved_to(key, self)),
@@ -208,30 +199,20 @@ impl Store for ReferenceStore {
         }
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
         let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
         match found {
             None => Ok(None),
-            Some(location) => self.size_of(key, &location).await.map(Some),
+            Some(location) => {
+                let size = self.size_of(key, &location).await?;
+                let state = self.state_of(key, &location, &Mutex::default()).await?;
+                Ok(Some(ObjectMeta::of_text(state, Some(size))))
+            }
         }
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
         self.map.list(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        let found = self.map.locate(key).await.map_err(|e| e.with_key(key).with_store(self))?;
-        match found {
-            None => Ok(None),
-            Some(location) => {
-                let state = self.state_of(key, &location, &Mutex::default()).await?;
-                state.map(Some).ok_or_else(|| {
-                    let what = "the target of this reference cannot tell the states of an object apart";
-                    Error::unsupported(what).with_key(key).with_store(self)
-                })
-            }
-        }
     }
 
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
@@ -243,7 +224,7 @@ impl Store for ReferenceStore {
                 let size = self.size_of(&key, &location).await?;
                 // What cannot be told now is not said; who asks for it by itself gets the reason.
                 let state = self.state_of(&key, &location, &seen).await.unwrap_or(None);
-                Ok(KeyEntry { key, size, state })
+                Ok(KeyEntry::new(key, ObjectMeta::of_text(state, Some(size))))
             }
         });
         sized.buffered(SIZES_AT_ONCE).boxed()

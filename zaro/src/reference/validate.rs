@@ -21,7 +21,7 @@ use crate::group::Zarr;
 use crate::meta::path::shown;
 use crate::meta::{Json, Level};
 use crate::num::u64_of;
-use crate::store::{ByteRange, Pin};
+use crate::store::{ByteRange, Pin, StoreExt as _};
 
 /// How to validate.
 #[derive(Clone)]

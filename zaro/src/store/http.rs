@@ -8,6 +8,7 @@
 mod listing;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ use super::memory::slice;
 use super::options::StoreOptions;
 use super::pin::is_md5;
 use super::{
-    Ask, ByteRange, Listing, MAX_WHOLE, ObjectState, Pin, Said, Site, Store, check_key, check_prefix,
-    percent_decode,
+    ByteRange, GetOptions, Listing, Object, ObjectMeta, Pin, RemoteMeta, Site, Store, check_key,
+    check_prefix, percent_decode,
 };
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
@@ -50,6 +51,8 @@ pub struct HttpStore {
     only: Option<String>,
     /// Whether the root has an index page; known once it was needed.
     has_index: OnceLock<bool>,
+    /// Whether the server was seen to answer `HEAD`.
+    heads: Arc<AtomicBool>,
 }
 
 /// The client of everything that speaks HTTP. It follows no redirects: the stores decide about those.
@@ -221,7 +224,7 @@ async fn body(mut response: Response, skip: u64, take: u64) -> Result<Bytes> {
 }
 
 /// All of the body, which is not longer than was asked for.
-async fn all(response: Response, ask: Ask<'_>) -> Result<Bytes> {
+async fn all(response: Response, ask: GetOptions<'_>) -> Result<Bytes> {
     ask.check_length(content_length(response.headers()).unwrap_or(0))?;
     let bytes = body(response, 0, ask.bound().saturating_add(1)).await?;
     ask.check_length(u64_of(bytes.len()))?;
@@ -234,7 +237,7 @@ async fn tail(mut response: Response, n: u64, most: u64) -> Result<Bytes> {
     let mut kept = BytesMut::new();
     while let Some(chunk) = response.chunk().await.map_err(network)? {
         seen = seen.saturating_add(u64_of(chunk.len()));
-        Ask::at_most(most).check_length(seen)?;
+        GetOptions::at_most(most).check_length(seen)?;
         kept.extend_from_slice(&chunk);
         if kept.len() > n.saturating_mul(2).saturating_add(1 << 20) {
             let _ = kept.split_to(kept.len().saturating_sub(n));
@@ -256,19 +259,17 @@ fn is_html(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
 }
 
-/// What the head of an answer says of the state of the object.
-fn state_of(response: &Response) -> ObjectState {
+/// What the head of an answer says of the object.
+fn facts(response: &Response) -> RemoteMeta {
     let headers = response.headers();
     let text = |name: HeaderName| Some(headers.get(name)?.to_str().ok()?.trim().to_owned());
     let size = match response.status() {
         StatusCode::PARTIAL_CONTENT => content_range(headers).and_then(|(_, size)| size),
         _ => content_length(headers),
     };
-    ObjectState::Said(Arc::new(Said {
-        etag: text(header::ETAG),
-        modified: text(header::LAST_MODIFIED),
-        size,
-    }))
+    let modified = text(header::LAST_MODIFIED).as_deref().and_then(http_date);
+    let version = text(HeaderName::from_static("x-amz-version-id"));
+    RemoteMeta { etag: text(header::ETAG), modified, size, version }
 }
 
 /// What a server said to a request for a key.
@@ -293,6 +294,7 @@ impl HttpStore {
             allow_http: options.allow_http,
             only: None,
             has_index: OnceLock::new(),
+            heads: Arc::default(),
         })
     }
 
@@ -419,21 +421,16 @@ impl HttpStore {
     }
 
     /// The bytes that are asked for, and the state they are of.
-    async fn fetch(
-        &self,
-        key: &str,
-        ask: Ask<'_>,
-        pin: Option<&Pin>,
-    ) -> Result<Option<(Bytes, ObjectState)>> {
-        let range = ask.range;
+    async fn fetch(&self, key: &str, ask: GetOptions<'_>) -> Result<Option<Object>> {
+        let (range, pin) = (ask.range, ask.pinned());
         let empty = matches!(range, Some(ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0)));
         let range = range.filter(|_| !empty).map(|r| (r, range_header(r))).or(range.map(|r| (r, None)));
         let Some((range, asked)) = range else {
             return match self.ask(&Method::GET, key, None, pin).await? {
                 Answer::Here(response) => {
                     let proven = pin.is_none_or(|p| is_proven(p, response.headers()));
-                    let state = state_of(&response);
-                    state.check(ask.of)?;
+                    let meta = ObjectMeta::from(facts(&response));
+                    meta.check(ask.state)?;
                     let is_html = is_html(response.headers());
                     let bytes = all(response, ask).await?;
                     // A login, or a page that some servers send for all that they have not.
@@ -450,7 +447,7 @@ impl HttpStore {
                         }
                         pin.check_whole(&bytes)?;
                     }
-                    Ok(Some((bytes, state)))
+                    Ok(Some(Object { bytes, meta }))
                 }
                 Answer::Missing => Ok(None),
                 Answer::Unsatisfiable(_) => {
@@ -462,10 +459,10 @@ impl HttpStore {
             // HTTP has no empty ranges: only whether it fits is asked. A span past 2^64 never fits.
             let size = match pin.and_then(|p| p.size) {
                 Some(size) => Some(size),
-                None => self.size(key).await?,
+                None => self.measured(key).await?,
             };
             let Some(size) = size else { return Ok(None) };
-            return range.resolve(size).map(|_| Some((Bytes::new(), ObjectState::Unknown)));
+            return range.resolve(size).map(|_| Some(Object::default()));
         };
         match self.ask(&Method::GET, key, Some(&asked), pin).await? {
             Answer::Missing => Ok(None),
@@ -475,50 +472,65 @@ impl HttpStore {
                 ))
             }
             Answer::Here(response) => {
-                let state = state_of(&response);
-                state.check(ask.of)?;
+                let meta = ObjectMeta::from(facts(&response));
+                meta.check(ask.state)?;
                 let bytes = match response.status() {
                     StatusCode::PARTIAL_CONTENT => partial(response, range, ask).await?,
                     _ => whole(response, range, ask).await?,
                 };
-                Ok(Some((bytes, state)))
+                Ok(Some(Object { bytes, meta }))
             }
             Answer::Unsatisfiable(size) => {
                 let size = match size {
                     Some(size) => Some(size),
-                    None => self.size(key).await?,
+                    None => self.measured(key).await?,
                 };
                 let Some(size) = size else { return Ok(None) };
                 match range.resolve(size)? {
-                    (_, 0) => Ok(Some((Bytes::new(), ObjectState::Unknown))),
+                    (_, 0) => Ok(Some(Object::default())),
                     _ => Err(transient("the server refused a range that lies within the object")),
                 }
             }
         }
     }
 
-    /// The size by a request for the first byte, for servers that do not say it in answer to `HEAD`.
-    async fn size_by_range(&self, key: &str) -> Result<Option<u64>> {
-        match self.ask(&Method::GET, key, Some("bytes=0-0"), None).await? {
-            Answer::Missing => Ok(None),
-            Answer::Unsatisfiable(size) => Ok(Some(size.unwrap_or(0))),
-            Answer::Here(response) => {
-                let total = match response.status() {
-                    StatusCode::PARTIAL_CONTENT => {
-                        content_range(response.headers()).and_then(|(_, size)| size)
-                    }
-                    _ => content_length(response.headers()),
-                };
-                match total {
-                    Some(size) => Ok(Some(size)),
-                    None => {
-                        // Nothing but reading it tells.
-                        let whole = self.fetch(key, Ask::default(), None).await?;
-                        Ok(whole.map(|(bytes, _)| u64_of(bytes.len())))
-                    }
+    /// What is known of an object, without reading it. Its size is known.
+    async fn look(&self, key: &str) -> Result<Option<RemoteMeta>> {
+        match self.ask(&Method::HEAD, key, None, None).await {
+            Ok(Answer::Here(response)) => {
+                self.heads.store(true, Ordering::Relaxed);
+                let meta = facts(&response);
+                if meta.size.is_some() {
+                    return Ok(Some(meta));
                 }
             }
+            Err(e) if as_transient(&e).is_some() => return Err(e),
+            Ok(Answer::Missing) if self.heads.load(Ordering::Relaxed) => return Ok(None),
+            // A refusal, or that there is nothing, may be of the method only: an address may be signed for GET alone, and
+            // some servers answer 404 to every HEAD.
+            Ok(Answer::Missing | Answer::Unsatisfiable(_)) | Err(_) => {}
         }
+        // Asked for the first byte, they say more.
+        match self.ask(&Method::GET, key, Some("bytes=0-0"), None).await? {
+            Answer::Missing => Ok(None),
+            Answer::Unsatisfiable(size) => {
+                Ok(Some(RemoteMeta { size: Some(size.unwrap_or(0)), ..RemoteMeta::default() }))
+            }
+            Answer::Here(response) => {
+                let mut meta = facts(&response);
+                if meta.size.is_none() {
+                    // Nothing but reading it tells.
+                    let whole = self.ask(&Method::GET, key, None, None).await?;
+                    let Answer::Here(whole) = whole else { return Ok(None) };
+                    meta.size = Some(u64_of(all(whole, GetOptions::default()).await?.len()));
+                }
+                Ok(Some(meta))
+            }
+        }
+    }
+
+    async fn measured(&self, key: &str) -> Result<Option<u64>> {
+        Ok(self.look(key).await?.and_then(|meta| meta.size))
     }
 }
 
@@ -584,7 +596,7 @@ fn http_date(text: &str) -> Option<i64> {
 }
 
 /// The bytes of a 206, checked against what was asked for.
-async fn partial(response: Response, range: ByteRange, ask: Ask<'_>) -> Result<Bytes> {
+async fn partial(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Result<Bytes> {
     let (span, size) = content_range(response.headers()).unwrap_or((None, None));
     let wanted = match (range, size) {
         (range, Some(size)) => {
@@ -616,7 +628,7 @@ async fn partial(response: Response, range: ByteRange, ask: Ask<'_>) -> Result<B
 }
 
 /// The range out of a 200 that carries everything, from a server that does not know ranges.
-async fn whole(response: Response, range: ByteRange, ask: Ask<'_>) -> Result<Bytes> {
+async fn whole(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Result<Bytes> {
     match (range, content_length(response.headers())) {
         (range, Some(size)) => {
             let (offset, length) = range.resolve(size)?;
@@ -633,9 +645,9 @@ async fn whole(response: Response, range: ByteRange, ask: Ask<'_>) -> Result<Byt
                 Err(transient("the answer ended too early"))
             }
         }
-        (ByteRange::Suffix(n), None) => tail(response, n, ask.most.unwrap_or(MAX_WHOLE)).await,
+        (ByteRange::Suffix(n), None) => tail(response, n, ask.largest()).await,
         (ByteRange::Span { offset, length }, None) => {
-            Ask { range: None, ..ask }.check_length(offset.saturating_add(length))?;
+            GetOptions { range: None, ..ask }.check_length(offset.saturating_add(length))?;
             let bytes = body(response, offset, length).await?;
             if u64_of(bytes.len()) == length {
                 Ok(bytes)
@@ -643,7 +655,9 @@ async fn whole(response: Response, range: ByteRange, ask: Ask<'_>) -> Result<Byt
                 Err(Error::invalid(format!("bytes {offset}+{length} lie outside the object")))
             }
         }
-        (range @ ByteRange::From(_), None) => slice(&all(response, Ask::default()).await?, Some(range)),
+        (range @ ByteRange::From(_), None) => {
+            slice(&all(response, GetOptions::default()).await?, Some(range))
+        }
     }
 }
 
@@ -671,57 +685,15 @@ impl Store for HttpStore {
         futures::stream::iter([site]).boxed()
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes))
+    /// The version of a pin goes into the query as `versionId`, which is how S3 has it. A server that says neither the version
+    /// nor an `ETag` of the kind that is meant is trusted with whole objects only, whose MD5 tells.
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        self.fetch(key, options).await.map_err(|e| e.with_key(key).with_store(self))
     }
 
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        self.fetch(key, ask, None).await.map_err(|e| e.with_key(key).with_store(self))
-    }
-
-    /// A version goes into the query as `versionId`, which is how S3 has it. A server that says neither the version nor
-    /// an `ETag` of the kind that is meant is trusted with whole objects only, whose MD5 tells.
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        let most = pin.size;
-        let got = self.fetch(key, Ask { range, of: None, most }, Some(pin)).await;
-        got.map(|got| got.map(|(bytes, _)| bytes)).map_err(|e| e.with_key(key).with_store(self))
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        let size = async {
-            match self.ask(&Method::HEAD, key, None, None).await {
-                Ok(Answer::Here(response)) => {
-                    if let Some(size) = content_length(response.headers()) {
-                        return Ok(Some(size));
-                    }
-                }
-                Err(e) if as_transient(&e).is_some() => return Err(e),
-                // A refusal, or that there is nothing, may be of the method only: an address may be signed for GET
-                // alone, and some servers answer 404 to every HEAD.
-                Ok(Answer::Missing | Answer::Unsatisfiable(_)) | Err(_) => {}
-            }
-            self.size_by_range(key).await
-        };
-        size.await.map_err(|e| e.with_key(key).with_store(self))
-    }
-
-    /// The `ETag`, if it is a strong one; else when it was changed, and its size.
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        let place = |e: Error| e.with_key(key).with_store(self);
-        let response = match self.ask(&Method::HEAD, key, None, None).await.map_err(place)? {
-            Answer::Missing => return Ok(None),
-            Answer::Here(response) => response,
-            Answer::Unsatisfiable(_) => {
-                return Err(place(Error::io("the server refused a range not asked for")));
-            }
-        };
-        let said = |name: HeaderName| response.headers().get(name)?.to_str().ok();
-        let changed =
-            || Some(format!("{} {}", said(header::LAST_MODIFIED)?, content_length(response.headers())?));
-        match said(header::ETAG).filter(|tag| !tag.starts_with("W/")).map(str::to_owned).or_else(changed) {
-            Some(state) => Ok(Some(state)),
-            None => Err(place(Error::unsupported("the server does not say which state an object is in"))),
-        }
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        let found = self.look(key).await.map_err(|e| e.with_key(key).with_store(self))?;
+        Ok(found.map(ObjectMeta::from))
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {

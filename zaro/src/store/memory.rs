@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
 
 use super::{
-    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, Store, Tag,
-    answered, check_key, check_prefix, join,
+    ByteRange, Condition, Direct, DirectObject, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put,
+    Store, check_key, check_prefix, join,
 };
 use crate::error::{Error, Result};
 use crate::num::u64_of;
@@ -28,7 +28,7 @@ struct State {
     puts: u64,
 }
 
-/// An object, and the number of the put that brought it, which is its tag.
+/// An object, and the number of the put that brought it.
 #[derive(Debug, Clone)]
 struct Held {
     bytes: Bytes,
@@ -54,9 +54,8 @@ impl MemoryStore {
         let holds = match when {
             Condition::Always => true,
             Condition::Absent => now.is_none(),
-            Condition::Unchanged(tag) => {
-                let seen = tag.state::<MemoryTag>().map_err(|e| e.with_key(key).with_store(self))?;
-                now == Some(seen.0)
+            Condition::Unchanged(seen) => {
+                now == Some(seen.local().map_err(|e| e.with_key(key).with_store(self))?.id[0])
             }
         };
         if !holds {
@@ -92,9 +91,6 @@ impl MemoryStore {
     }
 }
 
-/// The number of a put.
-struct MemoryTag(u64);
-
 impl fmt::Display for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("memory:")
@@ -112,34 +108,23 @@ pub(crate) fn slice(bytes: &Bytes, range: Option<ByteRange>) -> Result<Bytes> {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        match self.held(key)? {
-            Some(held) => slice(&held.bytes, range).map(Some).map_err(|e| e.with_key(key).with_store(self)),
-            None => Ok(None),
-        }
-    }
-
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        let Some(held) = self.held(key)? else { return Ok(None) };
-        let got = slice(&held.bytes, ask.range).map(|bytes| Some((bytes, held.state())));
-        got.and_then(|got| answered(ask, got)).map_err(|e| e.with_key(key).with_store(self))
-    }
-
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         let named = |e: Error| e.with_key(key).with_store(self);
-        if pin.version.is_some() || pin.unmodified_since.is_some() {
+        if options.pin.is_some_and(|pin| pin.version.is_some() || pin.unmodified_since.is_some()) {
             return Err(named(Error::unsupported("objects in memory have neither versions nor times")));
         }
         let Some(held) = self.held(key)? else { return Ok(None) };
-        pin.check_whole(&held.bytes).and_then(|()| slice(&held.bytes, range)).map(Some).map_err(named)
+        let read = || {
+            options.pin.map_or(Ok(()), |pin| pin.check_whole(&held.bytes))?;
+            let object = Object { bytes: slice(&held.bytes, options.range)?, meta: held.meta() };
+            options.check(&object)?;
+            Ok(object)
+        };
+        read().map(Some).map_err(named)
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        Ok(self.held(key)?.map(|held| u64_of(held.bytes.len())))
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        Ok(self.held(key)?.map(|held| held.put.to_string()))
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        Ok(self.held(key)?.map(|held| held.meta()))
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -151,11 +136,7 @@ impl Store for MemoryStore {
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         let mut found = Vec::new();
         let seen = self.visit(prefix, |rest, held| {
-            found.push(Ok(KeyEntry {
-                key: join(prefix, rest),
-                size: u64_of(held.bytes.len()),
-                state: Some(held.put.to_string()),
-            }));
+            found.push(Ok(KeyEntry::new(join(prefix, rest), held.meta())));
         });
         found.extend(seen.err().map(Err));
         futures::stream::iter(found).boxed()
@@ -169,18 +150,14 @@ impl Store for MemoryStore {
         self.put_if(key, value, &when)
     }
 
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        Ok(self.held(key)?.map(|held| (held.bytes, Tag::new(MemoryTag(held.put)))))
-    }
-
     async fn delete(&self, key: &str) -> Result<()> {
         self.remove(key)
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
-        let seen = tag.state::<MemoryTag>().map_err(|e| e.with_key(key).with_store(self))?;
+    async fn delete_unchanged(&self, key: &str, seen: &ObjectMeta) -> Result<Put> {
+        let seen = seen.local().map_err(|e| e.with_key(key).with_store(self))?;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if state.objects.get(key).map(|held| held.put) != Some(seen.0) {
+        if state.objects.get(key).map(|held| held.put) != Some(seen.id[0]) {
             return Ok(Put::Refused);
         }
         state.objects.remove(key);
@@ -228,12 +205,8 @@ impl DirectObject for Held {
         Ok(())
     }
 
-    fn state(&self) -> ObjectState {
-        ObjectState::Numbers([self.put, 0, 0, 0, 0])
-    }
-
-    fn tag(&self) -> Result<Tag> {
-        Ok(Tag::new(MemoryTag(self.put)))
+    fn meta(&self) -> ObjectMeta {
+        ObjectMeta::of_put(self.put, self.size())
     }
 
     fn as_bytes(&self) -> Option<&[u8]> {

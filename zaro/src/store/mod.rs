@@ -19,6 +19,7 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use crate::error::{Error, Result};
 
 pub mod fault;
+mod get;
 #[cfg(feature = "cloud")]
 pub mod http;
 #[cfg(feature = "cloud")]
@@ -31,18 +32,17 @@ pub mod options;
 mod percent;
 mod pin;
 pub mod site;
-mod state;
 pub mod wrap;
 mod write;
 pub mod zip;
 
+pub use get::{GetOptions, LocalMeta, MAX_WHOLE, Object, ObjectMeta, RemoteMeta};
+pub(crate) use get::{KeptOpen, changed, one_state};
 pub(crate) use percent::percent_decode;
 pub use pin::Pin;
 pub(crate) use pin::md5_hex;
 pub use site::{Relation, Site};
-pub use state::{Ask, MAX_WHOLE, ObjectState, Said};
-pub(crate) use state::{answered, changed, one_state};
-pub use write::{Condition, KeyEntry, Put, Tag};
+pub use write::{Condition, KeyEntry, Put};
 
 /// The object by which unfinished work in a place is known. Files of this name are for their owner alone.
 pub(crate) const JOURNAL: &str = ".zaro-journal.json";
@@ -152,57 +152,26 @@ impl Listing {
 /// Keys are Unicode, case sensitive, relative (`a/b/zarr.json`), never begin or end with a slash.
 #[async_trait]
 pub trait Store: Debug + Display + Send + Sync + 'static {
-    /// The bytes behind `key`, or the `range` of them; `None` if the key does not exist.
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>>;
-
-    /// As [`Store::get`], with the state of the object that the bytes are of, so that who reads an object in parts can
-    /// ask for all of them of one state. No request is made for that: the state is what comes with the bytes.
+    /// The object behind `key`, or a part of it, as the options say, with what is known of it; `None` if the key does not exist.
     ///
-    /// The default knows nothing of states.
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        let got = self.get(key, ask.range).await?.map(|bytes| (bytes, ObjectState::Unknown));
-        answered(ask, got).map_err(|e| e.with_key(key).with_store(self))
-    }
+    /// [`StoreExt`] has shorter forms.
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>>;
 
     /// Several ranges of one object, in the order asked, all of one state, which is the one that is asked for, if any;
     /// `None` if the key does not exist.
     ///
-    /// The default asks for all at once with [`Store::get_with`].
+    /// The default asks for all at once with [`Store::get_opts`].
     async fn get_ranges(
         &self,
         key: &str,
         ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
-        let each = ranges.iter().map(|r| self.get_with(key, Ask { range: Some(*r), of, most: None }));
-        one_state(futures::future::try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(self))
+        state: Option<&ObjectMeta>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
+        each_range(self, key, ranges, state).await
     }
 
-    /// As [`Store::get`], of the state of the object that `pin` names; an error if what is there is another state.
-    ///
-    /// The default knows nothing of states and refuses every pin that says something.
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        if pin.is_empty() {
-            return self.get(key, range).await;
-        }
-        Err(Error::unsupported("this kind of store cannot tell the states of an object apart")
-            .with_key(key)
-            .with_store(self))
-    }
-
-    /// The size of the object behind `key`; `None` if it does not exist.
-    async fn size(&self, key: &str) -> Result<Option<u64>>;
-
-    /// A text that tells the state of the object behind `key` from every other state it had or will have: its `ETag`, or
-    /// the number, size and time of a file. `None` if it does not exist. Nothing is read for it, and no cache asked.
-    /// A second line may differ although nothing changed: the number of a file, which some file systems make up.
-    ///
-    /// A store that cannot tell says [`ErrorKind::Unsupported`](crate::ErrorKind).
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        Err(Error::unsupported("this kind of store cannot tell the states of an object apart")
-            .with_key(key)
-            .with_store(self))
-    }
+    /// What is known of the object behind `key`; `None` if it does not exist. Nothing of it is read, and no cache asked.
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>>;
 
     /// What lies directly below `prefix` (`""` or a path without a closing slash). A prefix with nothing below it
     /// is an empty listing. A store that cannot list, or not there, says [`ErrorKind::Unsupported`](crate::ErrorKind).
@@ -223,9 +192,8 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
         });
         let sizes = folders.try_flatten().map(move |key| async move {
             let key = key?;
-            let size = self.size(&key).await?;
             // What was deleted since it was listed is left out.
-            Ok(size.map(|size| KeyEntry { key, size, state: None }))
+            Ok(self.stat(&key).await?.map(|meta| KeyEntry::new(key, meta)))
         });
         sizes.buffered(SIZES_AT_ONCE).try_filter_map(|entry| async { Ok(entry) }).boxed()
     }
@@ -250,20 +218,16 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
         Err(unwritable(self, key))
     }
 
-    /// All of the object behind `key`, with the tag of the state seen; `None` if the key does not exist.
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        Err(unwritable(self, key))
-    }
-
     /// Deletes the object behind `key`. One that does not exist is deleted already.
     async fn delete(&self, key: &str) -> Result<()> {
         Err(unwritable(self, key))
     }
 
-    /// Deletes the object behind `key` if it is as it was when the tag was taken; refused also if it is gone. A store
-    /// that cannot hold the condition says [`ErrorKind::Unsupported`](crate::ErrorKind): no bucket can.
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
-        let _ = tag;
+    /// Deletes the object behind `key` if it is in this state, which was got [for an update](GetOptions::for_update);
+    /// refused also if it is gone. A store that cannot hold the condition says
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind): no bucket can.
+    async fn delete_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
+        let _ = state;
         Err(Error::unsupported("this kind of store cannot delete under a condition")
             .with_key(key)
             .with_store(self))
@@ -330,8 +294,66 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     }
 }
 
+/// Shorter forms of what a [`Store`] does.
+#[async_trait]
+pub trait StoreExt: Store {
+    /// The bytes behind `key`, or the `range` of them; `None` if the key does not exist.
+    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+        Ok(self.get_opts(key, GetOptions::range(range)).await?.map(|object| object.bytes))
+    }
+
+    /// The same, of the state of the object that `pin` names; an error if what is there is another state.
+    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+        let options = GetOptions { range, pin: Some(pin), ..GetOptions::default() };
+        Ok(self.get_opts(key, options).await?.map(|object| object.bytes))
+    }
+
+    /// All of the object behind `key`, to be changed: with the state for [`Condition::Unchanged`].
+    async fn get_for_update(&self, key: &str) -> Result<Option<(Bytes, ObjectMeta)>> {
+        let options = GetOptions { for_update: true, max_size: Some(MAX_PUT), ..GetOptions::default() };
+        Ok(self.get_opts(key, options).await?.map(|object| (object.bytes, object.meta)))
+    }
+
+    /// Whether there is an object behind `key`.
+    async fn exists(&self, key: &str) -> Result<bool> {
+        Ok(self.stat(key).await?.is_some())
+    }
+
+    /// The size of the object behind `key`; `None` if it does not exist.
+    async fn size(&self, key: &str) -> Result<Option<u64>> {
+        match self.stat(key).await? {
+            None => Ok(None),
+            Some(meta) => match meta.size() {
+                Some(size) => Ok(Some(size)),
+                None => Err(Error::unsupported("the size of the object is not known")
+                    .with_key(key)
+                    .with_store(self)),
+            },
+        }
+    }
+
+    /// A text that tells the state of the object behind `key` from others ([`ObjectMeta::text`]); `None` if it does not
+    /// exist. A store that cannot tell is an [`ErrorKind::Unsupported`](crate::ErrorKind).
+    async fn state(&self, key: &str) -> Result<Option<String>> {
+        match self.stat(key).await?.map(|meta| meta.text()) {
+            None => Ok(None),
+            Some(Some(text)) => Ok(Some(text)),
+            Some(None) => {
+                Err(Error::unsupported("this kind of store cannot tell the states of an object apart")
+                    .with_key(key)
+                    .with_store(self))
+            }
+        }
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}
+
 /// A store behind a shared pointer.
 pub type SharedStore = Arc<dyn Store>;
+
+/// The largest object that can be put under a condition, and so the largest that is read to be changed: 5 GiB.
+const MAX_PUT: u64 = 5 << 30;
 
 /// What lies in a place while everything else there is deleted, and after a deletion that was killed.
 pub const DELETING: &str = ".zaro-delete.json";
@@ -368,9 +390,14 @@ pub trait DirectObject: Send + Sync {
     /// Fills `buf` from `offset` on, wholly or with an error.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
 
-    /// The state that was opened, for what is remembered of the object.
-    fn state(&self) -> ObjectState {
-        ObjectState::Unknown
+    /// What is known of it, in the state that was opened.
+    fn meta(&self) -> ObjectMeta {
+        ObjectMeta::Unknown
+    }
+
+    /// The same, fit for [`Condition::Unchanged`].
+    fn meta_for_update(&self) -> Result<ObjectMeta> {
+        Ok(self.meta())
     }
 
     /// Fails if the object was changed since it was opened: what was read in parts is then of no state at all.
@@ -378,15 +405,23 @@ pub trait DirectObject: Send + Sync {
         Ok(())
     }
 
-    /// The tag of the state that was opened, for [`Condition::Unchanged`].
-    fn tag(&self) -> Result<Tag> {
-        Err(Error::unsupported("this kind of store cannot be written to"))
-    }
-
     /// All its bytes, if they are in memory already.
     fn as_bytes(&self) -> Option<&[u8]> {
         None
     }
+}
+
+/// Asks for all ranges at once, each by itself.
+pub(crate) async fn each_range<S: Store + ?Sized>(
+    store: &S,
+    key: &str,
+    ranges: &[ByteRange],
+    state: Option<&ObjectMeta>,
+) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
+    let each = ranges
+        .iter()
+        .map(|r| store.get_opts(key, GetOptions { range: Some(*r), state, ..GetOptions::default() }));
+    one_state(futures::future::try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(store))
 }
 
 /// `prefix/name`, or `name` below the root.

@@ -1,10 +1,6 @@
-//! The words of writing: what must hold for a put, what became of it, and which state of an object was seen.
+//! The words of writing: what must hold for a put, what became of it, and what a listing shows.
 
-use std::any::Any;
-use std::fmt;
-use std::sync::Arc;
-
-use crate::error::{Error, Result};
+use super::ObjectMeta;
 
 /// What must hold for a put to take place.
 #[derive(Debug, Clone, Default)]
@@ -14,8 +10,8 @@ pub enum Condition {
     Always,
     /// The key does not exist.
     Absent,
-    /// The object is as it was when the tag was taken.
-    Unchanged(Tag),
+    /// The object is in this state, which was got [for an update](super::GetOptions::for_update).
+    Unchanged(ObjectMeta),
 }
 
 /// What became of a put.
@@ -36,35 +32,21 @@ impl Put {
     }
 }
 
-/// Which state of an object was seen. Only the store that gave it can tell what it means. Cheap to clone.
-#[derive(Clone)]
-pub struct Tag(Arc<dyn Any + Send + Sync>);
-
-impl Tag {
-    /// A tag around what a store knows of a state: an `ETag`, an open file, a number.
-    pub fn new<T: Any + Send + Sync>(state: T) -> Self {
-        Self(Arc::new(state))
-    }
-
-    /// What the store put into the tag; a `Usage` error if it was another kind of store.
-    pub fn state<T: Any>(&self) -> Result<&T> {
-        self.0.downcast_ref().ok_or_else(|| Error::usage("the tag of a put comes from another kind of store"))
-    }
-}
-
-impl fmt::Debug for Tag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tag(…)")
-    }
-}
-
 /// One object of a listing of keys.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyEntry {
     /// Its whole key.
     pub key: String,
     /// Its size in bytes.
     pub size: u64,
-    /// What tells its state from others, as [`Store::state`](super::Store::state), where the listing says it.
-    pub state: Option<String>,
+    /// What else is known of it, where the listing says it.
+    pub meta: ObjectMeta,
+}
+
+impl KeyEntry {
+    /// An object of which this is known.
+    #[must_use]
+    pub fn new(key: String, meta: ObjectMeta) -> Self {
+        Self { key, size: meta.size().unwrap_or(0), meta }
+    }
 }

@@ -12,7 +12,7 @@ use futures::stream::{BoxStream, StreamExt};
 use crate::error::{Error, Result};
 use crate::store::fault::{transient, transient_because};
 use crate::store::wrap::forward::forward;
-use crate::store::{ByteRange, Condition, KeyEntry, Listing, Put, SharedStore, Store, Tag};
+use crate::store::{Condition, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put, SharedStore, Store};
 
 /// What goes wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,25 +200,20 @@ impl Store for FaultStore {
         lists_all is_writable finish sites
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         let _inside = self.enter();
         let faults = self.faults(key);
         if !self.pass(key, &faults).await? {
             return Ok(None);
         }
-        Ok(self.inner.get(key, range).await?.map(|bytes| spoil(bytes, &faults)))
+        let got = self.inner.get_opts(key, options).await?;
+        Ok(got.map(|object| Object { bytes: spoil(object.bytes, &faults), ..object }))
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
         let _inside = self.enter();
         let faults = self.faults(key);
-        if self.pass(key, &faults).await? { self.inner.size(key).await } else { Ok(None) }
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        let _inside = self.enter();
-        let faults = self.faults(key);
-        if self.pass(key, &faults).await? { self.inner.state(key).await } else { Ok(None) }
+        if self.pass(key, &faults).await? { self.inner.stat(key).await } else { Ok(None) }
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -247,15 +242,6 @@ impl Store for FaultStore {
         }
         let put = self.inner.put(key, value, when).await?;
         self.answer(key, &faults, put)
-    }
-
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        let _inside = self.enter();
-        let faults = self.faults(key);
-        if !self.pass(key, &faults).await? {
-            return Ok(None);
-        }
-        Ok(self.inner.get_tagged(key).await?.map(|(bytes, tag)| (spoil(bytes, &faults), tag)))
     }
 
     async fn delete(&self, key: &str) -> Result<()> {

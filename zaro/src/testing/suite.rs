@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
-use crate::store::{ByteRange, Listing, Store};
+use crate::store::{ByteRange, Listing, Store, StoreExt as _};
 
 /// Objects with the keys that stores get wrong: prefixes of each other's names, spaces, percent signs, letters beyond
 /// ASCII; and with empty and large content. With `both`, one key is an object and a prefix at once, which buckets

@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 
 use super::suite::{Lists, sample_objects, store_suite_listing};
 use crate::num::u64_of;
-use crate::store::{Condition, Put, Store};
+use crate::store::{Condition, Put, Store, StoreExt as _};
 
 /// Holds an empty store against what the trait promises of puts and deletes, and leaves it empty. `both` as in
 /// [`sample_objects`].
@@ -94,24 +94,24 @@ async fn conditions(store: &dyn Store) {
                 assert_eq!(got.as_deref(), Some(wanted.as_bytes()), "{what}: {when}");
             }
         };
-        assert!(store.get_tagged(key).await.unwrap().is_none(), "{what}: no tag of nothing");
+        assert!(store.get_for_update(key).await.unwrap().is_none(), "{what}: no tag of nothing");
         assert_eq!(store.put(key, bytes("one"), Condition::Absent).await.unwrap(), Put::Done, "{what}");
         is("one", "after a put").await;
         assert_eq!(store.put(key, bytes("two"), Condition::Absent).await.unwrap(), Put::Refused, "{what}");
         is("one", "after a refused put").await;
-        let (content, first) = store.get_tagged(key).await.unwrap().unwrap();
+        let (content, first) = store.get_for_update(key).await.unwrap().unwrap();
         assert_eq!(content, "one", "{what}: tagged");
         let unchanged = || Condition::Unchanged(first.clone());
         assert_eq!(store.put(key, bytes("three"), unchanged()).await.unwrap(), Put::Done, "{what}");
         is("three", "after an unchanged put").await;
         assert_eq!(store.put(key, bytes("four"), unchanged()).await.unwrap(), Put::Refused, "{what}: twice");
         is("three", "after a second put with one tag").await;
-        let (_, second) = store.get_tagged(key).await.unwrap().unwrap();
+        let (_, second) = store.get_for_update(key).await.unwrap().unwrap();
         assert!(store.put(key, bytes("five"), Condition::Always).await.unwrap().is_done(), "{what}");
         let late = store.put(key, bytes("six"), Condition::Unchanged(second)).await.unwrap();
         assert_eq!(late, Put::Refused, "{what}: after an unconditional put");
         is("five", "after a late put").await;
-        let (_, third) = store.get_tagged(key).await.unwrap().unwrap();
+        let (_, third) = store.get_for_update(key).await.unwrap().unwrap();
         store.delete(key).await.unwrap();
         assert_eq!(store.get(key, None).await.unwrap(), None, "{what}: deleted");
         let gone = store.put(key, bytes("seven"), Condition::Unchanged(third)).await.unwrap();
@@ -128,7 +128,7 @@ async fn direct(store: &dyn Store) {
         let mut got = vec![0; usize::try_from(object.size()).unwrap()];
         object.read_at(0, &mut got).unwrap();
         assert_eq!(got, wanted, "{store}: directly");
-        object.tag().unwrap()
+        object.meta_for_update().unwrap()
     };
     let many: Vec<&[u8]> = std::iter::repeat_n([b"".as_slice(), b"ab", b"c"], 3000).flatten().collect();
     assert!(direct.put(key, &many, &Condition::Absent).unwrap().is_done(), "{store}: directly");
@@ -138,7 +138,7 @@ async fn direct(store: &dyn Store) {
     is(b"");
     assert_eq!(direct.put(key, &[b"x"], &Condition::Unchanged(first)).unwrap(), Put::Refused);
     // A tag taken one way holds the other.
-    let (_, tag) = store.get_tagged(key).await.unwrap().unwrap();
+    let (_, tag) = store.get_for_update(key).await.unwrap().unwrap();
     assert!(direct.put(key, &[b"", b"y", b""], &Condition::Unchanged(tag)).unwrap().is_done());
     let tag = is(b"y");
     let other = store.put(key, Bytes::from_static(b"z"), Condition::Unchanged(tag)).await.unwrap();
@@ -158,7 +158,7 @@ pub async fn count_up(store: &dyn Store, key: &str, name: &str, times: u64) -> u
     let mut refused = 0;
     for _ in 0..times {
         loop {
-            let (count, when) = match store.get_tagged(key).await.unwrap() {
+            let (count, when) = match store.get_for_update(key).await.unwrap() {
                 Some((bytes, tag)) => (count_of(&bytes), Condition::Unchanged(tag)),
                 None => (0, Condition::Absent),
             };

@@ -15,7 +15,9 @@ use zaro::store::http::HttpStore;
 use zaro::store::memory::MemoryStore;
 use zaro::store::options::StoreOptions;
 use zaro::store::wrap::gather::{GatherStore, HOLD, MAX_BLOCK, MAX_GAP, MAX_RANGE};
-use zaro::store::{ByteRange, Listing, Pin, SharedStore, Store};
+use zaro::store::{
+    ByteRange, GetOptions, Listing, Object, ObjectMeta, Pin, SharedStore, Store, StoreExt as _,
+};
 use zaro::testing::{Fault, FaultStore, TinyRequest, TinyServer};
 use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
 
@@ -39,20 +41,16 @@ impl fmt::Display for Noting {
 
 #[async_trait]
 impl Store for Noting {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.get_pinned(key, range, &Pin::default()).await
-    }
-
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        if let Some(ByteRange::Span { offset, length }) = range {
-            let pin = Some(pin.clone()).filter(|p| !p.is_empty());
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        if let Some(ByteRange::Span { offset, length }) = options.range {
+            let pin = options.pin.filter(|p| !p.is_empty()).cloned();
             self.spans.lock().unwrap().push((offset, length, pin));
         }
-        self.inner.get(key, range).await
+        self.inner.get_opts(key, GetOptions { pin: None, ..options }).await
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.inner.size(key).await
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        self.inner.stat(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {

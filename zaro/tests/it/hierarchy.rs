@@ -9,6 +9,7 @@ use zaro::meta::create::NewArray;
 use zaro::meta::edit::Attributes;
 use zaro::meta::{DataType, Format, Json};
 use zaro::store::SharedStore;
+use zaro::store::StoreExt as _;
 use zaro::store::memory::MemoryStore;
 use zaro::testing::{Fault, FaultStore};
 use zaro::{ErrorKind, OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};

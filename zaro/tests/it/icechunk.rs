@@ -14,7 +14,9 @@ use zaro::reference::{Location, Map, ReferenceStore, Remote, Span, Target, Targe
 use zaro::store::memory::MemoryStore;
 use zaro::store::options::StoreOptions;
 use zaro::store::zip::ZipStore;
-use zaro::store::{ByteRange, Listing, Pin, SharedStore, Store};
+use zaro::store::{
+    ByteRange, GetOptions, Listing, Object, ObjectMeta, Pin, RemoteMeta, SharedStore, Store, StoreExt as _,
+};
 use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
 
 fn data(name: &str) -> Vec<u8> {
@@ -67,19 +69,17 @@ impl fmt::Display for Made {
 
 #[async_trait]
 impl Store for Made {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        let Some(ByteRange::Span { offset, length }) = range else { panic!("a whole object was asked for") };
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        self.pins.lock().unwrap().extend(options.pin.cloned());
+        let Some(ByteRange::Span { offset, length }) = options.range else {
+            panic!("a whole object was asked for")
+        };
         let byte = |i: u64| ((i * 7 + key.len() as u64) % 251) as u8;
-        Ok(Some((offset..offset + length).map(byte).collect()))
+        Ok(Some((offset..offset + length).map(byte).collect::<Bytes>().into()))
     }
 
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        self.pins.lock().unwrap().push(pin.clone());
-        self.get(key, range).await
-    }
-
-    async fn size(&self, _: &str) -> Result<Option<u64>> {
-        Ok(Some(1 << 20))
+    async fn stat(&self, _: &str) -> Result<Option<ObjectMeta>> {
+        Ok(Some(RemoteMeta { size: Some(1 << 20), ..RemoteMeta::default() }.into()))
     }
 
     async fn list(&self, _: &str) -> Result<Listing> {

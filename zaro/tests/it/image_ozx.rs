@@ -12,7 +12,7 @@ use zaro::store::memory::MemoryStore;
 use zaro::store::options::StoreOptions;
 use zaro::store::zip::ZipStore;
 use zaro::store::zip::create::{Form, ZipCreateStore};
-use zaro::store::{Condition, Store};
+use zaro::store::{Condition, Store, StoreExt as _};
 use zaro::testing::TinyServer;
 use zaro::{ErrorKind, OpenOptions, Zarr};
 

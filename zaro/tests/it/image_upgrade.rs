@@ -11,6 +11,7 @@ use zaro::image::upgrade::{Fate, UpgradeOptions, Upgraded, upgrade, upgrade_in_p
 use zaro::image::{Found, Version, find};
 use zaro::meta::{Json, NodeMeta};
 use zaro::store::SharedStore;
+use zaro::store::StoreExt as _;
 use zaro::store::memory::MemoryStore;
 use zaro::testing::{Fault, FaultStore};
 use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};

@@ -10,6 +10,7 @@ use zaro::meta::create::NewArray;
 use zaro::meta::{DataType, Format, Json};
 use zaro::open::open_store;
 use zaro::store::SharedStore;
+use zaro::store::StoreExt as _;
 use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
 use zaro::store::options::StoreOptions;

@@ -11,7 +11,7 @@ use zaro::meta::create::NewArray;
 use zaro::meta::{DataType, Json, edit};
 use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
-use zaro::store::{Condition, SharedStore};
+use zaro::store::{Condition, SharedStore, StoreExt as _};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr, create};
 

@@ -18,7 +18,7 @@ use zaro::hierarchy::{self, Existing};
 use zaro::meta::{Format, Json};
 use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
-use zaro::store::{ByteRange, Condition, Listing, Put, SharedStore, Store, Tag};
+use zaro::store::{Condition, GetOptions, Listing, Object, ObjectMeta, Put, SharedStore, Store};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{
     Error, ErrorKind, OpenOptions, Order, ReadOptions, Result, Selection, Values, WriteOptions, Zarr,
@@ -515,12 +515,12 @@ impl std::fmt::Display for Careless {
 
 #[async_trait]
 impl Store for Careless {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.inner.get(key, range).await
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        self.inner.get_opts(key, options).await
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.inner.size(key).await
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        self.inner.stat(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -538,10 +538,6 @@ impl Store for Careless {
             Condition::Always => Ok(put),
             _ => Err(Error::unsupported("this server ignores the conditions of puts")),
         }
-    }
-
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        self.inner.get_tagged(key).await
     }
 
     async fn delete(&self, key: &str) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::probe::{AsFiles, Probe};
 use crate::common::{BIG, GZIP, LITTLE, Model, Rng, V3, ZSTD, sharding, transpose, volume};
 use zaro::store::memory::MemoryStore;
-use zaro::store::{SharedStore, Store};
+use zaro::store::{SharedStore, StoreExt as _};
 use zaro::{Array, Order, ReadOptions, Selection};
 
 const CRC: &str = r#"{"name":"crc32c"}"#;

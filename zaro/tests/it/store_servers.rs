@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use zaro::store::StoreExt as _;
 
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use zaro::ErrorKind;

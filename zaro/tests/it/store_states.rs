@@ -8,7 +8,9 @@ use zaro::copy::CopyOptions;
 use zaro::open::open_store;
 use zaro::store::memory::MemoryStore;
 use zaro::store::options::StoreOptions;
-use zaro::store::{Ask, ByteRange, Condition, Listing, ObjectState, SharedStore};
+use zaro::store::{
+    ByteRange, Condition, GetOptions, Listing, Object, ObjectMeta, SharedStore, StoreExt as _,
+};
 use zaro::testing::{TinyReply, TinyRequest, TinyServer};
 use zaro::{Array, ErrorKind, OpenOptions, ReadOptions, Selection};
 
@@ -202,13 +204,14 @@ async fn what_a_cache_holds_of_an_object_is_of_one_state() {
     options.cache = 1 << 20;
     let store = open_store(&server.url(), &options).await.unwrap();
     let part = |offset| Some(ByteRange::span(offset, 10));
-    let (first, old) = store.get_with("k", Ask::range(part(0))).await.unwrap().unwrap();
+    let Object { bytes: first, meta: old } =
+        store.get_opts("k", GetOptions::range(part(0))).await.unwrap().unwrap();
     assert_eq!(first, [0; 10].as_slice());
     asked.store(1, Ordering::SeqCst);
     // Held, so it is still what it was; but what is not held is not put beside it.
     assert_eq!(store.get("k", part(0)).await.unwrap().unwrap(), [0; 10].as_slice());
-    let ask = Ask { range: part(20), of: Some(&old), most: None };
-    assert_eq!(store.get_with("k", ask).await.unwrap_err().kind(), ErrorKind::Conflict);
+    let ask = GetOptions::range(part(20)).of_state(&old);
+    assert_eq!(store.get_opts("k", ask).await.unwrap_err().kind(), ErrorKind::Conflict);
     let both = [ByteRange::span(0, 10), ByteRange::span(20, 10)];
     let (parts, state) = store.get_ranges("k", &both, None).await.unwrap().unwrap();
     assert_eq!(parts, [[1; 10].as_slice(), [1; 10].as_slice()]);
@@ -566,11 +569,11 @@ async fn states_of_files_tell_when_they_were_changed() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("k"), [1; 100]).unwrap();
     let store = open_store(dir.path().to_str().unwrap(), &StoreOptions::default()).await.unwrap();
-    let (_, state) = store.get_with("k", Ask::default()).await.unwrap().unwrap();
-    assert_ne!(state, ObjectState::Unknown);
-    let part = Ask { range: Some(ByteRange::span(0, 10)), of: Some(&state), most: None };
-    assert!(store.get_with("k", part).await.unwrap().is_some());
-    assert_eq!(store.get_with("k", Ask::at_most(99)).await.unwrap_err().kind(), ErrorKind::Invalid);
+    let state = store.get_opts("k", GetOptions::default()).await.unwrap().unwrap().meta;
+    assert_ne!(state, ObjectMeta::Unknown);
+    let part = GetOptions::range(Some(ByteRange::span(0, 10))).of_state(&state);
+    assert!(store.get_opts("k", part).await.unwrap().is_some());
+    assert_eq!(store.get_opts("k", GetOptions::at_most(99)).await.unwrap_err().kind(), ErrorKind::Invalid);
     std::fs::write(dir.path().join("k"), [2; 101]).unwrap();
-    assert_eq!(store.get_with("k", part).await.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(store.get_opts("k", part).await.unwrap_err().kind(), ErrorKind::Conflict);
 }

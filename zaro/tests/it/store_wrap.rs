@@ -13,7 +13,7 @@ use zaro::store::wrap::limit::LimitStore;
 use zaro::store::wrap::log::{LogStore, Method, Outcome, RequestLog};
 use zaro::store::wrap::prefix::PrefixStore;
 use zaro::store::wrap::retry::{RetryPolicy, RetryStore};
-use zaro::store::{ByteRange, SharedStore, Store};
+use zaro::store::{ByteRange, SharedStore, Store, StoreExt as _};
 use zaro::testing::{Fault, FaultStore, sample_objects, store_suite};
 
 fn memory(objects: &[(String, Vec<u8>)]) -> Arc<MemoryStore> {

@@ -22,7 +22,9 @@ use zaro::store::wrap::read_only::ReadOnlyStore;
 use zaro::store::wrap::retry::{RetryPolicy, RetryStore};
 use zaro::store::zip::ZipStore;
 use zaro::store::zip::create::ZipCreateStore;
-use zaro::store::{Condition, KeyEntry, Put, SharedStore, Store};
+use zaro::store::{
+    Condition, GetOptions, KeyEntry, Object, ObjectMeta, Put, SharedStore, Store, StoreExt as _,
+};
 use zaro::testing::{Fault, FaultStore, count_of, count_up, sample_objects, store_suite, write_suite};
 
 fn text(value: &str) -> Bytes {
@@ -142,7 +144,7 @@ fn overwriting_and_changing(store: &dyn Store) {
             s.spawn(|| {
                 while !over.load(std::sync::atomic::Ordering::Relaxed) {
                     let change = async {
-                        let Some((bytes, tag)) = store.get_tagged("k").await? else {
+                        let Some((bytes, tag)) = store.get_for_update("k").await? else {
                             return Ok(Put::Refused);
                         };
                         let changed = format!("{} changed", count_of(&bytes));
@@ -260,7 +262,7 @@ async fn what_is_in_the_way_is_named() {
     assert_eq!(tree(dir.path()).len(), 3, "no temporary file is left");
     // A link is replaced, what it leads to stays.
     std::os::unix::fs::symlink("file", dir.path().join("link")).unwrap();
-    let (_, tag) = store.get_tagged("link").await.unwrap().unwrap();
+    let (_, tag) = store.get_for_update("link").await.unwrap().unwrap();
     assert!(store.put("link", text("z"), Condition::Unchanged(tag)).await.unwrap().is_done());
     assert_eq!(std::fs::read(dir.path().join("file")).unwrap(), b"x");
     assert_eq!(std::fs::read(dir.path().join("link")).unwrap(), b"z");
@@ -275,14 +277,14 @@ async fn a_file_changed_in_place_is_changed() {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::new(dir.path());
     assert!(store.put("k", text("one"), Condition::Absent).await.unwrap().is_done());
-    let (_, tag) = store.get_tagged("k").await.unwrap().unwrap();
+    let (_, tag) = store.get_for_update("k").await.unwrap().unwrap();
     std::thread::sleep(Duration::from_millis(20));
     std::fs::write(dir.path().join("k"), "two").unwrap();
     assert_eq!(store.put("k", text("three"), Condition::Unchanged(tag)).await.unwrap(), Put::Refused);
     let (_, foreign) = {
         let memory = MemoryStore::new();
         memory.put("k", "x").unwrap();
-        memory.get_tagged("k").await.unwrap().unwrap()
+        memory.get_for_update("k").await.unwrap().unwrap()
     };
     let e = store.put("k", text("three"), Condition::Unchanged(foreign)).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Usage, "{e}");
@@ -350,7 +352,7 @@ async fn a_put_whose_answer_was_lost_is_done_once() {
     let retry = far(&[(1, Fault::Lost), (4, Fault::Passing(None)), (6, Fault::Lost)]);
     // 1 lost, 2 refused by our own, 3 a look.
     assert_eq!(retry.put("k", text("one"), Condition::Absent).await.unwrap(), Put::Done);
-    let (_, tag) = retry.get_tagged("k").await.unwrap().unwrap(); // 4, 5
+    let (_, tag) = retry.get_for_update("k").await.unwrap().unwrap(); // 4, 5
     // 6 lost, 7 refused by our own, 8 a look.
     assert_eq!(retry.put("k", text("two"), Condition::Unchanged(tag.clone())).await.unwrap(), Put::Done);
     assert_eq!(retry.put("k", text("three"), Condition::Unchanged(tag)).await.unwrap(), Put::Refused);
@@ -407,16 +409,16 @@ async fn the_cache_forgets_what_is_put_even_while_it_is_fetched() {
     }
     #[async_trait::async_trait]
     impl Store for Late {
-        async fn get(&self, k: &str, r: Option<zaro::store::ByteRange>) -> zaro::Result<Option<Bytes>> {
-            let answer = self.0.get(k, r).await;
-            if r.is_some() {
+        async fn get_opts(&self, k: &str, options: GetOptions<'_>) -> zaro::Result<Option<Object>> {
+            let answer = self.0.get_opts(k, options).await;
+            if options.range.is_some() {
                 self.1.notify_one();
                 self.2.notified().await;
             }
             answer
         }
-        async fn size(&self, k: &str) -> zaro::Result<Option<u64>> {
-            self.0.size(k).await
+        async fn stat(&self, k: &str) -> zaro::Result<Option<ObjectMeta>> {
+            self.0.stat(k).await
         }
         async fn list(&self, p: &str) -> zaro::Result<zaro::store::Listing> {
             self.0.list(p).await

@@ -8,7 +8,7 @@ use zaro::store::memory::MemoryStore;
 use zaro::store::options::StoreOptions;
 use zaro::store::wrap::coalesce::CoalesceStore;
 use zaro::store::zip::ZipStore;
-use zaro::store::{ByteRange, SharedStore, Store};
+use zaro::store::{ByteRange, SharedStore, Store, StoreExt as _};
 use zaro::testing::{FaultStore, ZipMaker, ZipMethod, sample_objects, store_suite};
 use zaro::{ErrorKind, OpenOptions};
 

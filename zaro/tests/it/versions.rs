@@ -12,7 +12,7 @@ use zaro::store::object::CloudStore;
 use zaro::store::object::bucket::Bucket;
 use zaro::store::object::versions::{ObjectVersion, Pages};
 use zaro::store::options::StoreOptions;
-use zaro::store::{ByteRange, Condition, Pin, Put, Store};
+use zaro::store::{ByteRange, Condition, Pin, Put, Store, StoreExt as _};
 use zaro::testing::{TinyReply, TinyServer};
 
 fn options(endpoint: &str) -> StoreOptions {

@@ -5,6 +5,7 @@ use crate::array::ReadOptions;
 use crate::group::{OpenOptions, Zarr};
 use crate::image::find::{Found, find, image_at};
 use crate::image::source::{Pixels, T};
+use crate::store::StoreExt as _;
 use crate::store::memory::MemoryStore;
 
 /// Numbers that say where they are.

@@ -8,6 +8,7 @@ use super::*;
 use crate::array::{Order, ReadOptions, Selection, Values, WriteOptions};
 use crate::image::parse;
 use crate::meta::dtype::Float;
+use crate::store::StoreExt as _;
 use crate::store::memory::MemoryStore;
 
 fn memory() -> SharedStore {

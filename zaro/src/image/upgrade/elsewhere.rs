@@ -16,7 +16,7 @@ use crate::hierarchy::{self, Existing, Room};
 use crate::journal::{Intent, Journal, Work as Kept};
 use crate::meta::NodeMeta;
 use crate::meta::path::{join, normal, shown};
-use crate::store::{Condition, REPLACEMENT, SharedStore, is_journal};
+use crate::store::{Condition, REPLACEMENT, SharedStore, StoreExt as _, is_journal};
 
 /// Files copied at once.
 const AT_ONCE: usize = 8;
@@ -159,7 +159,7 @@ async fn files(source: &Zarr, tree: &Tree) -> Result<Vec<String>> {
             // What there may be without anybody knowing.
             for (path, _) in tree.members.iter().filter(|(_, m)| m.group.layout) {
                 let key = join(path, "OME/METADATA.ome.xml");
-                if store.size(&key).await?.is_some() {
+                if store.exists(&key).await? {
                     found.insert(relative(&key));
                 }
             }

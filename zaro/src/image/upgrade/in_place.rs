@@ -24,7 +24,7 @@ use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::Stored;
 use crate::meta::{Format, Json, NodeMeta, consolidate};
 use crate::num;
-use crate::store::{Condition, SharedStore};
+use crate::store::{Condition, SharedStore, StoreExt as _};
 
 const OPERATION: &str = "image upgrade --in-place";
 
@@ -285,7 +285,7 @@ fn finish(store: &SharedStore, root: &str, whole: &Json, journal: Journal) -> Re
         let node = wait(hierarchy::find(store, above))?;
         let carries = match node.map(|n| n.meta) {
             Some(NodeMeta::Group(group)) if group.format == Format::V3 => group.consolidated.is_some(),
-            Some(NodeMeta::Group(_)) => wait(store.size(&join(above, ".zmetadata")))?.is_some(),
+            Some(NodeMeta::Group(_)) => wait(store.exists(&join(above, ".zmetadata")))?,
             _ => false,
         };
         if carries {

@@ -12,6 +12,7 @@ use crate::journal::{Source, check_settled};
 use crate::meta::path::{join, normal, shown};
 use crate::meta::{ChunkKeys, Format, Json, NodeMeta, write};
 use crate::store::SharedStore;
+use crate::store::StoreExt as _;
 use crate::{hierarchy, image::find::Found};
 
 /// One node.
@@ -188,7 +189,7 @@ impl Tree {
             NodeMeta::Array(_) => false,
             NodeMeta::Group(group) if group.consolidated.is_some() => true,
             NodeMeta::Group(_) if self.format == Format::V2 => {
-                zarr.store().size(&join(&node.path, ".zmetadata")).await?.is_some()
+                zarr.store().exists(&join(&node.path, ".zmetadata")).await?
             }
             // What the root carries was taken from it when it was opened.
             NodeMeta::Group(group) => group.document.get("consolidated_metadata").is_some(),

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::image::ozx::is_sharded;
 use crate::image::version;
 use crate::meta::{Findings, Json, Mode, NodeMeta, v3};
-use crate::store::Store;
+use crate::store::StoreExt as _;
 use crate::store::zip::{ArchiveEntry, ZipStore};
 
 /// What is wrong with an archive as an `.ozx`, besides what it holds.

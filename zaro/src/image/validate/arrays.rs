@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::image::version::Version;
 use crate::meta::path::{join, normal};
 use crate::meta::{ArrayMeta, ChunkKeys, DataType, Format, Json};
+use crate::store::StoreExt as _;
 
 /// What is known of a pyramid's arrays.
 #[derive(Debug, Default, Clone)]
@@ -295,7 +296,7 @@ async fn chunks(walk: &Walk<'_>, path: &str, meta: &ArrayMeta, sink: &mut Sink) 
     }
     let store = walk.zarr.store();
     let origin = vec![0; meta.shape.len()];
-    if store.size(&meta.keys.key(path, &origin)).await?.is_some() {
+    if store.exists(&meta.keys.key(path, &origin)).await? {
         return Ok(());
     }
     let other = meta.keys.other_separator();
@@ -313,7 +314,7 @@ async fn chunks(walk: &Walk<'_>, path: &str, meta: &ArrayMeta, sink: &mut Sink) 
         // Without a listing the first chunk alone tells.
         Err(_) => {
             let key = other.key(path, &origin);
-            let is_there = store.size(&key).await?.is_some();
+            let is_there = store.exists(&key).await?;
             if is_there { vec![other.key("", &origin)] } else { Vec::new() }
         }
     };

@@ -9,6 +9,7 @@ use super::report::{Sink, cut, quoted};
 use super::walk::{Look, Part, Walk};
 use crate::error::Result;
 use crate::meta::path::join;
+use crate::store::StoreExt as _;
 
 const XML: &str = "METADATA.ome.xml";
 

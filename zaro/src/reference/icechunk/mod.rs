@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 
 use super::{Location, Map, Remote, SharedMap, Span};
 use crate::error::{Error, Result};
-use crate::store::{Listing, SharedStore, join, percent_decode};
+use crate::store::{Listing, SharedStore, StoreExt as _, join, percent_decode};
 
 mod cache;
 mod config;

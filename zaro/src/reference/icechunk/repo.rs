@@ -12,7 +12,7 @@ use super::id::Id;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::json::Json;
 use crate::num::usize_of;
-use crate::store::{SharedStore, check_key, percent_decode};
+use crate::store::{SharedStore, StoreExt as _, check_key, percent_decode};
 
 /// The file that version 2 has, and version 1 has not.
 const REPO: &str = "repo";
@@ -249,7 +249,7 @@ async fn read_file(store: &SharedStore, sort: Sort, name: &str) -> Result<Option
 
 async fn is_deleted(store: &SharedStore, name: &str) -> Result<bool> {
     for folder in folders(Sort::Tag, name) {
-        if store.size(&format!("{folder}/ref.json.deleted")).await?.is_some() {
+        if store.exists(&format!("{folder}/ref.json.deleted")).await? {
             return Ok(true);
         }
     }
@@ -302,5 +302,5 @@ pub(super) async fn is_here(store: &SharedStore) -> Result<bool> {
         Err(e) if e.kind() == ErrorKind::Invalid => {}
         Err(e) => return Err(e),
     }
-    Ok(store.size("refs/branch.main/ref.json").await?.is_some())
+    Ok(store.exists("refs/branch.main/ref.json").await?)
 }

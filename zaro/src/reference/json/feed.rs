@@ -5,7 +5,7 @@ use std::io::Write as _;
 use super::document::{Builder, Parsed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::{u64_of, usize_of};
-use crate::store::{Ask, ByteRange, ObjectState, SharedStore};
+use crate::store::{ByteRange, GetOptions, Object, ObjectMeta, SharedStore, StoreExt as _};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 /// How much is read at once, from files and from elsewhere.
@@ -211,15 +211,15 @@ async fn read_remote(
     let blocks = (0..size.div_ceil(REMOTE_BLOCK).max(1)).map(|i| {
         let offset = i.saturating_mul(REMOTE_BLOCK);
         let range = ByteRange::span(offset, size.saturating_sub(offset).min(REMOTE_BLOCK));
-        async move { store.get_with(key, Ask::range((!whole).then_some(range))).await }
+        async move { store.get_opts(key, GetOptions::range((!whole).then_some(range))).await }
     });
     let mut blocks = stream::iter(blocks).buffered(AT_ONCE);
-    let mut state = ObjectState::Unknown;
+    let mut state = ObjectMeta::Unknown;
     while let Some(block) = blocks.try_next().await? {
-        let Some((block, of)) = block else { return Ok(None) };
-        of.check(Some(&state)).map_err(|e| e.with_key(key).with_store(store))?;
-        state = of;
-        feed.push(&block)?;
+        let Some(Object { bytes, meta }) = block else { return Ok(None) };
+        meta.check(Some(&state)).map_err(|e| e.with_key(key).with_store(store))?;
+        state = meta;
+        feed.push(&bytes)?;
     }
     feed.finish(templates).map(Some)
 }

@@ -25,7 +25,7 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use super::{Location, Map, SharedMap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::u64_of;
-use crate::store::{Ask, ByteRange, Listing, ObjectState, SharedStore, join};
+use crate::store::{ByteRange, GetOptions, Listing, Object, ObjectMeta, SharedStore, StoreExt as _, join};
 
 mod decode;
 mod footer;
@@ -101,7 +101,7 @@ struct Partition {
     /// The file, if it is short.
     whole: Option<Bytes>,
     /// The state of the file that the footer is of.
-    state: ObjectState,
+    state: ObjectMeta,
 }
 
 impl Partition {
@@ -154,8 +154,8 @@ impl ParquetMap {
 
     async fn read_partition(&self, array: usize, partition: u64) -> Result<Option<Partition>> {
         let key = self.file(array, partition)?;
-        let tail = Ask::range(Some(ByteRange::Suffix(END)));
-        let Some((mut end, state)) = self.store.get_with(&key, tail).await? else {
+        let tail = GetOptions::range(Some(ByteRange::Suffix(END)));
+        let Some(Object { bytes: mut end, meta: state }) = self.store.get_opts(&key, tail).await? else {
             return Ok(None);
         };
         let named = |e: Error| e.within(&key);
@@ -164,8 +164,9 @@ impl ParquetMap {
         let whole = (u64_of(end.len()) < END).then(|| end.clone());
         if all > end.len() && whole.is_none() {
             let range = Some(ByteRange::Suffix(u64_of(all)));
-            let longer = self.store.get_with(&key, Ask { range, of: Some(&state), most: None }).await?;
-            (end, _) = longer.ok_or_else(|| named(Error::io("the file has gone since it was opened")))?;
+            let longer = self.store.get_opts(&key, GetOptions::range(range).of_state(&state)).await?;
+            let gone = || named(Error::io("the file has gone since it was opened"));
+            end = longer.ok_or_else(gone)?.bytes;
         }
         let Some(start) = end.len().checked_sub(all) else {
             return Err(named(Error::invalid("cut off: the file is shorter than its footer")));

@@ -13,7 +13,7 @@ use crate::codec::zstd;
 use crate::codec::{BytesToBytes, Size};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
-use crate::store::{ByteRange, ObjectState, SharedStore};
+use crate::store::{ByteRange, ObjectMeta, SharedStore};
 
 /// Columns of a row group up to this are fetched whole.
 const WHOLE: u64 = 4 << 20;
@@ -38,7 +38,7 @@ pub(super) struct File<'a> {
     /// All its bytes, if they are at hand.
     pub(super) whole: Option<&'a Bytes>,
     /// The state that is meant.
-    pub(super) state: &'a ObjectState,
+    pub(super) state: &'a ObjectMeta,
 }
 
 impl File<'_> {

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::meta::Json;
 use crate::num::{u64_of, usize_of};
 use crate::reference::{Location, ReferenceStore, Remote};
-use crate::store::{Condition, SharedStore, join};
+use crate::store::{Condition, SharedStore, StoreExt as _, join};
 
 /// Rows a partition, unless said otherwise: what kerchunk, VirtualiZarr and GDAL write.
 pub const RECORD_SIZE: u64 = 100_000;
@@ -410,8 +410,6 @@ pub async fn write(source: &ReferenceStore, target: &SharedStore, record_size: u
 
 /// The documents of all nodes.
 pub(in crate::reference) async fn documents(source: &ReferenceStore) -> Result<Vec<(String, Json)>> {
-    use crate::store::Store as _;
-
     let mut out = Vec::new();
     let mut open = vec![String::new()];
     while let Some(path) = open.pop() {

@@ -29,7 +29,7 @@ use crate::meta::Json;
 use crate::reference::{ReferenceStore, Remote, Span, Target, Targets};
 use crate::store::local::LocalStore;
 use crate::store::memory::MemoryStore;
-use crate::store::{KeyEntry, Pin, Store};
+use crate::store::{GetOptions, KeyEntry, Object, ObjectMeta, Pin, Store};
 
 #[derive(Debug)]
 struct Nowhere;
@@ -64,7 +64,7 @@ fn documents(shape: &str, chunks: &str) -> Vec<(String, Json)> {
 /// All objects of a store.
 async fn objects(store: &MemoryStore) -> Vec<(String, Bytes)> {
     let mut keys: Vec<KeyEntry> = store.keys("").try_collect().await.unwrap();
-    keys.sort();
+    keys.sort_by(|a, b| a.key.cmp(&b.key));
     let mut out = Vec::new();
     for KeyEntry { key, .. } in keys {
         let bytes = store.get(&key, None).await.unwrap().unwrap();
@@ -218,15 +218,15 @@ impl fmt::Display for Counted {
 
 #[async_trait]
 impl Store for Counted {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        let found = self.inner.get(key, range).await?;
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        let found = self.inner.get_opts(key, options).await?;
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(found.as_ref().map_or(0, |b| u64_of(b.len())), Ordering::Relaxed);
+        self.bytes.fetch_add(found.as_ref().map_or(0, |o| u64_of(o.bytes.len())), Ordering::Relaxed);
         Ok(found)
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.inner.size(key).await
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        self.inner.stat(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {

@@ -4,7 +4,7 @@ use reqwest::{Method, StatusCode, header};
 use url::Url;
 
 use super::super::http_index;
-use super::{Ask, HttpStore, Listing, all, check_prefix, percent_decode};
+use super::{GetOptions, HttpStore, Listing, all, check_prefix, percent_decode};
 use crate::error::{Error, Result};
 
 /// The largest index page that is read: 64 MiB. A longer one is an error.
@@ -32,7 +32,8 @@ impl HttpStore {
         if name(&at) != name(&url) {
             return Ok(Index::None);
         }
-        let page = all(response, Ask::at_most(MAX_INDEX)).await.map_err(|e| e.within("the index page"))?;
+        let page =
+            all(response, GetOptions::at_most(MAX_INDEX)).await.map_err(|e| e.within("the index page"))?;
         Ok(http_index::parse(&page, &at)?.map_or(Index::None, Index::Page))
     }
 

@@ -19,10 +19,10 @@ pub use self::folders::replace_folder;
 use self::rings::Rings;
 pub use self::temporary::{Temporary, keep_mode, remove_temporaries, temporary_folder};
 pub(crate) use self::temporary::{is_temporary, read_dir};
-use self::write::State;
+use self::write::identity;
 use super::{
-    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, Site, Store,
-    Tag, changed, check_key, check_prefix, join,
+    Condition, Direct, DirectObject, GetOptions, KeptOpen, KeyEntry, Listing, LocalMeta, Object, ObjectMeta,
+    Put, Site, Store, changed, check_key, check_prefix, join,
 };
 use crate::error::{Error, Result};
 use crate::num;
@@ -76,17 +76,14 @@ impl LocalStore {
         if !meta.is_file() {
             return Err(Error::io("neither a file nor a folder").with_key(key).with_store(self));
         }
-        Ok(Some(LocalFile { file, size: meta.len(), state: State::of(&meta) }))
+        Ok(Some(LocalFile { file, meta: identity(&meta) }))
     }
 
     /// What a listing says of a file; `None` if it is gone.
     fn look(&self, key: String) -> Result<Option<KeyEntry>> {
         let path = self.root.join(&key);
         match std::fs::metadata(&path) {
-            Ok(meta) if meta.is_file() => {
-                let state = State::of(&meta).to_string();
-                Ok(Some(KeyEntry { key, size: meta.len(), state: Some(state) }))
-            }
+            Ok(meta) if meta.is_file() => Ok(Some(KeyEntry::new(key, ObjectMeta::Local(identity(&meta))))),
             Ok(meta) if meta.is_dir() => Ok(None),
             Ok(_) => Err(Error::io("neither a file nor a folder").with_key(key).with_store(self)),
             Err(e) if is_missing(&e) => self.absent(&key, &path).map(|_| None),
@@ -146,55 +143,14 @@ impl fmt::Display for LocalStore {
 
 #[async_trait]
 impl Store for LocalStore {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        let Some(file) = self.file(key)? else { return Ok(None) };
-        file.read(range).map(Some).map_err(|e| e.with_key(key).with_store(self))
-    }
-
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        let named = |e: Error| e.with_key(key).with_store(self);
-        let Some(file) = self.file(key)? else { return Ok(None) };
-        let read = || {
-            file.state().check(ask.of)?;
-            let length = ask.range.map_or(Ok((0, file.size)), |r| r.resolve(file.size))?.1;
-            ask.check_length(length)?;
-            let bytes = file.read(ask.range)?;
-            file.check_unchanged()?;
-            Ok(Some((bytes, file.state())))
-        };
-        read().map_err(named)
-    }
-
     /// Files have no versions. The `ETag` of a pin is looked at where all of the file is read and it is an MD5.
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        let named = |e: Error| e.with_key(key).with_store(self);
-        if pin.version.is_some() {
-            return Err(named(Error::unsupported("files have no versions")));
-        }
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         let Some(file) = self.file(key)? else { return Ok(None) };
-        let read = || {
-            pin.check_size(file.size)?;
-            if pin.unmodified_since.is_some() {
-                let modified = file.file.metadata()?.modified()?;
-                // A file is not changed before 1970.
-                let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-                pin.check_time(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))?;
-            }
-            let bytes = file.read(range)?;
-            if num::u64_of(bytes.len()) == file.size {
-                pin.check_whole(&bytes)?;
-            }
-            Ok(bytes)
-        };
-        read().map(Some).map_err(named)
+        file.get(options).map(Some).map_err(|e| e.with_key(key).with_store(self))
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        Ok(self.file(key)?.map(|f| f.size))
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        Ok(self.file(key)?.map(|f| f.state.to_string()))
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        Ok(self.file(key)?.map(|file| file.meta()))
     }
 
     /// One folder after another, and a look at each file.
@@ -253,18 +209,12 @@ impl Store for LocalStore {
         self.write(key, &[&value], &when)
     }
 
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        let Some(file) = self.file(key)? else { return Ok(None) };
-        let read = || Ok((file.read(None)?, file.tagged()?));
-        read().map(Some).map_err(|e: Error| e.with_key(key).with_store(self))
-    }
-
     async fn delete(&self, key: &str) -> Result<()> {
         self.remove(key)
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
-        self.remove_unchanged(key, tag)
+    async fn delete_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
+        self.remove_unchanged(key, state)
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
@@ -318,25 +268,37 @@ impl Direct for LocalStore {
 /// An open file.
 struct LocalFile {
     file: File,
-    size: u64,
-    state: State,
+    meta: LocalMeta,
 }
 
 impl LocalFile {
-    fn read(&self, range: Option<ByteRange>) -> Result<Bytes> {
-        let (offset, length) = match range {
-            Some(r) => r.resolve(self.size)?,
-            None => (0, self.size),
-        };
-        let mut buf = vec![0; num::usize_of(length)?];
-        self.read_at(offset, &mut buf)?;
-        Ok(buf.into())
+    fn get(&self, options: GetOptions<'_>) -> Result<Object> {
+        let pin = options.pinned();
+        self.meta().check(options.state)?;
+        if let Some(pin) = pin {
+            if pin.version.is_some() {
+                return Err(Error::unsupported("files have no versions"));
+            }
+            pin.check_size(self.meta.size)?;
+            pin.check_time(self.meta.modified.map_or(0, |(seconds, _)| seconds))?;
+        }
+        let (offset, length) =
+            options.range.map_or(Ok((0, self.meta.size)), |r| r.resolve(self.meta.size))?;
+        options.check_length(length)?;
+        let mut bytes = vec![0; num::usize_of(length)?];
+        self.read_at(offset, &mut bytes)?;
+        self.check_unchanged()?;
+        if let Some(pin) = pin.filter(|_| length == self.meta.size) {
+            pin.check_whole(&bytes)?;
+        }
+        let meta = if options.for_update { self.meta_for_update()? } else { self.meta() };
+        Ok(Object { bytes: bytes.into(), meta })
     }
 }
 
 impl DirectObject for LocalFile {
     fn size(&self) -> u64 {
-        self.size
+        self.meta.size
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
@@ -350,15 +312,16 @@ impl DirectObject for LocalFile {
         })
     }
 
-    fn state(&self) -> ObjectState {
-        self.state.numbers()
+    fn meta(&self) -> ObjectMeta {
+        ObjectMeta::Local(self.meta.clone())
+    }
+
+    fn meta_for_update(&self) -> Result<ObjectMeta> {
+        let open = KeptOpen::from(self.file.try_clone()?);
+        Ok(ObjectMeta::Local(LocalMeta { open, ..self.meta.clone() }))
     }
 
     fn check_unchanged(&self) -> Result<()> {
-        if State::of(&self.file.metadata()?) == self.state { Ok(()) } else { Err(changed()) }
-    }
-
-    fn tag(&self) -> Result<Tag> {
-        self.tagged()
+        if identity(&self.file.metadata()?) == self.meta { Ok(()) } else { Err(changed()) }
     }
 }

@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use super::folders::{self, put_aside_and_remove};
 use super::temporary::{self, Temporary, is_abandoned, is_temporary, keep_mode};
-use super::{LocalFile, LocalStore, is_missing};
+use super::{LocalStore, is_missing};
 use crate::error::{Error, Result};
-use crate::store::{Condition, DELETING, JOURNAL, ObjectState, Put, Tag, check_key, check_prefix};
+use crate::store::{
+    Condition, DELETING, JOURNAL, KeptOpen, LocalMeta, ObjectMeta, Put, check_key, check_prefix,
+};
 
 /// How often a put begins anew because its folder was deleted under it.
 const ATTEMPTS: usize = 1000;
@@ -23,46 +25,13 @@ const ATTEMPTS: usize = 1000;
 /// After how many of them it waits a moment between two.
 const PATIENCE: usize = 8;
 
-/// Which file was seen. Holding it open keeps its number from being given to another; size and time tell of writers
-/// who change a file in place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State {
-    device: u64,
-    inode: u64,
-    size: u64,
-    changed: (i64, i64),
-}
-
-impl State {
-    pub(super) fn of(meta: &Metadata) -> Self {
-        let changed = (meta.mtime(), meta.mtime_nsec());
-        Self { device: meta.dev(), inode: meta.ino(), size: meta.len(), changed }
-    }
-
-    pub(super) fn numbers(self) -> ObjectState {
-        let (seconds, nanos) = self.changed;
-        let (seconds, nanos) = (seconds.cast_unsigned(), nanos.cast_unsigned());
-        ObjectState::Numbers([self.device, self.inode, self.size, seconds, nanos])
-    }
-}
-
-impl std::fmt::Display for State {
-    /// Without the device, whose number may be another after a restart. The file's own is on a second line: file systems
-    /// in user space may make up another one.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}.{:09}\n{}", self.size, self.changed.0, self.changed.1, self.inode)
-    }
-}
-
-/// The tag of a file: its state, and the file held open.
-struct LocalTag {
-    state: State,
-    _file: File,
-}
-
-impl LocalFile {
-    pub(super) fn tagged(&self) -> Result<Tag> {
-        Ok(Tag::new(LocalTag { state: self.state, _file: self.file.try_clone()? }))
+/// Which file this is; size and time tell of writers who change it in place.
+pub(super) fn identity(meta: &Metadata) -> LocalMeta {
+    LocalMeta {
+        id: [meta.dev(), meta.ino()],
+        size: meta.len(),
+        modified: Some((meta.mtime(), meta.mtime_nsec())),
+        open: KeptOpen::default(),
     }
 }
 
@@ -270,7 +239,7 @@ impl LocalStore {
     }
 
     /// Deletes a file if it is the one that was seen; nobody comes between the look and the deletion.
-    pub(super) fn remove_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+    pub(super) fn remove_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
         let place = |e: Error| e.with_key(key).with_store(self);
         let (folder, path) = self.target(key).map_err(place)?;
         let opened = match File::open(&folder) {
@@ -281,7 +250,7 @@ impl LocalStore {
         if !lock(&opened, true).map_err(|e| self.fault(key, e))? {
             return Err(place(Error::unsupported("this file system has no locks (flock)")));
         }
-        if !holds(&path, &Condition::Unchanged(tag.clone())).map_err(place)? {
+        if !holds(&path, &Condition::Unchanged(state.clone())).map_err(place)? {
             return Ok(Put::Refused);
         }
         std::fs::remove_file(&path).map_err(|e| self.fault(key, e))?;
@@ -393,7 +362,7 @@ fn blocked(e: IoError) -> Error {
 fn holds(path: &Path, when: &Condition) -> Result<bool> {
     let now = match std::fs::metadata(path) {
         Ok(meta) if meta.is_dir() => return Err(Error::invalid("a folder is in the place of an object")),
-        Ok(meta) => Some(State::of(&meta)),
+        Ok(meta) => Some(identity(&meta)),
         // A link that leads nowhere is something, though it has no content.
         Err(e) if is_missing(&e) && path.is_symlink() => return Ok(matches!(when, Condition::Always)),
         Err(e) if is_missing(&e) => None,
@@ -402,6 +371,6 @@ fn holds(path: &Path, when: &Condition) -> Result<bool> {
     Ok(match when {
         Condition::Always => true,
         Condition::Absent => now.is_none(),
-        Condition::Unchanged(tag) => now == Some(tag.state::<LocalTag>()?.state),
+        Condition::Unchanged(seen) => now.as_ref() == Some(seen.local()?),
     })
 }

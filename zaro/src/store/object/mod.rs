@@ -27,7 +27,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, UpdateVersion};
+use object_store::{GetOptions as CloudGet, GetRange, ObjectMeta as CloudMeta, ObjectStore};
 
 pub(crate) use self::page::parse_time;
 use self::transport::{Reply, listing_fault, network_fault, reply_of};
@@ -36,14 +36,11 @@ use super::fault::{transient, transient_because};
 use super::http::{refusal, refused_read, untrusted};
 use super::options::StoreOptions;
 use super::{
-    Ask, ByteRange, Condition, KeyEntry, Listing, ObjectState, Pin, Put, Said, Site, Store, Tag, check_key,
-    check_prefix,
+    ByteRange, Condition, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Pin, Put, RemoteMeta, Site,
+    Store, check_key, check_prefix,
 };
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
-
-/// The largest object that can be put under a condition, and so the largest that is read to be changed: 5 GiB.
-const MAX_PUT: u64 = 5 << 30;
 
 /// The most memory taken for a body before its bytes come: 16 MiB.
 const MAX_TRUST: u64 = 16 << 20;
@@ -229,33 +226,11 @@ impl CloudStore {
         })
     }
 
-    async fn fetch(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        let got = self.fetch_tagged(key, ask, None).await?;
-        Ok(got.map(|(bytes, meta)| (bytes, meta.as_ref().map_or(ObjectState::Unknown, state_of))))
-    }
-
-    /// The bytes of one state of the object. A version that is gone is `None`.
-    async fn fetch_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        let ask = Ask { range, of: None, most: pin.size };
-        let Some((bytes, meta)) = self.fetch_tagged(key, ask, Some(pin)).await? else { return Ok(None) };
-        // A server that knows no versions sends what is there now.
-        if let (Some(wanted), Some(sent)) = (&pin.version, meta.and_then(|m| m.version))
-            && *wanted != sent
-        {
-            return Err(Error::io(format!("the server sent version {sent} in place of {wanted}")));
-        }
-        Ok(Some(bytes))
-    }
-
-    /// The bytes, and what is known of the object they are of; nothing if none were asked for.
-    async fn fetch_tagged(
-        &self,
-        key: &str,
-        ask: Ask<'_>,
-        pin: Option<&Pin>,
-    ) -> Result<Option<(Bytes, Option<ObjectMeta>)>> {
+    /// A version that is gone is `None`.
+    async fn fetch(&self, key: &str, ask: GetOptions<'_>) -> Result<Option<Object>> {
+        let pin = ask.pinned();
         let version = pin.and_then(|p| p.version.clone());
-        let unknown = |bytes| (bytes, None);
+        let nothing = || Some(Object::default());
         check_key(key)?;
         let path = self.path(key)?;
         let mut measured = None;
@@ -263,13 +238,13 @@ impl CloudStore {
             Some(r @ (ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0))) => {
                 // HTTP has no empty ranges: only whether it fits is asked.
                 let Some(size) = self.measure(key, pin).await?.map(|m| m.size) else { return Ok(None) };
-                return r.resolve(size).map(|_| Some(unknown(Bytes::new())));
+                return r.resolve(size).map(|_| nothing());
             }
             Some(r @ ByteRange::Suffix(_)) if !self.suffix_ranges => {
                 let Some(size) = self.measure(key, pin).await?.map(|m| m.size) else { return Ok(None) };
                 measured = Some(size);
                 match r.resolve(size)? {
-                    (_, 0) => return Ok(Some(unknown(Bytes::new()))),
+                    (_, 0) => return Ok(nothing()),
                     (offset, length) => Some(ByteRange::span(offset, length)),
                 }
             }
@@ -290,7 +265,7 @@ impl CloudStore {
             .ask(|client| {
                 let path = path.clone();
                 let (range, version) = (wanted.clone(), version.clone());
-                let options = GetOptions { range, version, ..Default::default() };
+                let options = CloudGet { range, version, ..Default::default() };
                 async move { client.get_opts(&path, options).await }
             })
             .await;
@@ -305,7 +280,7 @@ impl CloudStore {
                 let Some(range) = range.filter(|_| refused) else { return self.sort_read(&e) };
                 let Some(size) = self.measure(key, pin).await?.map(|m| m.size) else { return Ok(None) };
                 return match range.resolve(size)? {
-                    (_, 0) => Ok(Some(unknown(Bytes::new()))),
+                    (_, 0) => Ok(nothing()),
                     _ => Err(transient("the server refused a range that lies within the object")),
                 };
             }
@@ -313,7 +288,8 @@ impl CloudStore {
         if let Some(pin) = pin {
             check_pin(pin, &got.meta)?;
         }
-        state_of(&got.meta).check(ask.of)?;
+        let meta = facts(&got.meta);
+        meta.check(ask.state)?;
         if measured.is_some_and(|size| size != got.meta.size) {
             // Where the end is was asked of another state.
             return Err(transient("the object was changed while it was read"));
@@ -330,7 +306,6 @@ impl CloudStore {
         }
         let length = span.end.saturating_sub(span.start);
         ask.check_length(length)?;
-        let meta = got.meta.clone();
         let mut seen = 0u64;
         let mut stream = got.into_stream();
         let mut first: Option<Bytes> = None;
@@ -358,16 +333,16 @@ impl CloudStore {
         if u64_of(bytes.len()) != length {
             return Err(transient(format!("the answer ended after {} of {length} bytes", bytes.len())));
         }
-        Ok(Some((bytes, Some(meta))))
+        Ok(Some(Object { bytes, meta }))
     }
 
-    async fn measure(&self, key: &str, pin: Option<&Pin>) -> Result<Option<ObjectMeta>> {
+    async fn measure(&self, key: &str, pin: Option<&Pin>) -> Result<Option<CloudMeta>> {
         check_key(key)?;
         let path = self.path(key)?;
         let head = self.ask(|client| {
             let path = path.clone();
             let version = pin.and_then(|p| p.version.clone());
-            let options = GetOptions { head: true, version, ..Default::default() };
+            let options = CloudGet { head: true, version, ..Default::default() };
             async move { client.get_opts(&path, options).await.map(|got| got.meta) }
         });
         match head.await {
@@ -420,25 +395,21 @@ impl CloudStore {
     }
 }
 
-/// What is known of the state of an object.
-fn state_of(found: &ObjectMeta) -> ObjectState {
-    ObjectState::Said(Arc::new(Said {
-        etag: found.e_tag.clone(),
-        modified: Some(found.last_modified.timestamp().to_string()),
-        size: Some(found.size),
-    }))
+/// What is known of an object.
+fn facts(found: &CloudMeta) -> ObjectMeta {
+    let CloudMeta { e_tag: etag, version, size, last_modified, .. } = found;
+    let modified = Some(last_modified.timestamp());
+    RemoteMeta { etag: etag.clone(), modified, size: Some(*size), version: version.clone() }.into()
 }
 
 /// Refuses an object that is not the one the pin means.
-/// What tells the state of an object from others: its `ETag`; where there is none, its size and when it was changed.
-fn state_text(found: &ObjectMeta) -> String {
-    match &found.e_tag {
-        Some(tag) => tag.trim_matches('"').to_owned(),
-        None => format!("{} {}", found.size, found.last_modified.timestamp_micros()),
+fn check_pin(pin: &Pin, found: &CloudMeta) -> Result<()> {
+    // A server that knows no versions sends what is there now.
+    if let (Some(wanted), Some(sent)) = (&pin.version, &found.version)
+        && wanted != sent
+    {
+        return Err(Error::io(format!("the server sent version {sent} in place of {wanted}")));
     }
-}
-
-fn check_pin(pin: &Pin, found: &ObjectMeta) -> Result<()> {
     if pin.etag.is_some() {
         let etag = found.e_tag.as_deref();
         pin.check_etag(etag.ok_or_else(|| Error::io("the server does not say the object's ETag"))?)?;
@@ -488,26 +459,13 @@ impl Store for CloudStore {
         futures::stream::iter([Ok(Site::host(host, &super::join(path, prefix)))]).boxed()
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes))
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        self.fetch(key, options).await.map_err(|e| e.with_key(key).with_store(self))
     }
 
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        self.fetch(key, ask).await.map_err(|e| e.with_key(key).with_store(self))
-    }
-
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        self.fetch_pinned(key, range, pin).await.map_err(|e| e.with_key(key).with_store(self))
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
         let found = self.measure(key, None).await.map_err(|e| e.with_key(key).with_store(self))?;
-        Ok(found.map(|meta| meta.size))
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        let found = self.measure(key, None).await.map_err(|e| e.with_key(key).with_store(self))?;
-        Ok(found.as_ref().map(state_text))
+        Ok(found.as_ref().map(facts))
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -525,16 +483,6 @@ impl Store for CloudStore {
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
         self.write(key, value, when).await.map_err(|e| e.with_key(key).with_store(self))
-    }
-
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        match self.fetch_tagged(key, Ask::at_most(MAX_PUT), None).await {
-            Ok(found) => Ok(found.map(|(bytes, meta)| {
-                let (e_tag, version) = meta.map_or((None, None), |m| (m.e_tag, m.version));
-                (bytes, Tag::new(UpdateVersion { e_tag, version }))
-            })),
-            Err(e) => Err(e.with_key(key).with_store(self)),
-        }
     }
 
     async fn delete(&self, key: &str) -> Result<()> {

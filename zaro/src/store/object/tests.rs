@@ -1,3 +1,4 @@
+use crate::store::StoreExt as _;
 use object_store::ObjectStoreExt;
 
 use super::*;
@@ -134,8 +135,8 @@ async fn a_server_that_ignores_conditions_is_found_out() {
     let store = signed(&server);
     let put = store.put("k", Bytes::from_static(b"x"), Condition::Absent).await.unwrap_err();
     assert_eq!(put.kind(), crate::ErrorKind::Unsupported, "{put}");
-    let tag = Tag::new(UpdateVersion { e_tag: Some("\"old\"".to_owned()), version: None });
-    let put = store.put("k", Bytes::from_static(b"x"), Condition::Unchanged(tag)).await.unwrap_err();
+    let seen = ObjectMeta::of_text(Some("\"old\"".to_owned()), None);
+    let put = store.put("k", Bytes::from_static(b"x"), Condition::Unchanged(seen)).await.unwrap_err();
     assert_eq!(put.kind(), crate::ErrorKind::Unsupported, "{put}");
     assert_eq!(server.seen()[0].headers["if-none-match"], "*");
     assert_eq!(server.seen()[2].headers["if-match"], "\"old\"");
@@ -151,8 +152,7 @@ async fn what_servers_say_to_puts() {
         (server, store)
     };
     let value = || Bytes::from_static(b"x");
-    let unchanged =
-        || Condition::Unchanged(Tag::new(UpdateVersion { e_tag: Some("e".to_owned()), version: None }));
+    let unchanged = || Condition::Unchanged(ObjectMeta::of_text(Some("e".to_owned()), None));
     for (status, when, wanted) in [
         (412, Condition::Absent, Ok(Put::Refused)),
         (409, Condition::Absent, Ok(Put::Refused)),

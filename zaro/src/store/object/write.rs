@@ -17,11 +17,11 @@ use object_store::{
 };
 
 use super::transport::{cannot_copy, reply_of};
-use super::{CloudStore, MAX_PUT, pages, refusal};
+use super::{CloudStore, pages, refusal};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient;
-use crate::store::{Ask, Condition, DELETING, KeyEntry, Put, check_key, check_prefix, join};
+use crate::store::{Condition, DELETING, GetOptions, KeyEntry, MAX_PUT, Put, check_key, check_prefix, join};
 
 /// Objects larger than this are sent in parts, unless there is a condition, which parts cannot have: 64 MiB.
 const MAX_WHOLE: u64 = 64 << 20;
@@ -53,12 +53,13 @@ impl CloudStore {
             }
             Condition::Always => (PutMode::Overwrite, None),
             Condition::Absent => (PutMode::Create, Some(&self.proven.absent)),
-            Condition::Unchanged(tag) => {
-                let state = tag.state::<UpdateVersion>()?;
-                if state.e_tag.is_none() && state.version.is_none() {
+            Condition::Unchanged(seen) => {
+                let seen = seen.remote()?;
+                if seen.etag.is_none() && seen.version.is_none() {
                     return Err(unconditional("gives no ETag"));
                 }
-                (PutMode::Update(state.clone()), Some(&self.proven.unchanged))
+                let seen = UpdateVersion { e_tag: seen.etag.clone(), version: seen.version.clone() };
+                (PutMode::Update(seen), Some(&self.proven.unchanged))
             }
         };
         let before = match &mode {
@@ -172,8 +173,8 @@ impl CloudStore {
             async move { client.copy(&from, &to).await }
         });
         match copied.await {
-            Err(e) if cannot_copy(&e) => match self.fetch(from, Ask::at_most(MAX_PUT)).await? {
-                Some((bytes, _)) => self.write(to, bytes, Condition::Always).await.map(drop),
+            Err(e) if cannot_copy(&e) => match self.fetch(from, GetOptions::at_most(MAX_PUT)).await? {
+                Some(object) => self.write(to, object.bytes, Condition::Always).await.map(drop),
                 None => Err(Error::io("there is nothing to be copied")),
             },
             copied => copied.map_err(|e| self.failed(&e)),
@@ -228,11 +229,7 @@ impl CloudStore {
             let (_, found) = self.begin(&path).await?;
             let keys = found.map_err(|e| self.failed(&e)).map_ok(move |object| {
                 let rest = relative(&path, &object.location).unwrap_or_default();
-                KeyEntry {
-                    key: join(&prefix, rest),
-                    size: object.size,
-                    state: Some(super::state_text(&object)),
-                }
+                KeyEntry::new(join(&prefix, rest), super::facts(&object))
             });
             Ok::<_, Error>(keys)
         };

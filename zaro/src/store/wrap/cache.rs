@@ -14,17 +14,17 @@ use crate::store::fault::copy_of;
 use crate::store::memory::slice;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    Ask, ByteRange, Condition, Direct, DirectObject, ObjectState, Pin, Put, SharedStore, Store, Tag, join,
+    ByteRange, Condition, Direct, DirectObject, GetOptions, Object, ObjectMeta, Put, SharedStore, Store, join,
 };
 
-/// Holds the answers of [`Store::get`], up to a number of bytes, the least recently used leaving first.
+/// Holds the answers of [`Store::get_opts`], up to a number of bytes, the least recently used leaving first.
 ///
 /// What is held of one object is of one state of it: when another state is met, what was held of the first is forgotten.
 ///
 /// Callers who ask for the same range of the same key at the same time make one request together. Failures are
 /// handed to those who waited but not held; neither is the knowledge that a key is missing. What is held stays until
 /// it is put or deleted through this store: one that others change while it is read needs a new cache.
-/// [`Store::get_tagged`] always asks.
+/// Who gets an object to change it, and who asks what is known of it, always asks the store.
 #[derive(Debug)]
 pub struct CacheStore {
     inner: SharedStore,
@@ -44,13 +44,13 @@ struct State {
     clock: u64,
     bytes: u64,
     /// By the state that is meant, too: what is refused to who wants another state is not refused to all.
-    flights: HashMap<(Place, Option<ObjectState>), Arc<Flight>>,
+    flights: HashMap<(Place, Option<ObjectMeta>), Arc<Flight>>,
 }
 
 /// What is held of one object, all of the same state.
 #[derive(Debug, Default)]
 struct Parts {
-    state: ObjectState,
+    state: ObjectMeta,
     of: HashMap<Option<ByteRange>, Held>,
 }
 
@@ -60,7 +60,7 @@ struct Held {
     used: u64,
 }
 
-type Answer = Result<Option<(Bytes, ObjectState)>>;
+type Answer = Result<Option<Object>>;
 
 /// A request under way. The channel closes when its maker is done or gone.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ struct Flight {
 }
 
 impl State {
-    fn lookup(&mut self, place: &Place) -> Option<(Bytes, ObjectState)> {
+    fn lookup(&mut self, place: &Place) -> Option<Object> {
         let now = self.clock.wrapping_add(1);
         let parts = self.held.get_mut(&place.0)?;
         let held = parts.of.get_mut(&place.1)?;
@@ -78,10 +78,10 @@ impl State {
         self.order.remove(&held.used);
         held.used = now;
         self.order.insert(now, place.clone());
-        Some((held.bytes.clone(), parts.state.clone()))
+        Some(Object { bytes: held.bytes.clone(), meta: parts.state.clone() })
     }
 
-    fn keep(&mut self, place: Place, bytes: &Bytes, state: &ObjectState, capacity: u64) {
+    fn keep(&mut self, place: Place, Object { bytes, meta: state }: &Object, capacity: u64) {
         if self.held.get(&place.0).is_some_and(|parts| !parts.state.agrees(state)) {
             self.drop_held(&place.0);
         }
@@ -107,7 +107,7 @@ impl State {
         // A copy: a slice would keep all of the block it was cut from.
         let bytes = Bytes::copy_from_slice(bytes);
         let parts = self.held.entry(place.0).or_default();
-        if parts.state == ObjectState::Unknown {
+        if parts.state == ObjectMeta::Unknown {
             parts.state = state.clone();
         }
         parts.of.insert(place.1, Held { bytes, used: self.clock });
@@ -142,14 +142,14 @@ fn cost(key: &str, length: usize) -> u64 {
 
 /// What a caller has to do about one range.
 enum Part {
-    Ready(Bytes, ObjectState),
+    Ready(Object),
     Wait(Arc<Flight>),
     Fetch(Ours),
 }
 
 /// A flight of ours: taken off the table when it is dropped, whatever happens.
 struct Ours {
-    place: (Place, Option<ObjectState>),
+    place: (Place, Option<ObjectMeta>),
     flight: Arc<Flight>,
     state: Arc<Mutex<State>>,
     _over: watch::Sender<()>,
@@ -188,21 +188,21 @@ impl CacheStore {
         lock(&self.state).bytes
     }
 
-    fn part(&self, key: &Arc<str>, range: Option<ByteRange>, of: Option<&ObjectState>) -> Result<Part> {
+    fn part(&self, key: &Arc<str>, range: Option<ByteRange>, of: Option<&ObjectMeta>) -> Result<Part> {
         let place = (Arc::clone(key), range);
         let mut state = lock(&self.state);
         // Who means another state than the one that is held has seen it.
         if of.is_some_and(|of| state.held.get(key).is_some_and(|parts| !parts.state.agrees(of))) {
             state.drop_held(key);
         }
-        if let Some((bytes, of)) = state.lookup(&place) {
-            return Ok(Part::Ready(bytes, of));
+        if let Some(object) = state.lookup(&place) {
+            return Ok(Part::Ready(object));
         }
         if range.is_some()
-            && let Some((whole, of)) = state.lookup(&(Arc::clone(key), None))
+            && let Some(whole) = state.lookup(&(Arc::clone(key), None))
         {
-            return slice(&whole, range)
-                .map(|bytes| Part::Ready(bytes, of))
+            return slice(&whole.bytes, range)
+                .map(|bytes| Part::Ready(Object { bytes, ..whole }))
                 .map_err(|e| e.with_key(key).with_store(&self.inner));
         }
         let place = (place, of.cloned());
@@ -220,8 +220,8 @@ impl CacheStore {
         &self,
         key: &str,
         ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        of: Option<&ObjectMeta>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
         let name = Arc::from(key);
         let mut state = of.cloned().unwrap_or_default();
         let mut out: Vec<Option<Bytes>> = vec![None; ranges.len()];
@@ -229,22 +229,23 @@ impl CacheStore {
         let mut fetches = Vec::new();
         for (slot, range) in out.iter_mut().zip(ranges) {
             match self.part(&name, Some(*range), of)? {
-                Part::Ready(bytes, of) => {
-                    of.check(Some(&state)).map_err(|e| e.with_key(key).with_store(&self.inner))?;
-                    state = of;
-                    *slot = Some(bytes);
+                Part::Ready(object) => {
+                    object.meta.check(Some(&state)).map_err(|e| e.with_key(key).with_store(&self.inner))?;
+                    state = object.meta;
+                    *slot = Some(object.bytes);
                 }
                 Part::Wait(flight) => waits.push((slot, *range, flight)),
                 Part::Fetch(ours) => fetches.push((slot, *range, ours)),
             }
         }
-        let meant = |state: &ObjectState| Some(state.clone()).filter(|s| *s != ObjectState::Unknown);
+        let meant = |state: &ObjectMeta| Some(state.clone()).filter(|s| *s != ObjectMeta::Unknown);
         if !fetches.is_empty() {
             let wanted: Vec<_> = fetches.iter().map(|(_, range, _)| *range).collect();
             match self.inner.get_ranges(key, &wanted, meant(&state).as_ref()).await {
                 Ok(Some((parts, of))) => {
                     for ((slot, _, ours), bytes) in fetches.into_iter().zip(parts) {
-                        self.land(ours, &Ok(Some((bytes.clone(), of.clone()))));
+                        let object = Object { bytes: bytes.clone(), meta: of.clone() };
+                        self.land(ours, &Ok(Some(object)));
                         *slot = Some(bytes);
                     }
                     state = of;
@@ -267,11 +268,13 @@ impl CacheStore {
                 Some(answer) => answer?,
                 None => {
                     let of = meant(&state);
-                    self.get_with(key, Ask { range: Some(range), of: of.as_ref(), most: None }).await?
+                    let options =
+                        GetOptions { range: Some(range), state: of.as_ref(), ..GetOptions::default() };
+                    self.get_opts(key, options).await?
                 }
             };
-            let Some((bytes, of)) = answer else { return Ok(None) };
-            if let Err(e) = of.check(Some(&state)) {
+            let Some(Object { bytes, meta }) = answer else { return Ok(None) };
+            if let Err(e) = meta.check(Some(&state)) {
                 lock(&self.state).drop_held(key);
                 return Err(e.with_key(key).with_store(&self.inner));
             }
@@ -288,12 +291,12 @@ impl CacheStore {
     /// Holds the answer and hands it to those who wait.
     fn land(&self, ours: Ours, answer: &Answer) {
         let copy = match answer {
-            Ok(Some((bytes, of))) => {
+            Ok(Some(object)) => {
                 let mut state = lock(&self.state);
                 if ours.is_current(&state) {
-                    state.keep(ours.place.0.clone(), bytes, of, self.capacity);
+                    state.keep(ours.place.0.clone(), object, self.capacity);
                 }
-                Ok(Some((bytes.clone(), of.clone())))
+                Ok(Some(object.clone()))
             }
             Ok(None) => Ok(None),
             Err(e) => {
@@ -330,25 +333,25 @@ impl fmt::Display for CacheStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for CacheStore {
     forward! {
-        state list keys lists_all is_writable get_tagged finish origin sites free_space is_remote
+        stat list keys lists_all is_writable finish origin sites free_space is_remote
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes))
-    }
-
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        // What is held is held by key; a state named from outside is another thing.
+        if options.for_update || options.pinned().is_some() {
+            return self.inner.get_opts(key, options).await;
+        }
         let name = Arc::from(key);
         loop {
-            match self.part(&name, ask.range, ask.of)? {
-                Part::Ready(bytes, of) => return Ok(Some((bytes, of))),
+            match self.part(&name, options.range, options.state)? {
+                Part::Ready(object) => return Ok(Some(object)),
                 Part::Wait(flight) => {
                     if let Some(answer) = wait(&flight).await {
                         return answer;
                     }
                 }
                 Part::Fetch(ours) => {
-                    let answer = self.inner.get_with(key, ask).await;
+                    let answer = self.inner.get_opts(key, options).await;
                     self.land(ours, &answer);
                     return answer;
                 }
@@ -360,25 +363,12 @@ impl Store for CacheStore {
         &self,
         key: &str,
         ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        of: Option<&ObjectMeta>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
         match self.ranges(key, ranges, of).await {
             // What was held is of a state that is gone, and forgotten now.
             Err(e) if e.kind() == ErrorKind::Conflict && of.is_none() => self.ranges(key, ranges, of).await,
             answer => answer,
-        }
-    }
-
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        // What is held is held by key; a state is another thing. It passes through.
-        self.inner.get_pinned(key, range, pin).await
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        let whole = lock(&self.state).lookup(&(Arc::from(key), None));
-        match whole {
-            Some((bytes, _)) => Ok(Some(u64_of(bytes.len()))),
-            None => self.inner.size(key).await,
         }
     }
 
@@ -396,8 +386,8 @@ impl Store for CacheStore {
         deleted
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
-        let deleted = self.inner.delete_unchanged(key, tag).await;
+    async fn delete_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
+        let deleted = self.inner.delete_unchanged(key, state).await;
         lock(&self.state).forget(key);
         deleted
     }

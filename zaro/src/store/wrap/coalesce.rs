@@ -4,12 +4,11 @@ use std::fmt;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::future::try_join_all;
 
 use crate::error::{Error, Result};
 use crate::store::memory::slice;
 use crate::store::wrap::forward::forward;
-use crate::store::{Ask, ByteRange, ObjectState, SharedStore, Store, one_state};
+use crate::store::{ByteRange, ObjectMeta, SharedStore, Store, each_range};
 
 /// The largest hole, in bytes, that is read along rather than left out: 1 MiB, about what a round trip of 30 ms
 /// costs at 35 MB/s.
@@ -92,7 +91,7 @@ pub(super) fn plan(ranges: &[ByteRange], gap: u64, limit: u64) -> Vec<Block> {
 #[deny(clippy::missing_trait_methods)]
 impl Store for CoalesceStore {
     forward! {
-        get get_with get_pinned size state list keys lists_all is_writable put get_tagged delete
+        get_opts stat list keys lists_all is_writable put delete
         delete_unchanged delete_prefix copy_object promote finish origin sites free_space direct
         is_remote
     }
@@ -101,15 +100,14 @@ impl Store for CoalesceStore {
         &self,
         key: &str,
         ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        state: Option<&ObjectMeta>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
         if !self.inner.is_remote() {
-            return self.inner.get_ranges(key, ranges, of).await;
+            return self.inner.get_ranges(key, ranges, state).await;
         }
         let blocks = plan(ranges, self.gap, self.block);
-        let each =
-            blocks.iter().map(|b| self.inner.get_with(key, Ask { range: Some(b.range), of, most: None }));
-        let fetched = one_state(try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(self))?;
+        let joined: Vec<_> = blocks.iter().map(|block| block.range).collect();
+        let fetched = each_range(&*self.inner, key, &joined, state).await?;
         let Some((fetched, state)) = fetched else { return Ok(None) };
         let mut parts = vec![None; ranges.len()];
         for (block, bytes) in blocks.iter().zip(fetched) {

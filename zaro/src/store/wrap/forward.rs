@@ -9,17 +9,13 @@ macro_rules! forward {
 /// One method. Those that are async are written as `async_trait` has them, since it does not look into macros; the future
 /// is that of the store inside, without one more around it.
 macro_rules! method {
-    (get) => { $crate::store::wrap::forward::method!(@ get['k](key: &'k str, range: Option<$crate::store::ByteRange>) -> Option<bytes::Bytes>); };
-    (get_with) => { $crate::store::wrap::forward::method!(@ get_with['k, 'a](key: &'k str, ask: $crate::store::Ask<'a>) -> Option<(bytes::Bytes, $crate::store::ObjectState)>); };
-    (get_ranges) => { $crate::store::wrap::forward::method!(@ get_ranges['k, 'r, 'o](key: &'k str, ranges: &'r [$crate::store::ByteRange], of: Option<&'o $crate::store::ObjectState>) -> Option<(Vec<bytes::Bytes>, $crate::store::ObjectState)>); };
-    (get_pinned) => { $crate::store::wrap::forward::method!(@ get_pinned['k, 'p](key: &'k str, range: Option<$crate::store::ByteRange>, pin: &'p $crate::store::Pin) -> Option<bytes::Bytes>); };
-    (size) => { $crate::store::wrap::forward::method!(@ size['k](key: &'k str) -> Option<u64>); };
-    (state) => { $crate::store::wrap::forward::method!(@ state['k](key: &'k str) -> Option<String>); };
+    (get_opts) => { $crate::store::wrap::forward::method!(@ get_opts['k, 'o](key: &'k str, options: $crate::store::GetOptions<'o>) -> Option<$crate::store::Object>); };
+    (get_ranges) => { $crate::store::wrap::forward::method!(@ get_ranges['k, 'r, 'o](key: &'k str, ranges: &'r [$crate::store::ByteRange], state: Option<&'o $crate::store::ObjectMeta>) -> Option<(Vec<bytes::Bytes>, $crate::store::ObjectMeta)>); };
+    (stat) => { $crate::store::wrap::forward::method!(@ stat['k](key: &'k str) -> Option<$crate::store::ObjectMeta>); };
     (list) => { $crate::store::wrap::forward::method!(@ list['p](prefix: &'p str) -> $crate::store::Listing); };
     (put) => { $crate::store::wrap::forward::method!(@ put['k](key: &'k str, value: bytes::Bytes, when: $crate::store::Condition) -> $crate::store::Put); };
-    (get_tagged) => { $crate::store::wrap::forward::method!(@ get_tagged['k](key: &'k str) -> Option<(bytes::Bytes, $crate::store::Tag)>); };
     (delete) => { $crate::store::wrap::forward::method!(@ delete['k](key: &'k str) -> ()); };
-    (delete_unchanged) => { $crate::store::wrap::forward::method!(@ delete_unchanged['k, 't](key: &'k str, tag: &'t $crate::store::Tag) -> $crate::store::Put); };
+    (delete_unchanged) => { $crate::store::wrap::forward::method!(@ delete_unchanged['k, 't](key: &'k str, state: &'t $crate::store::ObjectMeta) -> $crate::store::Put); };
     (delete_prefix) => { $crate::store::wrap::forward::method!(@ delete_prefix['p](prefix: &'p str) -> ()); };
     (copy_object) => { $crate::store::wrap::forward::method!(@ copy_object['x, 'y](from: &'x str, to: &'y str) -> ()); };
     (promote) => { $crate::store::wrap::forward::method!(@ promote['p, 'i](prefix: &'p str, inner: &'i str) -> bool); };

@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
 use crate::store::wrap::forward::forward;
-use crate::store::{Ask, ByteRange, ObjectState, Pin, SharedStore, Store};
+use crate::store::{ByteRange, GetOptions, Object, ObjectMeta, Pin, SharedStore, Store};
 
 /// The largest hole, in bytes, that is read along rather than left out. Less than where one caller asks for several
 /// ranges: these are of callers who may have nothing to do with each other.
@@ -73,10 +73,9 @@ type Place = (String, Meant);
 
 /// Which state of an object is meant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Meant {
-    Any,
-    Pinned(Pin),
-    Of(ObjectState),
+struct Meant {
+    pin: Option<Pin>,
+    state: Option<ObjectMeta>,
 }
 
 #[derive(Debug, Default)]
@@ -114,7 +113,7 @@ type Flight = Shared<BoxFuture<'static, Arc<Vec<Part>>>>;
 struct Part {
     start: u64,
     end: u64,
-    got: Result<Option<(Bytes, ObjectState)>>,
+    got: Result<Option<Object>>,
 }
 
 /// Counts a flight, and its waste, for as long as it lives.
@@ -228,12 +227,7 @@ impl GatherStore {
     }
 
     /// Bytes `offset .. offset + length`, in one request with whatever else is wanted near them.
-    async fn gathered(
-        &self,
-        place: &Place,
-        offset: u64,
-        length: u64,
-    ) -> Result<Option<(Bytes, ObjectState)>> {
+    async fn gathered(&self, place: &Place, offset: u64, length: u64) -> Result<Option<Object>> {
         let range = ByteRange::span(offset, length);
         let (tell, told) = oneshot::channel();
         let (group, first, busy) = self.take_seat(place, Seat { range, tell }, length);
@@ -252,15 +246,16 @@ impl GatherStore {
         let Some(part) = covering.first() else {
             return Err(Error::io("a range was left without an answer"));
         };
-        let (bytes, state) = match &part.got {
-            Ok(Some((bytes, state))) => (bytes, state.clone()),
+        let Object { bytes, meta } = match &part.got {
+            Ok(Some(object)) => object,
             Ok(None) => return Ok(None),
             Err(e) => return Err(copy_of(e)),
         };
         let own = slice(bytes, Some(ByteRange::span(offset.saturating_sub(part.start), length)))?;
         // A small piece must not keep all of the block.
         let small = own.len() < bytes.len() / 2;
-        Ok(Some((if small { Bytes::copy_from_slice(&own) } else { own }, state)))
+        let bytes = if small { Bytes::copy_from_slice(&own) } else { own };
+        Ok(Some(Object { bytes, meta: meta.clone() }))
     }
 
     /// Waits to be sent off with the group by its first caller; or, if that does nothing, sends the group off.
@@ -395,15 +390,9 @@ fn fetch(inner: &SharedStore, place: &Arc<Place>, ranges: Vec<ByteRange>) -> Box
     async move {
         let (start, end) = around(&ranges);
         let range = Some(ByteRange::span(start, end.saturating_sub(start)));
-        let got = match &place.1 {
-            Meant::Any => inner.get_with(&place.0, Ask::range(range)).await,
-            Meant::Of(state) => inner.get_with(&place.0, Ask { range, of: Some(state), most: None }).await,
-            Meant::Pinned(pin) => {
-                let got = inner.get_pinned(&place.0, range, pin).await;
-                got.map(|bytes| bytes.map(|bytes| (bytes, ObjectState::Unknown)))
-            }
-        };
-        match got {
+        let Meant { pin, state } = &place.1;
+        let options = GetOptions { range, pin: pin.as_ref(), state: state.as_ref(), ..GetOptions::default() };
+        match inner.get_opts(&place.0, options).await {
             Err(e) if e.kind() == ErrorKind::Invalid && ranges.len() > 1 => {
                 let (head, tail) = ranges.split_at(ranges.len() / 2);
                 let halves = [head, tail].map(|half| fetch(&inner, &place, half.to_vec()));
@@ -425,47 +414,18 @@ impl fmt::Display for GatherStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for GatherStore {
     forward! {
-        size state list keys lists_all is_writable put get_tagged delete delete_unchanged
+        get_ranges stat list keys lists_all is_writable put delete delete_unchanged
         delete_prefix copy_object promote finish origin sites free_space direct is_remote
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        match self.held(range) {
-            None => self.inner.get(key, range).await,
-            Some(_) => Ok(self.get_with(key, Ask::range(range)).await?.map(|(bytes, _)| bytes)),
-        }
-    }
-
-    /// Joined with those of the same state.
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        match self.held(ask.range) {
-            None => self.inner.get_with(key, ask).await,
+    /// Joined with those of the same state. The ranges of one caller are joined below.
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        match self.held(options.range).filter(|_| !options.for_update) {
+            None => self.inner.get_opts(key, options).await,
             Some((offset, length)) => {
-                let meant = ask.of.map_or(Meant::Any, |state| Meant::Of(state.clone()));
+                let meant = Meant { pin: options.pinned().cloned(), state: options.state.cloned() };
                 let got = self.gathered(&(key.to_owned(), meant), offset, length).await;
                 got.map_err(|e| e.with_key(key).with_store(self))
-            }
-        }
-    }
-
-    /// One caller's ranges are joined below.
-    async fn get_ranges(
-        &self,
-        key: &str,
-        ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
-        self.inner.get_ranges(key, ranges, of).await
-    }
-
-    /// Joined with those of the same state.
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        match self.held(range) {
-            None => self.inner.get_pinned(key, range, pin).await,
-            Some((offset, length)) => {
-                let meant = if pin.is_empty() { Meant::Any } else { Meant::Pinned(pin.clone()) };
-                let got = self.gathered(&(key.to_owned(), meant), offset, length).await;
-                got.map(|got| got.map(|(bytes, _)| bytes)).map_err(|e| e.with_key(key).with_store(self))
             }
         }
     }

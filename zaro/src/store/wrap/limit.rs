@@ -6,14 +6,14 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::future::try_join_all;
 use futures::stream::BoxStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::{Error, Result};
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    Ask, ByteRange, Condition, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Store, Tag, one_state,
+    ByteRange, Condition, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put, SharedStore, Store,
+    each_range,
 };
 
 /// The places at each host, shared by every store of this process that names the same host and the same limit.
@@ -57,14 +57,9 @@ impl Store for LimitStore {
         lists_all is_writable finish origin sites free_space direct is_remote
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         let _place = self.place().await?;
-        self.inner.get(key, range).await
-    }
-
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        let _place = self.place().await?;
-        self.inner.get_with(key, ask).await
+        self.inner.get_opts(key, options).await
     }
 
     /// Each range takes a place of its own.
@@ -72,25 +67,14 @@ impl Store for LimitStore {
         &self,
         key: &str,
         ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
-        let each = ranges.iter().map(|r| self.get_with(key, Ask { range: Some(*r), of, most: None }));
-        one_state(try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(self))
+        state: Option<&ObjectMeta>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
+        each_range(self, key, ranges, state).await
     }
 
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
         let _place = self.place().await?;
-        self.inner.get_pinned(key, range, pin).await
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        let _place = self.place().await?;
-        self.inner.size(key).await
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        let _place = self.place().await?;
-        self.inner.state(key).await
+        self.inner.stat(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -108,19 +92,14 @@ impl Store for LimitStore {
         self.inner.put(key, value, when).await
     }
 
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        let _place = self.place().await?;
-        self.inner.get_tagged(key).await
-    }
-
     async fn delete(&self, key: &str) -> Result<()> {
         let _place = self.place().await?;
         self.inner.delete(key).await
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+    async fn delete_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
         let _place = self.place().await?;
-        self.inner.delete_unchanged(key, tag).await
+        self.inner.delete_unchanged(key, state).await
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {

@@ -7,15 +7,14 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::future::try_join_all;
 use futures::stream::{BoxStream, StreamExt};
 
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore,
-    Store, Tag, join, one_state, unwritable,
+    ByteRange, Condition, Direct, DirectObject, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put,
+    SharedStore, Store, each_range, join, unwritable,
 };
 
 /// What was asked for.
@@ -218,17 +217,10 @@ impl Store for LogStore {
         lists_all is_writable promote finish origin sites free_space is_remote
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         let start = Instant::now();
-        let answer = self.inner.get(key, range).await;
-        self.note(Method::Get, key, range, start, &answer, |b| u64_of(b.len()));
-        answer
-    }
-
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        let start = Instant::now();
-        let answer = self.inner.get_with(key, ask).await;
-        self.note(Method::Get, key, ask.range, start, &answer, |(b, _)| u64_of(b.len()));
+        let answer = self.inner.get_opts(key, options).await;
+        self.note(Method::Get, key, options.range, start, &answer, |object| u64_of(object.bytes.len()));
         answer
     }
 
@@ -237,29 +229,14 @@ impl Store for LogStore {
         &self,
         key: &str,
         ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
-        let each = ranges.iter().map(|r| self.get_with(key, Ask { range: Some(*r), of, most: None }));
-        one_state(try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(self))
+        state: Option<&ObjectMeta>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
+        each_range(self, key, ranges, state).await
     }
 
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
         let start = Instant::now();
-        let answer = self.inner.get_pinned(key, range, pin).await;
-        self.note(Method::Get, key, range, start, &answer, |b| u64_of(b.len()));
-        answer
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        let start = Instant::now();
-        let answer = self.inner.size(key).await;
-        self.note(Method::Size, key, None, start, &answer, |_| 0);
-        answer
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        let start = Instant::now();
-        let answer = self.inner.state(key).await;
+        let answer = self.inner.stat(key).await;
         self.note(Method::Size, key, None, start, &answer, |_| 0);
         answer
     }
@@ -297,13 +274,6 @@ impl Store for LogStore {
         answer.map(|done| if done.is_some() { Put::Done } else { Put::Refused })
     }
 
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        let start = Instant::now();
-        let answer = self.inner.get_tagged(key).await;
-        self.note(Method::Get, key, None, start, &answer, |(b, _)| u64_of(b.len()));
-        answer
-    }
-
     async fn delete(&self, key: &str) -> Result<()> {
         let start = Instant::now();
         let answer = self.inner.delete(key).await.map(Some);
@@ -311,9 +281,9 @@ impl Store for LogStore {
         answer.map(|_| ())
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+    async fn delete_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
         let start = Instant::now();
-        let answer = self.inner.delete_unchanged(key, tag).await.map(Some);
+        let answer = self.inner.delete_unchanged(key, state).await.map(Some);
         self.note(Method::Delete, key, None, start, &answer, |_| 0);
         answer.map(|done| done.unwrap_or(Put::Refused))
     }
@@ -394,15 +364,15 @@ impl DirectObject for LogObject {
         answer.map(|_| ())
     }
 
-    fn state(&self) -> ObjectState {
-        self.object.state()
+    fn meta(&self) -> ObjectMeta {
+        self.object.meta()
+    }
+
+    fn meta_for_update(&self) -> Result<ObjectMeta> {
+        self.object.meta_for_update()
     }
 
     fn check_unchanged(&self) -> Result<()> {
         self.object.check_unchanged()
-    }
-
-    fn tag(&self) -> Result<Tag> {
-        self.object.tag()
     }
 }

@@ -9,8 +9,8 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use crate::error::{Error, Result};
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    Ask, ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore,
-    Site, Store, Tag, check_key, check_prefix, join,
+    ByteRange, Condition, Direct, DirectObject, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put,
+    SharedStore, Site, Store, check_key, check_prefix, join,
 };
 
 /// The part of a store below a prefix, as a store.
@@ -51,33 +51,21 @@ impl Store for PrefixStore {
         lists_all is_writable finish free_space is_remote
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.inner.get(&self.full(key)?, range).await
-    }
-
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        self.inner.get_with(&self.full(key)?, ask).await
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        self.inner.get_opts(&self.full(key)?, options).await
     }
 
     async fn get_ranges(
         &self,
         key: &str,
         ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
-        self.inner.get_ranges(&self.full(key)?, ranges, of).await
+        state: Option<&ObjectMeta>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
+        self.inner.get_ranges(&self.full(key)?, ranges, state).await
     }
 
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        self.inner.get_pinned(&self.full(key)?, range, pin).await
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.inner.size(&self.full(key)?).await
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        self.inner.state(&self.full(key)?).await
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        self.inner.stat(&self.full(key)?).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -104,16 +92,12 @@ impl Store for PrefixStore {
         self.inner.put(&self.full(key)?, value, when).await
     }
 
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        self.inner.get_tagged(&self.full(key)?).await
-    }
-
     async fn delete(&self, key: &str) -> Result<()> {
         self.inner.delete(&self.full(key)?).await
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
-        self.inner.delete_unchanged(&self.full(key)?, tag).await
+    async fn delete_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
+        self.inner.delete_unchanged(&self.full(key)?, state).await
     }
 
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {

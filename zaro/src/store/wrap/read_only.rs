@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::store::wrap::forward::forward;
-use crate::store::{Condition, Direct, DirectObject, Put, SharedStore, Store, Tag};
+use crate::store::{Condition, Direct, DirectObject, ObjectMeta, Put, SharedStore, Store};
 
 /// Reads as `inner` does, and refuses every put and delete with [`NotPermitted`](crate::ErrorKind::NotPermitted).
 #[derive(Debug, Clone)]
@@ -37,8 +37,7 @@ impl fmt::Display for ReadOnlyStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for ReadOnlyStore {
     forward! {
-        finish get get_with get_ranges get_pinned size state list keys lists_all get_tagged origin sites
-        free_space is_remote
+        finish get_opts get_ranges stat list keys lists_all origin sites free_space is_remote
     }
 
     fn is_writable(&self) -> bool {
@@ -53,8 +52,8 @@ impl Store for ReadOnlyStore {
         Err(self.refusal(key))
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
-        let _ = tag;
+    async fn delete_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
+        let _ = state;
         Err(self.refusal(key))
     }
 

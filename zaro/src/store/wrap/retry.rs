@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::future::try_join_all;
 use futures::stream::{BoxStream, StreamExt};
 use tokio::time::{Instant, sleep};
 
@@ -17,7 +16,8 @@ use crate::error::{Error, Result};
 use crate::store::fault::as_transient;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    Ask, ByteRange, Condition, KeyEntry, Listing, ObjectState, Pin, Put, SharedStore, Store, Tag, one_state,
+    ByteRange, Condition, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put, SharedStore, Store,
+    StoreExt, each_range,
 };
 
 /// How often a server is asked that has not answered yet.
@@ -197,12 +197,8 @@ impl Store for RetryStore {
         lists_all is_writable delete_unchanged promote finish origin sites free_space direct is_remote
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.persist(|| self.inner.get(key, range)).await
-    }
-
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        self.persist(|| self.inner.get_with(key, ask)).await
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        self.persist(|| self.inner.get_opts(key, options)).await
     }
 
     /// Each range is repeated for itself: one that failed does not repeat the others.
@@ -210,22 +206,13 @@ impl Store for RetryStore {
         &self,
         key: &str,
         ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
-        let each = ranges.iter().map(|r| self.get_with(key, Ask { range: Some(*r), of, most: None }));
-        one_state(try_join_all(each).await?).map_err(|e| e.with_key(key).with_store(self))
+        state: Option<&ObjectMeta>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
+        each_range(self, key, ranges, state).await
     }
 
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        self.persist(|| self.inner.get_pinned(key, range, pin)).await
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.persist(|| self.inner.size(key)).await
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        self.persist(|| self.inner.state(key)).await
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        self.persist(|| self.inner.stat(key)).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -268,10 +255,6 @@ impl Store for RetryStore {
             },
             put => Ok(put),
         }
-    }
-
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        self.persist(|| self.inner.get_tagged(key)).await
     }
 
     async fn delete(&self, key: &str) -> Result<()> {

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::store::memory::MemoryStore;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    Ask, ByteRange, Condition, Direct, DirectObject, JOURNAL, KeyEntry, Listing, ObjectState, Pin, Put,
-    SharedStore, Store, Tag,
+    ByteRange, Condition, Direct, DirectObject, GetOptions, JOURNAL, KeyEntry, Listing, Object, ObjectMeta,
+    Put, SharedStore, Store,
 };
 
 /// What makes the root a node, and the journal by which its place is somebody's.
@@ -60,33 +60,21 @@ impl Store for WithholdStore {
         lists_all is_writable finish sites free_space is_remote
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.of(key).get(key, range).await
-    }
-
-    async fn get_with(&self, key: &str, ask: Ask<'_>) -> Result<Option<(Bytes, ObjectState)>> {
-        self.of(key).get_with(key, ask).await
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        self.of(key).get_opts(key, options).await
     }
 
     async fn get_ranges(
         &self,
         key: &str,
         ranges: &[ByteRange],
-        of: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
-        self.of(key).get_ranges(key, ranges, of).await
+        state: Option<&ObjectMeta>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
+        self.of(key).get_ranges(key, ranges, state).await
     }
 
-    async fn get_pinned(&self, key: &str, range: Option<ByteRange>, pin: &Pin) -> Result<Option<Bytes>> {
-        self.of(key).get_pinned(key, range, pin).await
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.of(key).size(key).await
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        self.of(key).state(key).await
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        self.of(key).stat(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -107,16 +95,12 @@ impl Store for WithholdStore {
         self.of(key).put(key, value, when).await
     }
 
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        self.of(key).get_tagged(key).await
-    }
-
     async fn delete(&self, key: &str) -> Result<()> {
         self.of(key).delete(key).await
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
-        self.of(key).delete_unchanged(key, tag).await
+    async fn delete_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
+        self.of(key).delete_unchanged(key, state).await
     }
 
     /// All but the root: whose place that is, is not known here.

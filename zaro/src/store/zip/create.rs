@@ -26,8 +26,8 @@ use crate::num::{u64_of, usize_of};
 use crate::store::local::Temporary;
 use crate::store::memory::slice;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, KeyEntry, Listing, Put, Site, Store, Tag, check_key,
-    check_prefix, join,
+    ByteRange, Condition, Direct, DirectObject, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put, Site,
+    Store, check_key, check_prefix, join,
 };
 
 /// Up to this many bytes, an entry is put together in memory and written at once: 1 MiB.
@@ -66,6 +66,10 @@ enum Content {
 }
 
 impl Held {
+    fn meta(&self) -> ObjectMeta {
+        ObjectMeta::of_put(self.put, self.size())
+    }
+
     fn size(&self) -> u64 {
         match &self.content {
             Content::InMemory(bytes) => u64_of(bytes.len()),
@@ -73,9 +77,6 @@ impl Held {
         }
     }
 }
-
-/// The number of a put.
-struct ZipTag(u64);
 
 /// Whether a key is that of a document.
 fn is_document(key: &str) -> bool {
@@ -349,7 +350,7 @@ impl State {
         Ok(match when {
             Condition::Always => true,
             Condition::Absent => now.is_none(),
-            Condition::Unchanged(tag) => now == Some(tag.state::<ZipTag>()?.0),
+            Condition::Unchanged(seen) => now == Some(seen.local()?.id[0]),
         })
     }
 }
@@ -381,19 +382,20 @@ impl Store for ZipCreateStore {
         futures::stream::iter([Site::file(&self.path).map(|s| s.entry(prefix))]).boxed()
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        let read = || self.held(key)?.map(|held| self.read(&held, range)).transpose();
-        read().map_err(|e| e.with_key(key).with_store(self))
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        let read = || {
+            options.refuse_pin()?;
+            let Some(held) = self.held(key)? else { return Ok(None) };
+            let object = Object { bytes: self.read(&held, options.range)?, meta: held.meta() };
+            options.check(&object)?;
+            Ok(Some(object))
+        };
+        read().map_err(|e: Error| e.with_key(key).with_store(self))
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
         let held = self.held(key).map_err(|e| e.with_store(self))?;
-        Ok(held.map(|held| held.size()))
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
-        let held = self.held(key).map_err(|e| e.with_store(self))?;
-        Ok(held.map(|held| held.put.to_string()))
+        Ok(held.map(|held| held.meta()))
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -405,11 +407,7 @@ impl Store for ZipCreateStore {
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
         let mut found = Vec::new();
         let seen = self.visit(prefix, |rest, held| {
-            found.push(Ok(KeyEntry {
-                key: join(prefix, rest),
-                size: held.size(),
-                state: Some(held.put.to_string()),
-            }));
+            found.push(Ok(KeyEntry::new(join(prefix, rest), held.meta())));
         });
         found.extend(seen.err().map(|e| Err(e.with_store(self))));
         futures::stream::iter(found).boxed()
@@ -423,21 +421,13 @@ impl Store for ZipCreateStore {
         Direct::put(self, key, &[&value], &when)
     }
 
-    async fn get_tagged(&self, key: &str) -> Result<Option<(Bytes, Tag)>> {
-        let read = || match self.held(key)? {
-            Some(held) => Ok(Some((self.read(&held, None)?, Tag::new(ZipTag(held.put))))),
-            None => Ok(None),
-        };
-        read().map_err(|e: Error| e.with_key(key).with_store(self))
-    }
-
     async fn delete(&self, key: &str) -> Result<()> {
         Direct::delete(self, key)
     }
 
-    async fn delete_unchanged(&self, key: &str, tag: &Tag) -> Result<Put> {
+    async fn delete_unchanged(&self, key: &str, seen: &ObjectMeta) -> Result<Put> {
         let mut state = self.lock();
-        let when = Condition::Unchanged(tag.clone());
+        let when = Condition::Unchanged(seen.clone());
         let allowed = state.allows(key, &when).map_err(|e| e.with_key(key).with_store(self))?;
         if allowed {
             state.entries.remove(key);
@@ -510,8 +500,8 @@ impl DirectObject for Opened {
         Ok(())
     }
 
-    fn tag(&self) -> Result<Tag> {
-        Ok(Tag::new(ZipTag(self.held.put)))
+    fn meta(&self) -> ObjectMeta {
+        self.held.meta()
     }
 
     fn as_bytes(&self) -> Option<&[u8]> {
@@ -525,9 +515,9 @@ impl DirectObject for Opened {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::SharedStore;
     use crate::store::local::LocalStore;
     use crate::store::zip::ZipStore;
+    use crate::store::{SharedStore, StoreExt as _};
 
     /// Beyond 4 GiB every offset needs the long form. A hole in the file takes the place of the first entries.
     #[tokio::test]

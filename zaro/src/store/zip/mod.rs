@@ -20,8 +20,8 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use self::directory::{Entries, Entry, Location, MAX_DIRECTORY, TAIL, u32_at};
 use super::memory::slice;
 use super::{
-    Ask, ByteRange, Direct, DirectObject, KeyEntry, Listing, ObjectState, SharedStore, Site, Store, changed,
-    check_key, check_prefix, join,
+    ByteRange, Direct, DirectObject, GetOptions, KeyEntry, Listing, Object, ObjectMeta, SharedStore, Site,
+    Store, StoreExt, check_key, check_prefix, join,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::{u64_of, usize_of};
@@ -66,7 +66,7 @@ pub struct ZipStore {
     inner: SharedStore,
     key: String,
     /// The state of the archive that its directory is of: everything else is asked of the same one.
-    state: ObjectState,
+    state: ObjectMeta,
     entries: Entries,
     /// What stands behind everything else.
     comment: Vec<u8>,
@@ -141,21 +141,23 @@ impl ZipStore {
             },
             None => None,
         };
-        let ((tail, state), size) = match &file {
+        let Object { bytes: tail, meta } = match &file {
             Some(file) => {
                 let (offset, length) = ByteRange::Suffix(TAIL).resolve(file.size())?;
-                ((part_of(file, offset, length)?, file.state()), file.size())
+                Object { bytes: part_of(file, offset, length)?, meta: file.meta() }
             }
-            None => {
-                let ask = Ask::range(Some(ByteRange::Suffix(TAIL)));
-                let (tail, size) = futures::try_join!(inner.get_with(key, ask), inner.size(key))?;
-                let (Some(tail), Some(size)) = (tail, size) else { return Ok(None) };
-                (tail, size)
-            }
+            None => match inner.get_opts(key, GetOptions::range(Some(ByteRange::Suffix(TAIL)))).await? {
+                Some(tail) => tail,
+                None => return Ok(None),
+            },
         };
-        if state.size().is_some_and(|said| said != size) {
-            return Err(changed());
-        }
+        let size = match meta.size() {
+            Some(size) => size,
+            None => match inner.size(key).await? {
+                Some(size) => size,
+                None => return Ok(None),
+            },
+        };
         let location = directory::locate(&tail, size)?;
         if location.length > MAX_DIRECTORY {
             return Err(Error::unsupported(format!(
@@ -170,13 +172,13 @@ impl ZipStore {
             let range = Some(ByteRange::span(location.start, location.length));
             match &file {
                 Some(file) => part_of(file, location.start, location.length)?,
-                None => match inner.get_with(key, Ask { range, of: Some(&state), most: None }).await? {
-                    Some((bytes, _)) => bytes,
+                None => match inner.get_opts(key, GetOptions::range(range).of_state(&meta)).await? {
+                    Some(object) => object.bytes,
                     None => return Ok(None),
                 },
             }
         };
-        Ok(Some(Opened { entries: directory::read(&bytes, &location)?, location, file, state }))
+        Ok(Some(Opened { entries: directory::read(&bytes, &location)?, location, file, state: meta }))
     }
 
     /// The one folder that the archive was made of, if that is so: the only one, or else the only one that is a Zarr.
@@ -239,13 +241,12 @@ impl ZipStore {
     /// Some bytes of the archive.
     async fn archive(&self, ranges: &[(u64, u64)]) -> Result<Vec<Bytes>> {
         let spans: Vec<_> = ranges.iter().map(|&(offset, length)| ByteRange::span(offset, length)).collect();
-        let of = Some(&self.state);
         let parts = match spans.as_slice() {
             [one] => {
-                let ask = Ask { range: Some(*one), of, most: None };
-                self.inner.get_with(&self.key, ask).await?.map(|(part, _)| vec![part])
+                let options = GetOptions::range(Some(*one)).of_state(&self.state);
+                self.inner.get_opts(&self.key, options).await?.map(|object| vec![object.bytes])
             }
-            all => self.inner.get_ranges(&self.key, all, of).await?.map(|(parts, _)| parts),
+            all => self.inner.get_ranges(&self.key, all, Some(&self.state)).await?.map(|(parts, _)| parts),
         };
         parts.ok_or_else(|| Error::io("the archive is gone"))
     }
@@ -410,12 +411,13 @@ struct Opened {
     entries: (Entries, Entries),
     location: Location,
     file: Option<Arc<dyn DirectObject>>,
-    state: ObjectState,
+    state: ObjectMeta,
 }
 
-/// What tells the state of an entry from others, in an archive of this state.
-fn entry_state(archive: &str, entry: &Entry) -> String {
-    format!("{:08x} {} {} {archive}", entry.crc, entry.size, entry.header)
+/// What is known of an entry, in an archive of this state.
+fn entry_meta(archive: &str, entry: &Entry) -> ObjectMeta {
+    let etag = format!("{:08x} {} {} {archive}", entry.crc, entry.size, entry.header);
+    ObjectMeta::of_text(Some(etag), Some(entry.size))
 }
 
 /// Holds content against the checksum of its entry.
@@ -446,8 +448,14 @@ impl Store for ZipStore {
         self.inner.sites(&self.key).map(move |site| site.map(|s| s.entry(&prefix))).boxed()
     }
 
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.fetch(key, range).await.map_err(|e| e.with_key(key).with_store(self))
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        let get = async {
+            options.refuse_pin()?;
+            let object = self.fetch(key, options.range).await?.map(Object::from);
+            object.as_ref().map_or(Ok(()), |object| options.check(object))?;
+            Ok(object)
+        };
+        get.await.map_err(|e: Error| e.with_key(key).with_store(self))
     }
 
     /// All of the state that the archive's directory is of.
@@ -455,8 +463,8 @@ impl Store for ZipStore {
         &self,
         key: &str,
         ranges: &[ByteRange],
-        _: Option<&ObjectState>,
-    ) -> Result<Option<(Vec<Bytes>, ObjectState)>> {
+        _: Option<&ObjectMeta>,
+    ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
         let place = |e: Error| e.with_key(key).with_store(self);
         let Some((_, entry)) = self.find(key).map_err(place)? else { return Ok(None) };
         // With its start known, ranges of a stored entry are ranges of the archive, which may join them.
@@ -467,10 +475,10 @@ impl Store for ZipStore {
             });
             let spans = spans.collect::<Result<Vec<_>>>().map_err(place)?;
             return if spans.is_empty() {
-                Ok(Some((Vec::new(), ObjectState::Unknown)))
+                Ok(Some((Vec::new(), ObjectMeta::Unknown)))
             } else {
                 let parts = self.archive(&spans).await.map_err(place)?;
-                Ok(Some((parts, ObjectState::Unknown)))
+                Ok(Some((parts, ObjectMeta::Unknown)))
             };
         }
         let mut out = Vec::with_capacity(ranges.len());
@@ -492,18 +500,13 @@ impl Store for ZipStore {
                 None => return Ok(None),
             }
         }
-        Ok(Some((out, ObjectState::Unknown)))
+        Ok(Some((out, ObjectMeta::Unknown)))
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        let found = self.find(key).map_err(|e| e.with_key(key).with_store(self))?;
-        Ok(found.map(|(_, entry)| entry.size))
-    }
-
-    async fn state(&self, key: &str) -> Result<Option<String>> {
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
         let found = self.find(key).map_err(|e| e.with_key(key).with_store(self))?;
         match found {
-            Some((_, entry)) => Ok(Some(entry_state(&self.archive_state().await?, entry))),
+            Some((_, entry)) => Ok(Some(entry_meta(&self.archive_state().await?, entry))),
             None => Ok(None),
         }
     }
@@ -519,8 +522,7 @@ impl Store for ZipStore {
             let below = below.take_while(move |(name, _)| name.starts_with(&start));
             Ok::<_, Error>(futures::stream::iter(below.map(move |(name, entry)| {
                 self.find(name).map_err(|e| e.with_key(name).with_store(self))?;
-                let state = Some(entry_state(&archive, entry));
-                Ok(KeyEntry { key: name.to_string(), size: entry.size, state })
+                Ok(KeyEntry::new(name.to_string(), entry_meta(&archive, entry)))
             })))
         };
         futures::stream::once(all).try_flatten().boxed()
@@ -601,8 +603,8 @@ impl DirectObject for Window {
         Ok(())
     }
 
-    fn state(&self) -> ObjectState {
-        self.file.state()
+    fn meta(&self) -> ObjectMeta {
+        self.file.meta()
     }
 
     fn check_unchanged(&self) -> Result<()> {

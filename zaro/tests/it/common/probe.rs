@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use zaro::store::memory::MemoryStore;
-use zaro::store::{ByteRange, Direct, DirectObject, Listing, Store};
+use zaro::store::{ByteRange, Direct, DirectObject, GetOptions, Listing, Object, ObjectMeta, Store};
 use zaro::{Error, ErrorKind, Result};
 
 /// What a request meets.
@@ -130,24 +130,19 @@ impl fmt::Display for Probe {
 
 #[async_trait]
 impl Store for Probe {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.log.lock().unwrap().push((key.to_owned(), range));
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        self.log.lock().unwrap().push((key.to_owned(), options.range));
         self.pass(key).await?;
-        let Some(bytes) = self.inner.get(key, range).await? else { return Ok(None) };
+        let Some(Object { bytes, meta }) = self.inner.get_opts(key, options).await? else { return Ok(None) };
         let now = self.held.now.fetch_add(bytes.len(), Ordering::SeqCst) + bytes.len();
         self.held.most.fetch_max(now, Ordering::SeqCst);
-        Ok(Some(Bytes::from_owner(Answer(bytes, self.held.clone()))))
+        Ok(Some(Object { bytes: Bytes::from_owner(Answer(bytes, self.held.clone())), meta }))
     }
 
-    async fn state(&self, key: &str) -> Result<Option<String>> {
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
         self.log.lock().unwrap().push((key.to_owned(), None));
         self.pass(key).await?;
-        self.inner.state(key).await
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.pass(key).await?;
-        self.inner.size(key).await
+        self.inner.stat(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
@@ -172,12 +167,12 @@ impl fmt::Display for AsFiles {
 
 #[async_trait]
 impl Store for AsFiles {
-    async fn get(&self, key: &str, range: Option<ByteRange>) -> Result<Option<Bytes>> {
-        self.0.get(key, range).await
+    async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
+        self.0.get_opts(key, options).await
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>> {
-        self.0.size(key).await
+    async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
+        self.0.stat(key).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Listing> {

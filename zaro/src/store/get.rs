@@ -1,0 +1,357 @@
+//! What is asked of an object, and what comes back: bytes, and what the store knows of the object they are of, so that
+//! parts of two states are never put together.
+
+use std::fs::File;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use super::{ByteRange, Pin};
+use crate::error::{Error, Result};
+use crate::num::u64_of;
+
+/// The largest object that is read whole if the caller does not say how large it may be: 1 GiB.
+pub const MAX_WHOLE: u64 = 1 << 30;
+
+/// What is asked of an object, besides its key.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GetOptions<'a> {
+    /// Which bytes of it; all of them without.
+    pub range: Option<ByteRange>,
+    /// The state that the bytes must be of, as an earlier answer gave it; if the object is in another one, that is a `Conflict`.
+    pub state: Option<&'a ObjectMeta>,
+    /// The state that the bytes must be of, as a manifest or a reference names it; another one is an error.
+    pub pin: Option<&'a Pin>,
+    /// How many bytes the whole object has at most, [`MAX_WHOLE`] if nothing is said. More is an error before all of it
+    /// has come.
+    pub max_size: Option<u64>,
+    /// To change the object: the answer comes from the store itself, never from a cache, and its facts are fit for
+    /// [`Condition::Unchanged`](super::Condition::Unchanged).
+    pub for_update: bool,
+}
+
+impl<'a> GetOptions<'a> {
+    /// A range, or all, of whatever is there.
+    #[must_use]
+    pub fn range(range: Option<ByteRange>) -> Self {
+        Self { range, ..Self::default() }
+    }
+
+    /// All of whatever is there, if it has no more bytes than this.
+    #[must_use]
+    pub fn at_most(max_size: u64) -> Self {
+        Self { max_size: Some(max_size), ..Self::default() }
+    }
+
+    /// The same, of this state.
+    #[must_use]
+    pub fn of_state(self, state: &'a ObjectMeta) -> Self {
+        Self { state: Some(state), ..self }
+    }
+
+    /// The pin, if it says anything.
+    pub(crate) fn pinned(&self) -> Option<&'a Pin> {
+        self.pin.filter(|pin| !pin.is_empty())
+    }
+
+    /// Refuses a pin, for stores that cannot tell which state is meant.
+    pub(crate) fn refuse_pin(&self) -> Result<()> {
+        match self.pinned() {
+            None => Ok(()),
+            Some(_) => {
+                Err(Error::unsupported("this kind of store cannot tell the states of an object apart"))
+            }
+        }
+    }
+
+    /// How many bytes the whole object may have.
+    pub(crate) fn largest(&self) -> u64 {
+        self.max_size.or(self.pin.and_then(|pin| pin.size)).unwrap_or(MAX_WHOLE)
+    }
+
+    /// How many bytes the answer may have.
+    pub(crate) fn bound(&self) -> u64 {
+        match self.range {
+            Some(ByteRange::Span { length, .. }) => length,
+            Some(ByteRange::Suffix(n)) => n,
+            Some(ByteRange::From(_)) | None => self.largest(),
+        }
+    }
+
+    /// Refuses an answer, or the announcement of one, of more bytes than were asked for.
+    pub(crate) fn check_length(&self, length: u64) -> Result<()> {
+        if length <= self.bound() { Ok(()) } else { Err(self.too_long()) }
+    }
+
+    /// What is said of an answer of more bytes than were asked for.
+    pub(crate) fn too_long(&self) -> Error {
+        Error::invalid(format!("the object has more than the {} bytes it can have", self.bound()))
+    }
+
+    /// Holds an answer against what was asked for.
+    pub(crate) fn check(&self, object: &Object) -> Result<()> {
+        object.meta.check(self.state)?;
+        self.check_length(u64_of(object.bytes.len()))
+    }
+}
+
+/// The bytes that were asked for, and what the store knows of the object they are of.
+#[derive(Debug, Clone, Default)]
+pub struct Object {
+    /// All of the object, or the range of it that was asked for.
+    pub bytes: Bytes,
+    /// What is known of the whole object. Nothing is asked for to find it out: it is what came with the bytes.
+    pub meta: ObjectMeta,
+}
+
+impl From<Bytes> for Object {
+    /// Of an object of which nothing is known.
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, meta: ObjectMeta::Unknown }
+    }
+}
+
+/// What a store knows of an object: enough to tell one state of it from others. Cheap to clone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub enum ObjectMeta {
+    /// Nothing: the store cannot tell states apart.
+    #[default]
+    Unknown,
+    /// What identifies an object at hand.
+    Local(LocalMeta),
+    /// What a server says.
+    Remote(Arc<RemoteMeta>),
+}
+
+/// What identifies a file, or an object in memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct LocalMeta {
+    /// A number that no other state of the object has: the device and inode of a file; of an object in memory, which put it was.
+    pub id: [u64; 2],
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was changed last: seconds since 1970, and nanoseconds.
+    pub modified: Option<(i64, i64)>,
+    /// Keeps the number from being given to another file.
+    pub(crate) open: KeptOpen,
+}
+
+/// A file that is held open; not a part of what is compared.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KeptOpen {
+    _file: Option<Arc<File>>,
+}
+
+impl From<File> for KeptOpen {
+    fn from(file: File) -> Self {
+        Self { _file: Some(Arc::new(file)) }
+    }
+}
+
+impl PartialEq for KeptOpen {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for KeptOpen {}
+
+impl Hash for KeptOpen {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// What a server says of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct RemoteMeta {
+    /// Its `ETag`, as sent.
+    pub etag: Option<String>,
+    /// When it was changed last, in seconds since 1970.
+    pub modified: Option<i64>,
+    /// The size of the whole object.
+    pub size: Option<u64>,
+    /// The name of this version of it, in a bucket that keeps versions.
+    pub version: Option<String>,
+}
+
+impl RemoteMeta {
+    /// The `ETag`, if the same one means the same bytes.
+    fn strong(&self) -> Option<&str> {
+        self.etag.as_deref().filter(|e| !e.starts_with("W/"))
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        fn same<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
+            a.is_none() || b.is_none() || a == b
+        }
+        if !same(self.size, other.size) {
+            return false;
+        }
+        match (self.strong(), other.strong()) {
+            (Some(a), Some(b)) => a == b,
+            _ => same(self.etag.as_deref(), other.etag.as_deref()) && same(self.modified, other.modified),
+        }
+    }
+}
+
+impl From<RemoteMeta> for ObjectMeta {
+    fn from(meta: RemoteMeta) -> Self {
+        Self::Remote(Arc::new(meta))
+    }
+}
+
+impl ObjectMeta {
+    /// An object in memory: the put that brought it, and its size.
+    pub(crate) fn of_put(put: u64, size: u64) -> Self {
+        Self::Local(LocalMeta { id: [put, 0], size, ..LocalMeta::default() })
+    }
+
+    /// An object of this size, with a text that no other state of it has.
+    pub(crate) fn of_text(etag: Option<String>, size: Option<u64>) -> Self {
+        RemoteMeta { etag, size, ..RemoteMeta::default() }.into()
+    }
+
+    /// The size of the object, if it is known.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        match self {
+            Self::Unknown => None,
+            Self::Local(local) => Some(local.size),
+            Self::Remote(remote) => remote.size,
+        }
+    }
+
+    /// When the object was changed last, if it is known.
+    #[must_use]
+    pub fn modified(&self) -> Option<SystemTime> {
+        let (seconds, nanos) = match self {
+            Self::Unknown => return None,
+            Self::Local(local) => local.modified?,
+            Self::Remote(remote) => (remote.modified?, 0),
+        };
+        let since = Duration::new(seconds.unsigned_abs(), u32::try_from(nanos).unwrap_or(0));
+        if seconds < 0 { UNIX_EPOCH.checked_sub(since) } else { UNIX_EPOCH.checked_add(since) }
+    }
+
+    /// The name of this version of the object, in a bucket that keeps versions.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Self::Remote(remote) => remote.version.as_deref(),
+            Self::Unknown | Self::Local(_) => None,
+        }
+    }
+
+    /// A text that tells this state of the object from every other one: its `ETag` without quotes, if it is a strong
+    /// one, or size and time. A second line may differ although nothing changed: the number of a file, which some file
+    /// systems make up; the device is left out, since its number may be another after a restart.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Self::Unknown => None,
+            Self::Local(LocalMeta { id: [_, inode], size, modified: Some((seconds, nanos)), .. }) => {
+                Some(format!("{size} {seconds}.{nanos:09}\n{inode}"))
+            }
+            Self::Local(local) => Some(local.id[0].to_string()),
+            Self::Remote(remote) => match (remote.strong(), remote.modified, remote.size) {
+                (Some(etag), ..) => Some(etag.trim_matches('"').to_owned()),
+                (None, Some(modified), Some(size)) => Some(format!("{size} {modified}")),
+                _ => None,
+            },
+        }
+    }
+
+    /// Whether both may be the same state, as far as is known.
+    #[must_use]
+    pub fn agrees(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Remote(a), Self::Remote(b)) => Arc::ptr_eq(a, b) || a.agrees(b),
+            (Self::Local(a), Self::Local(b)) => a == b,
+            _ => true,
+        }
+    }
+
+    /// Refuses this state where another one is meant.
+    pub fn check(&self, of: Option<&Self>) -> Result<()> {
+        match of {
+            Some(other) if !self.agrees(other) => Err(changed()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What identifies an object at hand, for a put under condition; a `Usage` error if this is of another kind of store.
+    pub(crate) fn local(&self) -> Result<&LocalMeta> {
+        match self {
+            Self::Local(local) => Ok(local),
+            _ => Err(foreign()),
+        }
+    }
+
+    /// What a server said, for a put under condition; a `Usage` error if this is of another kind of store.
+    #[cfg(feature = "cloud")]
+    pub(crate) fn remote(&self) -> Result<&RemoteMeta> {
+        match self {
+            Self::Remote(remote) => Ok(remote),
+            _ => Err(foreign()),
+        }
+    }
+}
+
+fn foreign() -> Error {
+    Error::usage("the condition of a put is of an object in another kind of store")
+}
+
+/// The object is not what it was a moment ago.
+pub(crate) fn changed() -> Error {
+    Error::conflict("the object was changed while it was read")
+}
+
+/// Parts of one object, if they are of one state; `None` if there is no object.
+pub(crate) fn one_state(parts: Vec<Option<Object>>) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
+    let mut state = ObjectMeta::Unknown;
+    let mut out = Vec::with_capacity(parts.len());
+    for part in parts {
+        let Some(Object { bytes, meta }) = part else { return Ok(None) };
+        meta.check(Some(&state))?;
+        if state == ObjectMeta::Unknown {
+            state = meta;
+        }
+        out.push(bytes);
+    }
+    Ok(Some((out, state)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(etag: Option<&str>, modified: Option<i64>, size: Option<u64>) -> ObjectMeta {
+        RemoteMeta { etag: etag.map(str::to_owned), modified, size, version: None }.into()
+    }
+
+    #[test]
+    fn a_strong_etag_tells_and_else_everything_that_was_said() {
+        let (a, b) = (Some("\"a\""), Some("\"b\""));
+        assert!(said(a, Some(1), None).agrees(&said(a, Some(2), None)), "the same bytes elsewhere");
+        assert!(!said(a, Some(1), None).agrees(&said(b, Some(1), None)));
+        assert!(!said(a, None, Some(1)).agrees(&said(a, None, Some(2))));
+        assert!(!said(None, Some(1), None).agrees(&said(None, Some(2), None)));
+        assert!(!said(Some("W/\"a\""), None, None).agrees(&said(Some("W/\"b\""), None, None)));
+        assert!(!said(Some("W/\"a\""), Some(1), None).agrees(&said(Some("W/\"a\""), Some(2), None)));
+        assert!(said(a, None, Some(1)).agrees(&said(None, Some(1), Some(1))), "nothing to compare");
+        assert!(ObjectMeta::Unknown.agrees(&said(a, None, None)));
+        assert!(!ObjectMeta::of_put(1, 1).agrees(&ObjectMeta::of_put(2, 1)));
+    }
+
+    #[test]
+    fn parts_of_two_states_are_not_put_together() {
+        let part =
+            |etag| Some(Object { bytes: Bytes::from_static(b"x"), meta: said(Some(etag), None, None) });
+        assert_eq!(one_state(vec![part("a"), part("a")]).unwrap().unwrap().0.len(), 2);
+        assert!(one_state(vec![part("a"), part("b")]).is_err());
+        assert!(one_state(vec![part("a"), None]).unwrap().is_none());
+        let unknown = Some(Object::default());
+        assert!(one_state(vec![unknown, part("a"), part("b")]).is_err());
+    }
+}
