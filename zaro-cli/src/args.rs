@@ -15,7 +15,7 @@ use zaro::{Error, OpenOptions, Result, Zarr};
 
 use crate::number;
 use crate::paint::{Color, Paint, plain};
-use crate::place;
+use crate::path::check_name;
 
 /// Whether bare `NaN`s in JSON were told of already, or need not be: once is enough, of hundreds of nodes.
 static BARE_NUMBERS: AtomicBool = AtomicBool::new(false);
@@ -238,8 +238,8 @@ impl Common {
     pub(crate) async fn open_for_writing(&self, at: &Target, durable: bool) -> Result<(SharedStore, String)> {
         let mut options = self.store_options()?;
         options.durable = durable;
-        place::check_name(&at.uri)?;
-        let (uri, path) = place::from_the_top(&at.uri, &at.path)?;
+        check_name(&at.uri)?;
+        let (uri, path) = zaro::open::from_the_top(&at.uri, &at.path)?;
         Ok((zaro::open::open_store_for_writing(&uri, &options).await?, path))
     }
 
@@ -290,7 +290,6 @@ impl Common {
 
     /// The folder or bucket `uri` as a store that is written to, whatever lies around it.
     pub(crate) async fn open_folder(&self, uri: &str) -> Result<SharedStore> {
-        place::check_name(uri)?;
         zaro::open::open_store_for_writing(uri, &self.store_options()?).await
     }
 

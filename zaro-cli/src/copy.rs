@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use zaro::copy::{CopyOptions, KeysOption, Sizes, conversion_notes, convert_in_place_with, copy};
+use zaro::format::dtype;
 use zaro::hierarchy::Existing;
 use zaro::meta::create::Layout;
 use zaro::meta::path::shown;
@@ -12,10 +13,10 @@ use zaro::{Error, OpenOptions, Result, Selection, Zarr};
 
 use crate::args::{Common, Target};
 use crate::making::{KeysArg, parse_layout, parse_separator};
+use crate::number;
 use crate::output;
 use crate::path::local_path;
 use crate::progress::Watch;
-use crate::{dtype, number};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,19 +3,17 @@
 use std::collections::{BTreeSet, HashMap};
 
 use clap::Args;
+use zaro::format::{dtype, model, shape_text};
 use zaro::meta::path::shown;
 use zaro::meta::{ArrayMeta, CodecMeta, DataType, Json, NodeMeta};
 use zaro::{Node, Result};
 
 use crate::args::{Common, Target};
-use crate::cf;
-use crate::format::shape_text;
-use crate::model;
 use crate::number::human_bytes;
 use crate::ome;
 use crate::output;
-use crate::paint::{Paint, cut, plain};
-use crate::{dtype, shell};
+use crate::paint::{Paint, cut, plain, plural};
+use crate::shell;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -258,7 +256,11 @@ impl Page<'_> {
         let p = self.paint;
         let names = a.dimension_names.clone().unwrap_or_default();
         let mut facts = vec![p.cyan(&plain(&cut(&dtype::for_people(&a.data_type), 40))).into_owned()];
-        facts.push(if a.shape.is_empty() { "scalar".into() } else { shape_text(&a.shape, &names) });
+        facts.push(if a.shape.is_empty() {
+            "scalar".into()
+        } else {
+            plain(&shape_text(&a.shape, &names)).into_owned()
+        });
         let mut dim = Vec::new();
         let grid = a.grid.regular_shape();
         match (a.inner_chunks(), grid) {
@@ -288,7 +290,14 @@ impl Page<'_> {
             out.push_str(&format!("{}{text}\n", p.dim(&name)));
         };
         let names = a.dimension_names.clone().unwrap_or_default();
-        row("shape", if a.shape.is_empty() { "scalar".into() } else { shape_text(&a.shape, &names) });
+        row(
+            "shape",
+            if a.shape.is_empty() {
+                "scalar".into()
+            } else {
+                plain(&shape_text(&a.shape, &names)).into_owned()
+            },
+        );
         row("type", plain(&dtype::for_people(&a.data_type)).into_owned());
         row("fill value", plain(&cut(&model::fill(a).to_string(), 80)).into_owned());
         let counts = a.grid.counts(&a.shape);
@@ -319,7 +328,7 @@ impl Page<'_> {
                 false => format!("{} uncompressed", size_text(a)),
             },
         );
-        self.attributes(&cf::readable(a), "  ", &mut out);
+        self.attributes(&zaro::cf::readable(a), "  ", &mut out);
         let picture;
         let more: &[&str] = match a.shape.len() {
             0 | 1 => &[],
@@ -434,10 +443,6 @@ fn main_array(below: &[Node]) -> Option<&Node> {
     };
     // The first of equals.
     arrays().rev().max_by_key(worth).map(|(n, _)| n)
-}
-
-fn plural(n: usize, word: &str) -> String {
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

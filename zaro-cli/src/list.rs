@@ -5,7 +5,6 @@ use zaro::meta::{Json, NodeMeta, path};
 use zaro::{Node, Result};
 
 use crate::args::{Common, Target};
-use crate::model;
 use crate::output;
 use crate::paint::{Paint, plain};
 
@@ -55,7 +54,7 @@ impl List {
             common.warn_both(&zarr, &node.path, node.meta.format()).await?;
         }
         if self.json {
-            let list = Json::Array(nodes.iter().map(model::summary).collect());
+            let list = Json::Array(nodes.iter().map(zaro::format::model::summary).collect());
             output::print(&format!("{}\n", list.pretty()))?;
         } else {
             output::print(&lines(&nodes, Paint::stdout(common.color)))?;

@@ -1,6 +1,7 @@
 //! The options that say how an array is to be stored, for `zaro create` and `zaro write --create`.
 
 use clap::{Args, ValueEnum};
+use zaro::format::dtype;
 use zaro::meta::create::{Layout, NewArray};
 use zaro::meta::dtype::{DataType, Endian};
 use zaro::meta::json::Json;
@@ -8,8 +9,6 @@ use zaro::meta::path::ancestors;
 use zaro::meta::{ChunkKeys, Format, short};
 use zaro::store::SharedStore;
 use zaro::{Error, Result, hierarchy};
-
-use crate::dtype;
 
 /// How an array is stored.
 #[derive(Debug, Clone, Default, Args)]

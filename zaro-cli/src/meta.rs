@@ -5,7 +5,6 @@ use zaro::Result;
 use zaro::meta::Json;
 
 use crate::args::{Common, Target};
-use crate::model;
 use crate::output;
 use crate::paint::{Paint, plain};
 
@@ -35,7 +34,7 @@ impl Meta {
         let zarr = common.open(&self.target.uri).await?;
         let node = zarr.node(&self.target.path).await?;
         common.warn_findings(&node.findings);
-        let model = model::node(&node);
+        let model = zaro::format::model::node(&node);
         if self.json {
             return output::print(&format!("{}\n", model.pretty()));
         }

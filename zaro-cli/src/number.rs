@@ -1,38 +1,5 @@
-//! The few conversions between numbers that may lose something, each with its reason, in one place.
-#![allow(
-    clippy::as_conversions,
-    reason = "this file is where the command line converts numbers, and says what is lost"
-)]
-
-/// The nearest `f64`; loses the low bits beyond 2^53.
-pub(crate) fn f64_of_i128(n: i128) -> f64 {
-    n as f64
-}
-
-/// The nearest `f64`; loses the low bits beyond 2^53.
-pub(crate) fn f64_of_u64(n: u64) -> f64 {
-    n as f64
-}
-
-/// The nearest `f64`; loses the low bits beyond 2^53.
-pub(crate) fn f64_of_usize(n: usize) -> f64 {
-    n as f64
-}
-
-/// `x` rounded to a byte, cut off at 0 and 255; NaN is 0.
-pub(crate) fn u8_of_f64(x: f64) -> u8 {
-    x.round() as u8
-}
-
-/// `x` rounded down, cut off at 0; NaN is 0.
-pub(crate) fn usize_of_f64(x: f64) -> usize {
-    x.floor() as usize
-}
-
-/// `x` rounded to the nearest integer, cut off at the limits; NaN is 0.
-pub(crate) fn i128_of_f64(x: f64) -> i128 {
-    x.round() as i128
-}
+//! Byte counts as people read and write them.
+#![allow(clippy::as_conversions, reason = "rounding is meant")]
 
 /// A byte count as people read it: `512 B`, `90.2 MiB`.
 pub(crate) fn human_bytes(bytes: u128) -> String {

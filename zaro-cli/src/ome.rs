@@ -4,6 +4,8 @@ use zaro::image::model::{Axis, Level};
 use zaro::image::parse;
 use zaro::meta::Json;
 
+use crate::paint::plural;
+
 /// What the attributes of a group say, in a line: `OME-Zarr image 0.5 "cells": z, y, x (micrometer), 3 levels`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Word {
@@ -21,7 +23,6 @@ pub(crate) fn words(attributes: &Json) -> Vec<Word> {
         Some(name) if !name.is_empty() && name != "/" => format!(" {name:?}"),
         _ => String::new(),
     };
-    let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
     let mut words: Vec<Word> = group
         .multiscales
         .into_iter()

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
+pub(crate) use zaro::format::value::is_safe;
 
 /// When to colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -102,14 +103,6 @@ impl Paint {
     }
 }
 
-/// Whether a character shows as itself: it does not move the cursor, recolour a terminal, or change the order in which
-/// the text around it is shown.
-pub(crate) fn is_safe(c: char) -> bool {
-    !(c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        || matches!(c, '\u{2028}' | '\u{2029}'))
-}
-
 /// `text` with characters that are not safe written as escapes: names and attributes come from strangers.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_safe) {
@@ -124,6 +117,16 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
         }
     }
     out.into()
+}
+
+/// `1 file`, `2 files`, `1 entry`, `2 entries`.
+pub(crate) fn plural(n: impl TryInto<u64>, word: &str) -> String {
+    let n = n.try_into().unwrap_or(u64::MAX);
+    match (n, word.strip_suffix("ry")) {
+        (1, _) => format!("1 {word}"),
+        (_, Some(stem)) => format!("{n} {stem}ries"),
+        (_, None) => format!("{n} {word}s"),
+    }
 }
 
 /// The first `width` characters of `text`, with `…` for the rest.

@@ -1,8 +1,9 @@
-//! Arguments that are paths of this machine.
+//! Arguments that are paths of this machine, and names of new Zarrs.
 
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use zaro::Error;
 
 /// A path of this machine; an address of a store is refused, since it would become a folder called `s3:`.
 pub(crate) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
@@ -44,6 +45,36 @@ fn is_of_zarr(path: &Path) -> bool {
         folder.join(".zarray").exists() || v3().is_some_and(says_array)
     };
     is_document || file.ancestors().skip(1).any(is_array)
+}
+
+/// Endings of names of files that are no Zarrs: who makes a new Zarr of such a name wants something else.
+const OTHER_FILES: [&str; 27] = [
+    "nc", "nc4", "cdf", "h5", "hdf", "hdf5", "he5", "grib", "grib2", "grb", "grb2", "tif", "tiff", "png",
+    "jpg", "jpeg", "npy", "npz", "csv", "parq", "parquet", "json", "txt", "tar", "gz", "tgz", "7z",
+];
+
+/// Refuses a new Zarr of a name that says it is something else. What is there already is what it is.
+pub(crate) fn check_name(uri: &str) -> zaro::Result<()> {
+    let name = uri.rsplit('/').next().unwrap_or(uri);
+    let Some((_, ending)) = name.rsplit_once('.') else { return Ok(()) };
+    let other = OTHER_FILES.contains(&ending.to_ascii_lowercase().as_str());
+    // A document is the address of its node.
+    let document = ["zarr.json", ".zgroup", ".zarray"].contains(&name);
+    if !other || document || Path::new(uri.strip_prefix("file://").unwrap_or(uri)).exists() {
+        return Ok(());
+    }
+    let instead = match ending.to_ascii_lowercase().as_str() {
+        "json" | "parq" | "parquet" => "; zaro ref convert makes references",
+        "tif" | "tiff" | "png" => {
+            "; zaro image render draws pictures, zaro read -o writes the values of an array"
+        }
+        "npy" | "csv" => "; zaro read -o writes the values of an array",
+        _ => "",
+    };
+    Err(Error::usage(format!(
+        "{uri}: what is written here is a Zarr, a folder, and not a .{ending} file{instead}; a name that ends in .zarr says \
+         so, and one that ends in / is taken as it is"
+    )))
 }
 
 #[cfg(test)]

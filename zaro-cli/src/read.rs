@@ -5,24 +5,24 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::{Args, ValueEnum};
-use zaro::array::{Missing, Order, Steady, odd_texts};
+use zaro::array::windows::View;
+use zaro::array::{Missing, Order, Steady};
+use zaro::cf::{Lost, Reading, Related, related};
+use zaro::format::colormap::Colormap;
+use zaro::format::{Layout, Sink, csv, json, npy, picture, raw, shape_text, value};
 use zaro::meta::DataType;
 use zaro::meta::path::{join, shown};
 use zaro::store::local::{check_space, free_space};
-use zaro::{Array, Error, ErrorKind, ReadOptions, Result, Zarr, num};
+use zaro::{Array, Error, ErrorKind, ReadOptions, Result, Slab, Zarr, num};
 
 use crate::args::{Common, Target};
-use crate::block::Block;
-use crate::cf::{Cf, Lost, Related, related};
-use crate::colormap::Colormap;
-use crate::format::{Format, Layout, Sink, csv, json, npy, png, raw, table};
+use crate::format::Format;
 use crate::output::Output;
-use crate::paint::Paint;
+use crate::paint::{Paint, plain};
 use crate::path::output_path;
 use crate::progress::Watch;
 use crate::select::Part;
-use crate::value;
-use crate::view::View;
+use crate::table;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,7 +84,7 @@ pub(crate) struct Read {
 
     /// The colours of a picture
     #[arg(long, value_enum, value_name = "NAME", default_value_t, help_heading = "Picture")]
-    colormap: Colormap,
+    colormap: ColormapArg,
     /// The numbers that get the first and the last colour [default: 1 % and 99.9 % percentiles]
     #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = parse_range, help_heading = "Picture")]
     range: Option<(f64, f64)>,
@@ -99,6 +99,37 @@ pub(crate) enum OrderArg {
     C,
     #[value(name = "F")]
     F,
+}
+
+impl From<OrderArg> for Order {
+    fn from(arg: OrderArg) -> Self {
+        match arg {
+            OrderArg::C => Self::C,
+            OrderArg::F => Self::F,
+        }
+    }
+}
+
+/// The colour maps of `--colormap`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum ColormapArg {
+    /// Dark violet over green to yellow
+    #[default]
+    Viridis,
+    /// Black over purple to pale yellow
+    Magma,
+    /// Black to white
+    Gray,
+}
+
+impl From<ColormapArg> for Colormap {
+    fn from(arg: ColormapArg) -> Self {
+        match arg {
+            ColormapArg::Viridis => Self::Viridis,
+            ColormapArg::Magma => Self::Magma,
+            ColormapArg::Gray => Self::Gray,
+        }
+    }
 }
 
 fn parse_range(text: &str) -> std::result::Result<(f64, f64), String> {
@@ -116,21 +147,11 @@ impl Read {
         let array = common.open(uri).await?.array("").await?;
         let view = View::new(&[], array.meta())?;
         refuse_endless(&array, &view, Format::Csv, true, false)?;
-        let mut sink = csv::Csv::lines();
-        let (order, complete, as_text) = (Order::C, false, true);
         let steady = array.steady().await?;
-        let job = Job {
-            array: &array,
-            steady: &steady,
-            view: &view,
-            letters: None,
-            cf: None,
-            order,
-            complete,
-            as_text,
-            common,
-        };
-        job.write(&mut sink, Output::open(None)?).await
+        let reading = Reading::stored(&array, view);
+        let (order, complete, as_text) = (Order::C, false, true);
+        let job = Job { array: &array, steady: &steady, reading: &reading, order, complete, as_text, common };
+        job.write(&mut csv::Csv::lines(), Output::open(None)?).await
     }
 
     /// Runs the command.
@@ -141,9 +162,12 @@ impl Read {
         common.warn_both(&zarr, array.path(), array.meta().format).await?;
         let meta = array.meta();
         let view = self.part.view(meta).map_err(|e| placed(e, &array))?;
-        let beside = if self.cf { beside(&zarr, &array, common).await } else { Related::default() };
-        let cf = if self.cf { Cf::new(meta, &beside, &mut |message| common.warn(message)) } else { None };
-        let folded = view.folded().filter(|_| beside.letters);
+        let reading = if self.cf {
+            let beside = beside(&zarr, &array, common).await;
+            Reading::decoded(&array, view.clone(), &beside, &mut |message| common.warn(message))
+        } else {
+            Reading::stored(&array, view.clone())
+        };
         let format =
             self.format.or_else(|| self.output.as_deref().and_then(Format::of_file)).unwrap_or(Format::Table);
         if let (None, Some(path)) = (self.format, &self.output)
@@ -164,34 +188,38 @@ impl Read {
         for message in self.idle_options(format, &meta.data_type) {
             common.warn(&message);
         }
-        let order = match (format, self.order) {
-            (Format::Raw | Format::Npy, OrderArg::F) => Order::F,
+        let order = match format {
+            Format::Raw | Format::Npy => self.order.into(),
             _ => Order::C,
         };
         let as_text = matches!(format, Format::Table | Format::Csv | Format::Json);
-        let (cf, complete) = (cf.as_ref(), self.complete);
-        let letters = folded.as_ref().map(|(_, n)| (*n, &view));
-        let view = folded.as_ref().map_or(&view, |(folded, _)| folded);
-        let steady = array.steady().await?;
-        let job = Job { array: &array, steady: &steady, view, letters, cf, order, complete, as_text, common };
+        let (steady, complete, view) = (array.steady().await?, self.complete, reading.view());
+        let job = Job { array: &array, steady: &steady, reading: &reading, order, complete, as_text, common };
         let mut sink: Box<dyn Sink> = match format {
             Format::Table => return job.print_table(self.output.as_deref()).await,
             Format::Csv => Box::new(csv::Csv::new(self.cf, self.long.then(|| view.clone()))),
-            Format::Json => Box::new(json::Json::new(self.cf)),
+            Format::Json => Box::new(json::Lists::new(self.cf)),
             Format::Npy => {
-                if npy::loses_its_type(&job.data_type()) {
+                if npy::loses_its_type(&reading.data_type()) {
                     common.warn(&format!("numpy has no {}; its bytes are written as type V", meta.data_type));
                 }
                 Box::<npy::Npy>::default()
             }
             Format::Raw => Box::new(raw::Raw),
-            Format::Png => Box::new(png::Png::new(png::Drawing {
-                colormap: self.colormap,
+            Format::Png => Box::new(picture::Picture::new(picture::Drawing {
+                colormap: self.colormap.into(),
                 range: self.range,
                 max_size: self.max_size.into(),
-                transparent: transparent(&array, cf.is_some()),
+                transparent: if reading.is_decoded() { Vec::new() } else { picture::transparent(meta) },
             })),
         };
+        let layout = reading.layout(order);
+        if format == Format::Png
+            && value::number(&layout.data_type, &[0; 8]).is_some()
+            && let Err(e) = picture::dimensions(&layout)
+        {
+            return Err(placed(Error::usage(format!("{}{}", e.message(), advice(&layout))), &array));
+        }
         if let (Some(path), Format::Npy | Format::Raw) = (&self.output, format)
             && !meta.data_type.is_variable()
             && (path.is_file() || !path.exists())
@@ -213,7 +241,7 @@ impl Read {
             ),
             ("--long", self.long && format != Format::Csv, "it is for csv"),
             ("--range", self.range.is_some() && !picture, "it is for pictures, and limits no numbers"),
-            ("--colormap", self.colormap != Colormap::default() && !picture, "it is for pictures"),
+            ("--colormap", self.colormap != ColormapArg::default() && !picture, "it is for pictures"),
             (
                 "--max-size",
                 self.max_size != MAX_SIZE && !picture,
@@ -286,20 +314,31 @@ fn refuse_endless(array: &Array, view: &View, format: Format, whole: bool, named
     Ok(())
 }
 
-/// Numbers that a picture leaves out: those the attributes call missing, and a fill value that is no plain zero.
-fn transparent(array: &Array, unpacked: bool) -> Vec<f64> {
-    let meta = array.meta();
-    if unpacked {
-        return Vec::new();
+/// Which selection would make two dimensions of this, where a picture of more was wanted.
+fn advice(layout: &Layout) -> String {
+    let surplus = layout.shape.iter().filter(|n| **n != 1).count().saturating_sub(2);
+    if surplus == 0 {
+        return String::new();
     }
-    let mut out = Vec::new();
-    for name in ["_FillValue", "missing_value"] {
-        out.extend(meta.attributes.get(name).and_then(zaro::meta::Json::as_f64));
+    let mut left = surplus;
+    let mut named = Vec::new();
+    let mut indexes = Vec::new();
+    for (i, n) in layout.shape.iter().enumerate() {
+        if *n != 1 && left > 0 {
+            left -= 1;
+            indexes.push("0".to_owned());
+            if let Some(Some(name)) = layout.names.get(i) {
+                named.push(format!("--sel {name}=0"));
+            }
+        } else {
+            indexes.push(":".to_owned());
+        }
     }
-    if !meta.fill.is_zero() && meta.data_type != DataType::Bool {
-        out.extend(value::number(&meta.data_type, &meta.fill.0));
+    if named.len() == surplus {
+        format!("; add {}", named.join(" "))
+    } else {
+        format!("; add --select '{}'", indexes.join(","))
     }
-    out
 }
 
 /// One read, whatever it is written as.
@@ -307,11 +346,7 @@ struct Job<'a> {
     array: &'a Array,
     /// Whether it stays the same while it is read.
     steady: &'a Steady,
-    /// What is wanted, without the dimension of letters if there is one.
-    view: &'a View,
-    /// How many letters a text has, and what is wanted with their dimension.
-    letters: Option<(usize, &'a View)>,
-    cf: Option<&'a Cf>,
+    reading: &'a Reading,
     order: Order,
     complete: bool,
     /// Whether text is written as text, not as its codes.
@@ -320,50 +355,20 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// The type of the elements as they are written.
-    fn data_type(&self) -> DataType {
-        match (self.cf, self.letters) {
-            (Some(cf), _) => cf.data_type(),
-            (None, Some((letters, _))) => DataType::FixedBytes(letters),
-            (None, None) => self.array.meta().data_type.clone(),
-        }
-    }
-
-    /// What one element may take in memory, for cutting windows.
-    fn item_size(&self) -> usize {
-        let meta = self.array.meta();
-        // Variable-length elements have a size only once they are read; a guess keeps windows moderate.
-        let read = if meta.data_type.is_variable() { 256 } else { meta.data_type.size() };
-        // Times become strings.
-        let made =
-            self.cf.map_or(0, |cf| if cf.data_type().is_variable() { 64 } else { cf.data_type().size() });
-        read.saturating_mul(self.letters.map_or(1, |(n, _)| n.saturating_mul(2))).saturating_add(made).max(1)
-    }
-
-    async fn read(&self, view: &View, watch: &Watch, lost: &mut Lost) -> Result<Block> {
+    async fn read(&self, view: &View, watch: &Watch, lost: &mut Lost) -> Result<Slab> {
         let options = ReadOptions {
             order: self.order,
             missing: if self.complete { Missing::Error } else { Missing::Fill },
             progress: watch.callback(),
             cancel: Some(watch.cancel.clone()),
         };
-        let selection = match self.letters {
-            Some((_, whole)) => view.unfolded(whole).selection()?,
-            None => view.selection()?,
-        };
-        let slab = self.array.read(&selection, &options).await?;
-        watch.window_done(num::u64_of(slab.bytes.len()));
-        if self.as_text && !slab.data_type.is_variable() {
-            lost.texts = lost.texts.saturating_add(odd_texts(&slab.data_type, &slab.bytes));
-        }
-        let block = match self.letters {
-            Some((letters, _)) => Block::of_letters(slab, letters),
-            None => Block::of_slab(slab),
-        };
-        Ok(match self.cf {
-            Some(cf) => cf.apply(block, lost),
-            None => block,
-        })
+        let slab = self.reading.read(view, &options, lost).await?;
+        watch.window_done(view.count()?.saturating_mul(num::u64_of(self.array.meta().data_type.size())));
+        Ok(slab)
+    }
+
+    fn lost(&self) -> Lost {
+        if self.as_text { Lost::of_text() } else { Lost::default() }
     }
 
     /// Says what was noticed on the way: chunks elsewhere than the metadata have them, and times without a text.
@@ -380,30 +385,18 @@ impl Job<'_> {
     }
 
     fn watch(&self, passes: u64) -> Result<Watch> {
-        let bytes = self.view.count()?.saturating_mul(num::u64_of(self.array.meta().data_type.size()));
+        let bytes =
+            self.reading.view().count()?.saturating_mul(num::u64_of(self.array.meta().data_type.size()));
         Ok(Watch::new(bytes.saturating_mul(passes), self.common.progress))
     }
 
     /// Reads window by window and writes each.
     async fn write(&self, sink: &mut dyn Sink, mut out: Output) -> Result<()> {
-        let meta = self.array.meta();
-        let mut layout = Layout {
-            shape: self.view.shape(),
-            names: self.view.names(meta),
-            data_type: self.data_type(),
-            order: self.order,
-            width: 0,
-        };
+        let mut layout = self.reading.layout(self.order);
         // Text in a numpy file has one width, which has to be known first.
         let measured = layout.data_type == DataType::String && sink.needs_width();
         let watch = self.watch(if measured { 2 } else { 1 })?;
-        // A budget too small to work with is stretched a little, or a large array would be read element by element.
-        let total = self.view.count()?.saturating_mul(num::u64_of(self.item_size()));
-        let least = usize::try_from((total >> 12).min(1 << 20)).unwrap_or(0);
-        let windows = || {
-            let axes = meta.grid.axes();
-            self.view.windows(self.item_size(), (self.common.memory / 2).max(least), self.order, axes)
-        };
+        let windows = || self.reading.windows(self.common.memory / 2, self.order);
         if measured {
             for window in windows()? {
                 // What is lost here is counted when the same window is written.
@@ -413,7 +406,7 @@ impl Job<'_> {
             }
         }
         sink.begin(&layout, &mut out).map_err(|e| if is_usage(&e) { placed(e, self.array) } else { e })?;
-        let mut lost = Lost::default();
+        let mut lost = self.lost();
         for window in windows()? {
             self.common.note(&format!("reading {:?} of {:?}", window.shape(), layout.shape));
             let block = self.read(&window, &watch, &mut lost).await?;
@@ -431,11 +424,11 @@ impl Job<'_> {
 
     /// Reads what a table shows and prints it.
     async fn print_table(&self, path: Option<&std::path::Path>) -> Result<()> {
-        let shape = self.view.shape();
+        let (whole, shape) = (self.reading.view(), self.reading.view().shape());
         // An empty answer can still be a great many brackets.
         let lines = shape.iter().fold(1u64, |acc, n| acc.saturating_mul((*n).max(1)));
         let wide = lines > table::THRESHOLD;
-        let view = if wide { self.view.edges(table::EDGE) } else { Ok(self.view.clone()) };
+        let view = if wide { whole.edges(table::EDGE) } else { Ok(whole.clone()) };
         let view = view.map_err(|e| placed(e, self.array))?;
         if view.count().map_err(|e| placed(e, self.array))? > table::MOST {
             return Err(Error::usage(format!(
@@ -444,19 +437,19 @@ impl Job<'_> {
             )));
         }
         let watch = self.watch(1).map_err(|e| placed(e, self.array))?;
-        if self.complete && view != *self.view {
+        if self.complete && view != *whole {
             self.common
                 .warn("--complete looks only at chunks that are read, here those of the corners shown");
         }
-        let mut lost = Lost::default();
+        let mut lost = self.lost();
         let block = self.read(&view, &watch, &mut lost).await?;
         watch.finish();
         self.steady.check().await?;
         self.warn_after(&lost);
         let mut out = Output::open(path)?;
         if path.is_none() && std::io::stdout().is_terminal() {
-            let names = self.view.names(self.array.meta());
-            let header = format!("{} {}", self.data_type(), crate::format::shape_text(&shape, &names));
+            let names = whole.names(self.array.meta());
+            let header = format!("{} {}", self.reading.data_type(), plain(&shape_text(&shape, &names)));
             let _ = writeln!(std::io::stderr(), "{}", Paint::stderr(self.common.color).dim(&header));
         }
         table::print(&block, &shape, Paint::stdout(self.common.color), &mut out)?;

@@ -6,7 +6,7 @@ use zaro::array::{Index, Selection};
 use zaro::meta::ArrayMeta;
 use zaro::{Error, Result};
 
-use crate::view::View;
+use zaro::array::windows::View;
 
 /// Which part of an array.
 #[derive(Debug, Clone, Default, Args)]

@@ -4,32 +4,27 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use zaro::array::{Index, Order, Values, WriteOptions};
+use zaro::array::windows::View;
+use zaro::array::{Index, Values, WriteOptions};
 use zaro::create;
+use zaro::format::input::{Elements, Input};
+use zaro::format::raw::Origin;
 use zaro::hierarchy::{self, Existing, Writing};
 use zaro::meta::create::NewArray;
 use zaro::meta::dtype::Endian;
-use zaro::meta::json::Json;
 use zaro::meta::path::shown;
-use zaro::meta::typestr::TypeStr;
-use zaro::meta::{ArrayMeta, DataType};
+use zaro::meta::{ArrayMeta, Json};
 use zaro::store::SharedStore;
 use zaro::{Array, Error, Result, Slab, num};
 
 use crate::args::{Common, Target};
-use crate::input::cast::Cast;
-use crate::input::csv::Table;
-use crate::input::stream::Stream;
-use crate::input::{InputFormat, Origin, json};
+use crate::format::InputFormat;
 use crate::making::{self, Extents, Making};
 use crate::path::local_path;
 use crate::progress::Watch;
 use crate::read::OrderArg;
 use crate::select::Part;
-use crate::tiles::{Cutting, Tiles};
-use crate::view::View;
 use crate::{output, resize};
-use zaro::image::source::npy::Header;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,20 +102,6 @@ pub(crate) struct Write {
     json: bool,
 }
 
-/// An input as far as it shows without the array.
-enum Input {
-    Npy(Header, Origin),
-    Raw(Origin),
-    Csv(Table),
-    Json(Json),
-}
-
-/// The elements of an input, for a certain array.
-enum Elements {
-    Streamed(Stream, Cast),
-    Whole(Slab),
-}
-
 /// The array as it was found.
 enum Found {
     There(Array),
@@ -169,7 +150,8 @@ impl Write {
         let placed = |e: Error| e.with_node(shown(&path)).with_store(&store);
         let Place { view, shape, grow } = self.place(&target, &mut input).map_err(placed)?;
         // Everything that shows of the input without reading it all is found wrong before the array is touched.
-        let mut elements = self.elements(input, target.meta(), &shape).map_err(named)?;
+        let mut elements =
+            input.elements(target.meta(), &shape, self.order.into(), self.cast).map_err(named)?;
         let (mut appending, mut writing) = (None, None);
         let destination = match (target, grow) {
             (Found::Missing(meta), _) => {
@@ -236,13 +218,16 @@ impl Write {
         let format = self.input_format.or_else(|| InputFormat::of_file(&self.from)).ok_or_else(|| {
             Error::usage("no format is known by that name (.npy .raw .bin .csv .json); add --input-format")
         })?;
-        let mut origin = Origin::open(&self.from)?;
-        Ok(match format {
-            InputFormat::Npy => Input::Npy(Header::read(&mut origin)?, origin),
-            InputFormat::Raw => Input::Raw(origin),
-            InputFormat::Csv => Input::Csv(Table::parse(&origin.read_all()?)?),
-            InputFormat::Json => Input::Json(Json::parse(&origin.read_all()?)?.value),
-        })
+        let origin = match self.from.as_os_str() == "-" {
+            true => Origin::Pipe(Box::new(std::io::stdin())),
+            false => Origin::open(&self.from)?,
+        };
+        match format {
+            InputFormat::Npy => Input::npy(origin),
+            InputFormat::Raw => Ok(Input::Raw(origin)),
+            InputFormat::Csv => Input::csv(origin),
+            InputFormat::Json => Input::json(origin),
+        }
     }
 
     /// An option that is for a new array only, if one was given.
@@ -309,7 +294,7 @@ impl Write {
         };
         let shape = match &self.shape {
             Some(shape) => Some(shape.0.clone()),
-            None => shape_of(input, &new.data_type, None, &[])?,
+            None => input.shape(&new.data_type, None, &[])?,
         };
         new.shape = shape.ok_or_else(|| Error::usage("the input does not say its shape; add --shape"))?;
         self.making.apply(&mut new)?;
@@ -319,17 +304,16 @@ impl Write {
     /// Where in the array the input goes.
     fn place(&self, target: &Found, input: &mut Input) -> Result<Place> {
         let meta = target.meta();
-        let t = &meta.data_type;
         // What is made now is made as long as it has to be.
         let append = self.append.as_deref().filter(|_| matches!(target, Found::There(_)));
         let axis = append.map(|name| resize::dimension(name, meta)).transpose()?;
         let said = match (&self.shape, axis) {
             (Some(shape), _) => Some(shape.0.clone()),
-            (None, Some(axis)) => appended_shape(input, meta, axis)?,
+            (None, Some(axis)) => input.appended_shape(meta, axis)?,
             (None, None) => {
                 let whole = self.part.view(meta).ok().map(|v| v.shape());
                 let rank = whole.as_ref().map(Vec::len);
-                shape_of(input, t, rank, whole.as_deref().unwrap_or_default())?
+                input.shape(&meta.data_type, rank, whole.as_deref().unwrap_or_default())?
             }
         };
         if let (Some(Extents(shape)), Input::Npy(header, _)) = (&self.shape, &*input)
@@ -365,46 +349,7 @@ impl Write {
         Ok(Place { view: View::new(&[], meta)?, shape, grow: Some((axis, count)) })
     }
 
-    /// The elements, of the array's type.
-    fn elements(&self, input: Input, meta: &ArrayMeta, shape: &[u64]) -> Result<Elements> {
-        let t = &meta.data_type;
-        Ok(match input {
-            Input::Npy(header, origin) => {
-                let cast = Cast::new(header.stored.fixed()?, t, self.cast)?;
-                let stream =
-                    Stream::new(origin, header.length, header.stored, header.order, shape.to_vec(), false)?;
-                Elements::Streamed(stream, cast)
-            }
-            Input::Raw(origin) => {
-                if t.is_variable() {
-                    return Err(Error::usage(format!(
-                        "elements of type {t} have no fixed size, so they are not raw"
-                    )));
-                }
-                let stored =
-                    TypeStr { data_type: Some(t.clone()), endian: Some(Endian::Little), mixed: Vec::new() };
-                let order = match self.order {
-                    OrderArg::C => Order::C,
-                    OrderArg::F => Order::F,
-                };
-                let stream = Stream::new(origin, 0, stored, order, shape.to_vec(), true)?;
-                Elements::Streamed(stream, Cast::new(t, t, false)?)
-            }
-            Input::Csv(mut table) => {
-                table.settle(t)?;
-                Elements::Whole(table.elements(t, &meta.fill, shape)?)
-            }
-            Input::Json(value) => {
-                // Without the dimension along which one step is added, if it was left out.
-                let own = json::shape(&value, t, Some(shape.len()), shape)?;
-                let mut slab = json::elements(&value, t, &own)?;
-                slab.shape = shape.to_vec();
-                Elements::Whole(slab)
-            }
-        })
-    }
-
-    /// Writes box by box.
+    /// Writes window by window.
     fn write(
         &self,
         common: &Common,
@@ -428,24 +373,7 @@ impl Write {
             watch.window_done(num::u64_of(slab.bytes.len()));
             if watch.cancel.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
         };
-        match elements {
-            Elements::Whole(slab) => put(&to.view, slab)?,
-            Elements::Streamed(stream, cast) => {
-                let cutting = Cutting {
-                    item_size: cast.item_size(),
-                    budget: common.memory / 2,
-                    order: stream.order,
-                    sequential: !stream.is_seekable(),
-                };
-                for tile in Tiles::new(&to.view, meta, cutting) {
-                    let shape = tile.count();
-                    common.note(&format!("writing {shape:?} of {:?}", stream.shape));
-                    let slab = cast.apply(stream.read(&tile)?, &shape, stream.order)?;
-                    put(&to.view.narrowed(&tile.0), &slab)?;
-                }
-                stream.end()?;
-            }
-        }
+        elements.each(&to.view, meta, common.memory / 2, put)?;
         watch.finish();
         Ok(())
     }
@@ -474,49 +402,5 @@ impl Write {
             );
         }
         output::print(&format!("{report}\n"))
-    }
-}
-
-/// The shape of an input, if it shows: of `rank` dimensions if that is known. `like` is what it should be.
-fn shape_of(input: &mut Input, t: &DataType, rank: Option<usize>, like: &[u64]) -> Result<Option<Vec<u64>>> {
-    Ok(match input {
-        Input::Npy(header, _) => Some(header.shape.clone()),
-        Input::Raw(_) => None,
-        Input::Csv(table) => {
-            table.settle(t)?;
-            table.shape(t, rank)
-        }
-        Input::Json(value) => Some(json::shape(value, t, rank, like)?),
-    })
-}
-
-/// The shape of an input that is added along `axis`.
-fn appended_shape(input: &mut Input, meta: &ArrayMeta, axis: usize) -> Result<Option<Vec<u64>>> {
-    if let Input::Raw(Origin::File(_, size)) = input {
-        // As many whole steps as there are bytes for; the size is checked when it is read.
-        let mut shape = meta.shape.clone();
-        if let Some(n) = shape.get_mut(axis) {
-            *n = 1;
-        }
-        let step = num::product(&shape)?.saturating_mul(num::u64_of(meta.data_type.size()));
-        if let Some(n) = shape.get_mut(axis) {
-            *n = size.checked_div(step).unwrap_or(0);
-        }
-        return Ok(Some(shape));
-    }
-    let (t, rank) = (&meta.data_type, meta.shape.len());
-    match shape_of(input, t, Some(rank), &meta.shape)? {
-        // Perhaps one step, without that dimension.
-        None if rank > 0 => shape_of(input, t, Some(rank - 1), &meta.shape),
-        Some(shape) if rank > 0 && matches!(input, Input::Csv(_)) => {
-            // A line of a table may be a row or an element, and what fits is meant.
-            let mut step = meta.shape.clone();
-            step.remove(axis);
-            let fits = shape.len() == rank
-                && shape.iter().zip(&meta.shape).enumerate().all(|(d, (a, b))| d == axis || a == b);
-            let one = if fits { None } else { shape_of(input, t, Some(rank - 1), &step)? };
-            Ok(Some(one.filter(|s| *s == step).unwrap_or(shape)))
-        }
-        shape => Ok(shape),
     }
 }

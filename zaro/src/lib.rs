@@ -109,10 +109,12 @@ mod readme {}
 
 pub mod array;
 pub mod blocking;
+pub mod cf;
 pub mod codec;
 pub mod copy;
 pub mod create;
 pub mod error;
+pub mod format;
 pub mod group;
 pub mod hierarchy;
 #[cfg(feature = "image")]
@@ -128,6 +130,7 @@ pub mod store;
 pub mod suggest;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod validate;
 
 pub use array::{
     Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab, Values, WriteOptions,

@@ -32,6 +32,7 @@ pub fn product(extents: &[u64]) -> Result<u64> {
 pub fn product_usize(extents: &[u64]) -> Result<usize> {
     usize_of(product(extents)?)
 }
+
 /// The nearest `f64`; loses the low bits beyond 2^53.
 #[must_use]
 pub fn f64_of_u64(n: u64) -> f64 {
@@ -50,14 +51,26 @@ pub fn f64_of_i128(n: i128) -> f64 {
     n as f64
 }
 
+/// `x` rounded to the nearest integer, cut off at the limits; NaN is 0.
+#[must_use]
+pub fn i128_of_f64(x: f64) -> i128 {
+    x.round() as i128
+}
+
 /// `x` rounded down, cut off at 0 and at the largest number; NaN is 0.
 #[must_use]
 pub fn u64_of_f64(x: f64) -> u64 {
     x.floor() as u64
 }
 
-/// `x` without its fraction, cut off at 0 and 255; NaN is 0.
+/// `x` rounded down, cut off at 0; NaN is 0.
+#[must_use]
+pub fn usize_of_f64(x: f64) -> usize {
+    x.floor() as usize
+}
+
+/// `x` rounded to the nearest byte, cut off at 0 and 255; NaN is 0.
 #[must_use]
 pub fn u8_of_f64(x: f64) -> u8 {
-    x as u8
+    x.round() as u8
 }

@@ -14,7 +14,7 @@ use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
 use crate::output;
-use crate::paint::{Paint, plain};
+use crate::paint::{Paint, plain, plural};
 use crate::shell;
 
 const EXAMPLES: &str = "\
@@ -220,10 +220,6 @@ fn is_large(summary: &Summary) -> bool {
 
 fn assumed(assumed: bool) -> &'static str {
     if assumed { " (no version is stated; this is what it looks like)" } else { "" }
-}
-
-fn plural(n: usize, word: &str) -> String {
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
 fn times(shape: &[u64]) -> String {

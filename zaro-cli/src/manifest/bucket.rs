@@ -4,22 +4,18 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use zaro::manifest::bucket::{
     self, BucketZarr, CreateOptions, Created, EmbargoCheck, Inventory, Source, StoreOptions,
 };
-use zaro::manifest::digest::Hasher;
-use zaro::manifest::fetch::Source as _;
 use zaro::manifest::place::{self, Stored};
 use zaro::manifest::store::objects_beside;
 use zaro::manifest::verify::Finding;
-use zaro::manifest::{ETag, Entry, Manifest, WriteOptions};
+use zaro::manifest::{Manifest, WriteOptions};
 use zaro::meta::json::Json;
-use zaro::store::ByteRange;
 use zaro::store::object::bucket::Bucket;
 use zaro::store::object::tagging::Versioning;
-use zaro::{Error, ErrorKind, Result};
+use zaro::{Error, Result};
 
 use super::load::load;
 use crate::args::Common;
@@ -194,73 +190,21 @@ pub(crate) fn objects_of(common: &Common, manifest: &str) -> Result<Option<Strin
     Ok(objects_beside(&path).map(|objects| format!("s3://{}/{objects}", bucket.name())))
 }
 
-/// Everything a manifest names, looked for in the bucket.
-pub(crate) async fn findings(common: &Common, uri: &str, manifest: &Manifest) -> Result<Vec<Finding>> {
-    let verdict = bucket::verify(&zarr(common, uri)?, manifest, 1000).await?;
-    let mut out: Vec<Finding> =
-        verdict.faults.into_iter().map(|(key, what)| Finding::of("object", key, what)).collect();
-    let named = u64::try_from(out.len()).unwrap_or(u64::MAX);
-    let more = verdict.gone.saturating_add(verdict.differing).saturating_sub(named);
-    if more > 0 {
-        out.push(Finding::new("object", format!("{more} more objects are gone or differ")));
+/// Everything a manifest names, looked for in the bucket; with `bytes`, every byte of it.
+pub(crate) async fn findings(
+    common: &Common,
+    uri: &str,
+    manifest: &Manifest,
+    bytes: bool,
+) -> Result<Vec<Finding>> {
+    let zarr = zarr(common, uri)?;
+    let mut out = bucket::verify(&zarr, manifest, 1000).await?.findings();
+    if bytes {
+        let bar = counter(u64::try_from(manifest.len()).ok(), "objects", common.progress);
+        out.extend(bucket::verify_bytes(&zarr, manifest, &|| bar.inc(1)).await?);
+        bar.finish_and_clear();
     }
     Ok(out)
-}
-
-/// Every byte of what a manifest names, read and compared with the digests.
-pub(crate) async fn bytes(common: &Common, uri: &str, manifest: &Manifest) -> Result<Vec<Finding>> {
-    let source = zarr(common, uri)?;
-    let bar = counter(u64::try_from(manifest.len()).ok(), "objects", common.progress);
-    let mut entries: Vec<(String, Entry)> = Vec::new();
-    let mut walk = manifest.walk();
-    while let Some((key, leaf)) = walk.next() {
-        entries.push((key.to_owned(), leaf.entry()));
-    }
-    let (source, bar) = (&source, &bar);
-    let checks = stream::iter(entries).map(|(key, entry)| async move {
-        let finding = match read(source, &key, &entry).await {
-            Ok(None) => None,
-            Ok(Some(what)) => Some(Finding::of("bytes", key, what)),
-            // The store compares the state that came with the one that is meant.
-            Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::NotFound) => {
-                Some(Finding::of("bytes", key, e.message()))
-            }
-            Err(e) => return Err(e),
-        };
-        bar.inc(1);
-        Ok(finding)
-    });
-    let found: Vec<Option<Finding>> = checks.buffer_unordered(16).try_collect().await?;
-    bar.finish_and_clear();
-    let mut found: Vec<Finding> = found.into_iter().flatten().collect();
-    found.sort_by(|a, b| a.key.cmp(&b.key));
-    Ok(found)
-}
-
-/// Reads one object in pieces; what is wrong with it, if anything.
-async fn read(source: &BucketZarr, key: &str, entry: &Entry) -> Result<Option<String>> {
-    const PIECE: u64 = 32 << 20;
-    let digest = entry.etag.as_deref().and_then(ETag::parse);
-    let mut hasher = Hasher::wanting(digest, entry.size);
-    loop {
-        let at = hasher.size();
-        let length = PIECE.min(entry.size.saturating_sub(at));
-        let range = (length < entry.size).then(|| ByteRange::span(at, length));
-        let piece = source.read(key, entry, range).await?;
-        let piece = piece.ok_or_else(|| Error::not_found("its version does not exist"))?;
-        hasher.update(&piece);
-        if hasher.size() >= entry.size || piece.is_empty() {
-            break;
-        }
-    }
-    let found = hasher.finish();
-    Ok(match digest {
-        Some(wanted @ ETag::Parts(..)) if wanted != found => Some(format!(
-            "its bytes give {found}, not {wanted}; it may have been put in parts of an unusual size"
-        )),
-        Some(wanted) if wanted != found => Some(format!("its bytes give {found}, not {wanted}")),
-        _ => None,
-    })
 }
 
 /// A side of a comparison: a Zarr in a bucket as it is now, or else a manifest.

@@ -12,12 +12,11 @@ use zaro::meta::json::Json;
 
 use super::bucket::load_side as load;
 use super::load::is_folder;
-use super::plural;
 use crate::args::Common;
 use crate::checksum::{HashingArgs, folder_of};
 use crate::number::human_bytes;
 use crate::output::{self, Output};
-use crate::paint::{Paint, plain};
+use crate::paint::{Paint, plain, plural};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,7 +101,7 @@ impl Diff {
             writeln!(out, "no difference")?;
         } else {
             let words = counts.map(|(word, (entries, bytes))| {
-                format!("{word} {} ({})", plural(entries, "entry", "entries"), human_bytes(bytes.into()))
+                format!("{word} {} ({})", plural(entries, "entry"), human_bytes(bytes.into()))
             });
             writeln!(out, "{}", words.join(", "))?;
         }

@@ -15,11 +15,11 @@ use zaro::{Error, ErrorKind, Result};
 
 use super::bucket::{self, objects_of};
 use super::load::{is_folder, load};
-use super::plural;
 use crate::args::Common;
 use crate::checksum::folder_of;
 use crate::number::human_bytes;
 use crate::output;
+use crate::paint::plural;
 use crate::path::local_path;
 
 const EXAMPLES: &str = "\
@@ -97,7 +97,7 @@ impl Fetch {
         if unchecked > 0 {
             common.warn(&format!(
                 "the ETags of {} tell nothing of their bytes; only sizes were checked",
-                plural(unchecked, "file", "files")
+                plural(unchecked, "file")
             ));
         }
         if self.json {
@@ -105,7 +105,7 @@ impl Fetch {
             let report = report.into_iter().map(|(name, n)| (name.to_owned(), Json::int(n)));
             return output::print(&format!("{}\n", Json::Object(report.collect())));
         }
-        let fetched = plural(files, "file", "files");
+        let fetched = plural(files, "file");
         common.say(&format!("fetched {fetched} ({}); {there} were there", human_bytes(bytes.into())));
         Ok(())
     }

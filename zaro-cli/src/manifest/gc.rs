@@ -11,11 +11,11 @@ use zaro::manifest::bucket::{Garbage, collect, delete};
 use zaro::meta::json::{Document, Json};
 use zaro::{Error, Result};
 
-use super::{bucket, plural};
+use super::bucket;
 use crate::args::Common;
 use crate::number::human_bytes;
 use crate::output::{self, Output};
-use crate::paint::plain;
+use crate::paint::{plain, plural};
 use crate::path::{local_path, output_path};
 
 const EXAMPLES: &str = "\
@@ -95,7 +95,7 @@ impl Gc {
                 .map(|(key, version)| format!("{key} ({version})"))
                 .collect();
             if !stay.is_empty() {
-                let number = plural(u64::try_from(stay.len()).unwrap_or(u64::MAX), "entry", "entries");
+                let number = plural(stay.len(), "entry");
                 let some: Vec<String> = stay.iter().take(5).map(|s| plain(s).into_owned()).collect();
                 common.warn(&format!(
                     "{number} of the list may not go and stayed, such as {}",
@@ -115,11 +115,7 @@ impl Gc {
             out.finish()?;
         }
         if !garbage.unreadable.is_empty() {
-            let number = plural(
-                u64::try_from(garbage.unreadable.len()).unwrap_or(u64::MAX),
-                "old version",
-                "old versions",
-            );
+            let number = plural(garbage.unreadable.len(), "old version");
             common.warn(&format!("{number} of manifests cannot be read, and keep nothing"));
         }
         self.report(&garbage, deleted)?;

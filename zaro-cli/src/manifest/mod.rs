@@ -78,8 +78,3 @@ impl Manifest {
         Ok(ExitCode::SUCCESS)
     }
 }
-
-/// `1 file`, `2 files`.
-fn plural(n: u64, one: &str, more: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { more })
-}

@@ -7,11 +7,10 @@ use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
 use super::load::load;
-use super::plural;
 use crate::args::Common;
 use crate::number::human_bytes;
 use crate::output;
-use crate::paint::plain;
+use crate::paint::{plain, plural};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,7 +79,7 @@ fn shown(name: &str, value: &Json) -> String {
         ("size" | "totalSize", v) => {
             let bytes = v.as_u64().unwrap_or(0);
             let human = human_bytes(bytes.into());
-            if bytes < 1024 { plural(bytes, "byte", "bytes") } else { format!("{human} ({bytes} bytes)") }
+            if bytes < 1024 { plural(bytes, "byte") } else { format!("{human} ({bytes} bytes)") }
         }
         (_, Json::Null) => "-".into(),
         (_, Json::String(s)) => plain(s).into_owned(),

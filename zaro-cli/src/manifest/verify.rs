@@ -11,12 +11,11 @@ use zaro::meta::json::Json;
 
 use super::bucket;
 use super::load::load;
-use super::plural;
 use super::watch::Spinner;
 use crate::args::Common;
 use crate::checksum::HashingArgs;
 use crate::output;
-use crate::paint::{Paint, plain};
+use crate::paint::{Paint, plain, plural};
 use crate::path::local_path;
 
 const EXAMPLES: &str = "\
@@ -66,10 +65,7 @@ impl Verify {
             && let Some(objects) = bucket::objects_of(common, &self.manifest)?
             && bucket::is_bucket(&objects)
         {
-            findings.extend(bucket::findings(common, &objects, &manifest).await?);
-            if self.bytes {
-                findings.extend(bucket::bytes(common, &objects, &manifest).await?);
-            }
+            findings.extend(bucket::findings(common, &objects, &manifest, self.bytes).await?);
         }
         let text = if self.json {
             let mut out = Json::object();
@@ -83,10 +79,10 @@ impl Verify {
             let paint = Paint::stdout(common.color);
             let mut out: String = findings.iter().map(|f| line(f, paint)).collect();
             if findings.is_empty() {
-                let entries = plural(checksum.count, "entry", "entries");
+                let entries = plural(checksum.count, "entry");
                 out.push_str(&format!("{}: {checksum}, {entries}\n", paint.green("sound")));
             } else {
-                let count = plural(u64::try_from(findings.len()).unwrap_or(u64::MAX), "finding", "findings");
+                let count = plural(findings.len(), "finding");
                 out.push_str(&format!("{}: {count}\n", paint.red("not sound")));
             }
             out

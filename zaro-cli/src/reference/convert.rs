@@ -3,7 +3,7 @@
 use clap::Args;
 use zaro::Result;
 
-use super::target::{Making, Source, report, report_json};
+use super::target::{Making, Source, report};
 use crate::args::Common;
 use crate::output;
 
@@ -45,7 +45,7 @@ impl Convert {
         let mut addresses = self.making.addresses(common, &source, Some(&self.to))?;
         let done = self.making.make(common, &source, &self.to, &mut addresses).await?;
         if self.json {
-            let out = report_json(Some(&self.to), &done, &addresses.counts());
+            let out = done.json(Some(&self.to), &addresses.counts());
             return output::print(&format!("{}\n", out.pretty()));
         }
         report(common, &self.to, &done, &addresses.counts());

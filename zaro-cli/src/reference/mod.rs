@@ -48,8 +48,3 @@ impl Ref {
         Ok(ExitCode::SUCCESS)
     }
 }
-
-/// `1 file`, `2 files`.
-fn plural(n: u64, word: &str) -> String {
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
-}

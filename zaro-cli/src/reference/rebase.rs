@@ -6,11 +6,10 @@ use zaro::reference::convert::{ConvertOptions, to_json};
 use zaro::reference::json_write::{Compression, JsonWriter};
 use zaro::{Error, Result};
 
-use super::plural;
-use super::target::{Making, Source, report, report_json};
+use super::target::{Making, Source, report};
 use crate::args::Common;
 use crate::output;
-use crate::paint::plain;
+use crate::paint::{plain, plural};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,7 +72,7 @@ impl Rebase {
         };
         let counts = addresses.counts();
         if self.json {
-            let mut out = report_json(to, &done, &counts);
+            let mut out = done.json(to, &counts);
             let pairs = counts.pairs.iter().map(|(from, to, n)| {
                 let mut pair = Json::object();
                 pair.set("from", Json::string(from.as_str()));

@@ -7,11 +7,10 @@ use zaro::meta::path::shown;
 use zaro::reference::arrays::Arrays;
 use zaro::reference::stat::{ArrayStat, Stat as Counted, stat};
 
-use super::plural;
 use crate::args::Common;
 use crate::number::human_bytes;
 use crate::output;
-use crate::paint::{Paint, plain};
+use crate::paint::{Paint, plain, plural};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,10 +7,9 @@ use zaro::Result;
 use zaro::meta::{Json, Level};
 use zaro::reference::validate::{MapFinding, MapReport, ValidateOptions, validate};
 
-use super::plural;
 use crate::args::Common;
 use crate::output;
-use crate::paint::{Paint, plain};
+use crate::paint::{Paint, plain, plural};
 use crate::progress::Watch;
 
 const EXAMPLES: &str = "\

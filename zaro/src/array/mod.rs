@@ -17,6 +17,7 @@ mod remote;
 pub mod select;
 mod slab;
 mod steady;
+pub mod windows;
 mod write;
 
 use std::collections::{HashMap, HashSet};

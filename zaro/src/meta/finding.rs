@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::json::Json;
 use crate::error::{Error, Result};
 
 /// How metadata are read.
@@ -45,6 +46,20 @@ pub struct Finding {
     pub field: String,
     /// What is wrong.
     pub message: String,
+}
+
+impl Finding {
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        Json::from([
+            ("rule", self.rule.into()),
+            ("level", self.level.to_string().into()),
+            ("node", (&self.node).into()),
+            ("field", (&self.field).into()),
+            ("message", (&self.message).into()),
+        ])
+    }
 }
 
 impl fmt::Display for Finding {

@@ -83,7 +83,8 @@ impl Json {
     }
 
     /// Sets member `name`, in place if it is there, else at the end. Nothing happens on a value that is no object.
-    pub fn set(&mut self, name: &str, value: Json) {
+    pub fn set(&mut self, name: &str, value: impl Into<Json>) {
+        let value = value.into();
         if let Self::Object(members) = self {
             match members.iter_mut().find(|(n, _)| n == name) {
                 Some((_, v)) => *v = value,
@@ -274,6 +275,81 @@ pub fn write_string(s: &str, out: &mut String) {
 }
 
 /// The compact text.
+macro_rules! from_numbers {
+    ($($number:ty)*) => {$(
+        impl From<$number> for Json {
+            fn from(n: $number) -> Self {
+                Self::int(n)
+            }
+        }
+    )*};
+}
+
+from_numbers! { u8 u16 u32 u64 usize i64 i128 }
+
+impl From<f64> for Json {
+    fn from(x: f64) -> Self {
+        Self::float(x)
+    }
+}
+
+impl From<bool> for Json {
+    fn from(b: bool) -> Self {
+        Self::Bool(b)
+    }
+}
+
+impl From<&str> for Json {
+    fn from(s: &str) -> Self {
+        Self::string(s)
+    }
+}
+
+impl From<&String> for Json {
+    fn from(s: &String) -> Self {
+        Self::string(s)
+    }
+}
+
+impl From<String> for Json {
+    fn from(s: String) -> Self {
+        Self::String(s)
+    }
+}
+
+/// Nothing is null.
+impl<T: Into<Json>> From<Option<T>> for Json {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl<T: Into<Json> + Clone> From<&[T]> for Json {
+    fn from(items: &[T]) -> Self {
+        items.iter().cloned().collect()
+    }
+}
+
+impl<T: Into<Json> + Clone> From<&Vec<T>> for Json {
+    fn from(items: &Vec<T>) -> Self {
+        items.as_slice().into()
+    }
+}
+
+/// A list.
+impl<T: Into<Json>> FromIterator<T> for Json {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Self::Array(items.into_iter().map(Into::into).collect())
+    }
+}
+
+/// An object of these members.
+impl<const N: usize> From<[(&str, Json); N]> for Json {
+    fn from(members: [(&str, Json); N]) -> Self {
+        Self::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+}
+
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();

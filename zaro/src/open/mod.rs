@@ -12,6 +12,7 @@ mod manifest;
 mod reference;
 mod spot;
 mod targets;
+mod top;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use self::connect::connect;
 use self::connect::folder;
 pub use self::connect::wrapped;
 use self::spot::Spot;
+pub use self::top::from_the_top;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::reference::ReferenceStore;

@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use futures::stream::TryStreamExt;
 
-use super::addresses::Addresses;
+use super::addresses::{Addresses, Counts};
 use super::arrays::{Arrays, Part, is_document};
 use super::json_write::JsonWriter;
 use super::parquet::{self, Writer};
 use super::{Location, Map, ReferenceStore, Remote};
 use crate::array::{OnProgress, Progress};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, redacted};
+use crate::meta::Json;
 use crate::num::u64_of;
 use crate::store::SharedStore;
 
@@ -50,6 +51,24 @@ pub struct Converted {
     pub dropped: u64,
     /// The first few of them.
     pub dropped_keys: Vec<String>,
+}
+
+impl Converted {
+    /// As JSON, with what became of addresses; of a store that is written to `uri`.
+    #[must_use]
+    pub fn json(&self, uri: Option<&str>, counts: &Counts) -> Json {
+        Json::from([
+            ("uri", uri.map(|uri| redacted(uri).into_owned()).into()),
+            ("documents", self.documents.into()),
+            ("references", self.references.into()),
+            ("inline", self.inline.into()),
+            ("dropped", self.dropped.into()),
+            ("absolute", counts.absolute.into()),
+            ("versioned", counts.versioned.into()),
+            ("unpinned", counts.unpinned.into()),
+            ("unnamed", counts.unnamed.into()),
+        ])
+    }
 }
 
 /// Keys that are named when they are left out.

@@ -31,6 +31,7 @@ mod store;
 #[cfg(test)]
 mod testing;
 pub mod validate;
+pub mod write;
 
 pub use store::ReferenceStore;
 

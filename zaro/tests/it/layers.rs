@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Each module of the library and the modules it may use besides itself. Everything may use the error and the checked
 /// numbers, which use nothing.
-const MAY_USE: [(&str, &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str]); 22] = [
     ("error", &[]),
     ("num", &["error"]),
     // Names that are near each other, for messages.
@@ -23,6 +23,11 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("group", &["error", "num", "suggest", "store", "meta", "codec", "array"]),
     ("journal", &["error", "num", "process", "blocking", "store", "meta", "codec"]),
     ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "journal"]),
+    // Values as people want them, and what conventions make of them.
+    ("format", &["error", "num", "meta", "array", "group"]),
+    ("cf", &["error", "num", "meta", "array", "group", "format"]),
+    // Every document of a hierarchy against the rules.
+    ("validate", &["error", "meta", "store", "group"]),
     ("create", &["error", "blocking", "store", "meta", "array", "hierarchy", "journal"]),
     (
         "copy",
@@ -56,6 +61,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
             "journal",
             "create",
             "copy",
+            "format",
         ],
     ),
     ("reference", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),

@@ -31,7 +31,7 @@ pub use self::embargo::{EMBARGOED, EmbargoCheck, Unembargoed, unembargo};
 pub use self::gc::{Garbage, GarbageVersion, collect, delete};
 pub use self::history::{History, State};
 pub use self::inventory::Inventory;
-pub use self::verify::{BucketVerdict, verify};
+pub use self::verify::{BucketVerdict, verify, verify_bytes};
 use super::digest::Digest;
 use super::model::Manifest;
 use super::parse::parse;

@@ -1,13 +1,19 @@
-//! Does everything a manifest names still exist? One listing tells.
+//! Does everything a manifest names still exist? One listing tells; reading every byte tells more.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::BucketZarr;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::digest::Hasher;
+use crate::manifest::fetch::Source;
 use crate::manifest::model::Manifest;
+use crate::manifest::verify::Finding;
+use crate::manifest::{ETag, Entry};
+use crate::num;
+use crate::store::ByteRange;
 
 /// What a listing says of a manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,6 +35,17 @@ impl BucketVerdict {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.gone == 0 && self.differing == 0
+    }
+
+    /// What is wrong, with a word on what is not named.
+    #[must_use]
+    pub fn findings(self) -> Vec<Finding> {
+        let named = num::u64_of(self.faults.len());
+        let more = self.gone.saturating_add(self.differing).saturating_sub(named);
+        let named = self.faults.into_iter().map(|(key, what)| Finding::of("object", key, what));
+        let more =
+            (more > 0).then(|| Finding::new("object", format!("{more} more objects are gone or differ")));
+        named.chain(more).collect()
     }
 }
 
@@ -87,4 +104,59 @@ pub async fn verify(zarr: &BucketZarr, manifest: &Manifest, max_faults: usize) -
         }
     }
     Ok(out)
+}
+
+/// Every byte of what a manifest names, read and compared with the digests. Tells `done` of each object.
+pub async fn verify_bytes(
+    zarr: &BucketZarr,
+    manifest: &Manifest,
+    done: &(dyn Fn() + Sync),
+) -> Result<Vec<Finding>> {
+    let mut entries: Vec<(String, Entry)> = Vec::new();
+    let mut walk = manifest.walk();
+    while let Some((key, leaf)) = walk.next() {
+        entries.push((key.to_owned(), leaf.entry()));
+    }
+    let checks = stream::iter(entries).map(|(key, entry)| async move {
+        let what = match read(zarr, &key, &entry).await {
+            Ok(what) => what,
+            // The store compares the state that came with the one that is meant.
+            Err(e) if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::NotFound) => {
+                Some(e.message().to_owned())
+            }
+            Err(e) => return Err(e),
+        };
+        done();
+        Ok(what.map(|what| Finding::of("bytes", key, what)))
+    });
+    let found: Vec<Option<Finding>> = checks.buffer_unordered(16).try_collect().await?;
+    let mut found: Vec<Finding> = found.into_iter().flatten().collect();
+    found.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(found)
+}
+
+/// Reads one object in pieces; what is wrong with it, if anything.
+async fn read(source: &BucketZarr, key: &str, entry: &Entry) -> Result<Option<String>> {
+    const PIECE: u64 = 32 << 20;
+    let digest = entry.etag.as_deref().and_then(ETag::parse);
+    let mut hasher = Hasher::wanting(digest, entry.size);
+    loop {
+        let at = hasher.size();
+        let length = PIECE.min(entry.size.saturating_sub(at));
+        let range = (length < entry.size).then(|| ByteRange::span(at, length));
+        let piece = source.read(key, entry, range).await?;
+        let piece = piece.ok_or_else(|| Error::not_found("its version does not exist"))?;
+        hasher.update(&piece);
+        if hasher.size() >= entry.size || piece.is_empty() {
+            break;
+        }
+    }
+    let found = hasher.finish();
+    Ok(match digest {
+        Some(wanted @ ETag::Parts(..)) if wanted != found => Some(format!(
+            "its bytes give {found}, not {wanted}; it may have been put in parts of an unusual size"
+        )),
+        Some(wanted) if wanted != found => Some(format!("its bytes give {found}, not {wanted}")),
+        _ => None,
+    })
 }

@@ -1,4 +1,4 @@
-//! `--cf`: what the attributes of the CF conventions, and those xarray adds, make of stored elements.
+//! What the attributes of the CF conventions, and those xarray adds, make of stored elements.
 //!
 //! * `scale_factor` and `add_offset` turn packed numbers into `float64`.
 //! * `_FillValue` and `missing_value` become NaN, or `NaT` in times. Readers of CF take the fill value of a V2 array for
@@ -10,26 +10,29 @@
 //!
 //! `docs/book/cf.md` says where this differs from xarray and cftime.
 
-use base64::Engine as _;
-use zaro::meta::dtype::{DataType, Float, TimeUnit};
-use zaro::meta::float;
-use zaro::meta::json::Json;
-use zaro::meta::{ArrayMeta, Format};
-
-use crate::block::Block;
-use crate::calendar::Calendar;
-use crate::number;
-use crate::value;
-
+mod reading;
 mod related;
 mod time;
 
-pub(crate) use related::{Related, related};
+use base64::Engine as _;
+
+use crate::array::Slab;
+use crate::error::Result;
+use crate::format::calendar::Calendar;
+use crate::format::value;
+use crate::meta::dtype::{DataType, Float, TimeUnit};
+use crate::meta::float;
+use crate::meta::json::Json;
+use crate::meta::{ArrayMeta, Format};
+use crate::num;
+
+pub use reading::Reading;
+pub use related::{Related, related};
 use time::{TimeAxis, nanos_of_float, nanos_of_integer, span_target, span_unit, split_since, zone_name};
 
 /// What has to be done to the elements of one array.
 #[derive(Debug, Clone)]
-pub(crate) struct Cf {
+pub struct Cf {
     /// How packed elements are to be read (`_Unsigned` may differ from the array's type).
     packed: DataType,
     scale: Option<f64>,
@@ -76,17 +79,23 @@ enum Encoding {
     Latin1,
 }
 
-/// Times that have no ISO 8601 text.
+/// What had no text of its own: times out of range, and codes that are no characters.
 #[derive(Debug, Default)]
-pub(crate) struct Lost {
-    /// Texts with codes that are no characters, which are shown as U+FFFD.
-    pub(crate) texts: u64,
+pub struct Lost {
+    /// Texts with codes that are no characters, which are shown as U+FFFD; not counted unless text is wanted.
+    texts: Option<u64>,
     count: u64,
     /// The first of them as it is stored.
     first: String,
 }
 
 impl Lost {
+    /// For elements that become text, so that codes which are no characters count, too.
+    #[must_use]
+    pub fn of_text() -> Self {
+        Self { texts: Some(0), ..Self::default() }
+    }
+
     fn add(&mut self, first: impl FnOnce() -> String) {
         if self.count == 0 {
             self.first = first();
@@ -95,10 +104,11 @@ impl Lost {
     }
 
     /// What to say of what was lost; nothing if nothing was.
-    pub(crate) fn messages(&self) -> Vec<String> {
-        let texts = (self.texts > 0).then(|| {
-            let (texts, hold) = if self.texts == 1 { ("text", "holds") } else { ("texts", "hold") };
-            format!("{} {texts} {hold} codes that are no characters, shown as U+FFFD [utf32]", self.texts)
+    #[must_use]
+    pub fn messages(&self) -> Vec<String> {
+        let texts = self.texts.filter(|n| *n > 0).map(|n| {
+            let (texts, hold) = if n == 1 { ("text", "holds") } else { ("texts", "hold") };
+            format!("{n} {texts} {hold} codes that are no characters, shown as U+FFFD [utf32]")
         });
         texts.into_iter().chain(self.times()).collect()
     }
@@ -113,7 +123,8 @@ impl Lost {
 impl Cf {
     /// What the attributes of `meta`, and those of arrays related to it, ask for; `None` if that is nothing. Says through
     /// `warn` what it cannot apply.
-    pub(crate) fn new(meta: &ArrayMeta, related: &Related, warn: &mut dyn FnMut(&str)) -> Option<Self> {
+    #[must_use]
+    pub fn new(meta: &ArrayMeta, related: &Related, warn: &mut dyn FnMut(&str)) -> Option<Self> {
         let attribute = |name: &str| meta.attributes.get(name);
         let plain = |form: Form| Self {
             packed: meta.data_type.clone(),
@@ -239,7 +250,8 @@ impl Cf {
     }
 
     /// The type of the elements after this.
-    pub(crate) fn data_type(&self) -> DataType {
+    #[must_use]
+    pub fn data_type(&self) -> DataType {
         match (&self.form, &self.packed) {
             (Form::Moments(_) | Form::Text(_) | Form::Words(_), _) => DataType::String,
             (Form::Spans { target, .. }, _) => DataType::TimeDelta(*target, 1),
@@ -266,28 +278,23 @@ impl Cf {
     }
 
     /// Applies this to a piece of the answer, and counts in `lost` the times that could not be written.
-    pub(crate) fn apply(&self, block: Block, lost: &mut Lost) -> Block {
-        let shape = block.shape.clone();
-        match &self.form {
-            Form::Moments(axis) => {
-                return Block::of_text(
-                    shape,
-                    block.items().map(|item| self.moment(axis, item, lost)).collect(),
-                );
-            }
-            Form::Text(encoding) => {
-                return Block::of_text(shape, block.items().map(|item| encoding.text(item)).collect());
-            }
-            Form::Words(missing) => {
-                let text = |item: &[u8]| value::text_of(&self.packed, item, value::Style::TEXT);
-                let shown = |text: String| if missing.contains(&text) { String::new() } else { text };
-                return Block::of_text(shape, block.items().map(|item| shown(text(item))).collect());
-            }
-            _ => {}
-        }
+    pub fn apply(&self, slab: &Slab, lost: &mut Lost) -> Result<Slab> {
         let target = self.data_type();
-        let mut out = Vec::with_capacity(block.len().saturating_mul(target.size()));
-        for item in block.items() {
+        let mut text = |item: &[u8]| match &self.form {
+            Form::Moments(axis) => self.moment(axis, item, lost),
+            Form::Text(encoding) => encoding.text(item),
+            Form::Words(missing) => {
+                let text = value::text_of(&self.packed, item, value::Style::TEXT);
+                if missing.contains(&text) { String::new() } else { text }
+            }
+            _ => String::new(),
+        };
+        if target.is_variable() {
+            let texts: Vec<String> = slab.items().map(&mut text).collect();
+            return Slab::variable(&target, &slab.shape, slab.order, texts.iter().map(String::as_bytes));
+        }
+        let mut out = Vec::with_capacity(slab.len().saturating_mul(target.size()));
+        for item in slab.items() {
             match (&self.form, &target) {
                 (Form::Spans { unit, nanos, .. }, _) => {
                     out.extend(self.span(*unit, *nanos, item, lost).to_le_bytes())
@@ -314,7 +321,7 @@ impl Cf {
                 _ => out.extend_from_slice(item),
             }
         }
-        Block::of_bytes(target, shape, out)
+        Slab::new(&target, &slab.shape, slab.order, out)
     }
 
     /// The unpacked number; NaN for a missing one.
@@ -429,7 +436,7 @@ impl Missing {
                 // What the type cannot hold equals nothing.
                 self.floats.extend(Some(rounded).filter(|r| r.is_finite() == x.is_finite()));
             }
-            _ if x.fract() == 0.0 => self.integers.push(number::i128_of_f64(x)),
+            _ if x.fract() == 0.0 => self.integers.push(num::i128_of_f64(x)),
             // No integer equals it.
             _ => {}
         }
@@ -479,7 +486,8 @@ impl Encoding {
 }
 
 /// The attributes of an array for people: xarray's base64 of a `_FillValue` as the number it is.
-pub(crate) fn readable(meta: &ArrayMeta) -> Json {
+#[must_use]
+pub fn readable(meta: &ArrayMeta) -> Json {
     let mut attributes = (*meta.attributes).clone();
     let bytes = attributes
         .get("_FillValue")

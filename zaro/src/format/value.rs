@@ -1,44 +1,43 @@
 //! One element of any type, as JSON or as text.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
-use zaro::meta::dtype::{DataType, Float};
-use zaro::meta::float;
-use zaro::meta::json::{self, Json};
 
-use crate::calendar;
-use crate::number;
-use crate::output;
+use super::calendar;
+use crate::meta::dtype::{DataType, Float};
+use crate::meta::float;
+use crate::meta::json::{self, Json};
+use crate::num;
 
 /// How elements are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Style {
+pub struct Style {
     /// As JSON values; else as plain text for tables and CSV.
-    pub(crate) json: bool,
+    pub json: bool,
     /// datetime64 and timedelta64 as ISO 8601; else as integers in their unit.
-    pub(crate) iso: bool,
+    pub iso: bool,
 }
 
 impl Style {
     /// JSON, times as integers.
-    pub(crate) const JSON: Self = Self { json: true, iso: false };
+    pub const JSON: Self = Self { json: true, iso: false };
     /// Text, times as integers.
-    pub(crate) const TEXT: Self = Self { json: false, iso: false };
+    pub const TEXT: Self = Self { json: false, iso: false };
 }
 
 /// Appends the element of type `t` in `bytes` (little-endian; the content, for variable-length types) to `out`.
 ///
 /// Bytes that are too few for the type read as `null`; that cannot happen with what the library hands out.
-pub(crate) fn write(t: &DataType, bytes: &[u8], style: Style, out: &mut String) {
+pub fn write(t: &DataType, bytes: &[u8], style: Style, out: &mut String) {
     if element(t, bytes, style, out).is_none() {
         out.push_str("null");
     }
 }
 
 /// The element as its own string.
-pub(crate) fn text_of(t: &DataType, bytes: &[u8], style: Style) -> String {
+#[must_use]
+pub fn text_of(t: &DataType, bytes: &[u8], style: Style) -> String {
     let mut out = String::new();
     write(t, bytes, style, &mut out);
     out
@@ -105,7 +104,6 @@ fn element(t: &DataType, bytes: &[u8], style: Style, out: &mut String) -> Option
             }
             out.push(']');
         }
-        _ => string(&base64(bytes), style, out),
     }
     Some(())
 }
@@ -191,18 +189,28 @@ fn complex(f: Float, bytes: &[u8], style: Style, out: &mut String) -> Option<()>
     Some(())
 }
 
-/// A string: quoted and escaped in JSON, as it is in text.
+/// A string: quoted in JSON, with all that is not [safe](is_safe) escaped; as it is in text.
 fn string(s: &str, style: Style, out: &mut String) {
     if style.json {
         let start = out.len();
         json::write_string(s, out);
-        if let Cow::Owned(safe) = output::safe(out.get(start..).unwrap_or_default()) {
-            out.truncate(start);
-            out.push_str(&safe);
+        if !out.get(start..).unwrap_or_default().chars().all(is_safe) {
+            for c in out.split_off(start).chars() {
+                if is_safe(c) { out.push(c) } else { put(out, format_args!("\\u{:04x}", u32::from(c))) }
+            }
         }
     } else {
         out.push_str(s);
     }
+}
+
+/// Whether a character shows as itself: it does not move the cursor, recolour a terminal, or change the order in which
+/// the text around it is shown.
+#[must_use]
+pub fn is_safe(c: char) -> bool {
+    !(c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{2028}' | '\u{2029}'))
 }
 
 fn base64(bytes: &[u8]) -> String {
@@ -259,15 +267,16 @@ pub(crate) fn float_value(f: Float, bytes: &[u8]) -> Option<f64> {
 }
 
 /// The element as a real number, for pictures and CF; `None` for types that are none.
-pub(crate) fn number(t: &DataType, bytes: &[u8]) -> Option<f64> {
+#[must_use]
+pub fn number(t: &DataType, bytes: &[u8]) -> Option<f64> {
     Some(match t {
         DataType::Bool => f64::from(*bytes.first()?),
-        DataType::Int(_) => number::f64_of_i128(signed(bytes)?.into()),
-        DataType::UInt(_) => number::f64_of_u64(unsigned(bytes)?),
+        DataType::Int(_) => num::f64_of_i128(signed(bytes)?.into()),
+        DataType::UInt(_) => num::f64_of_u64(unsigned(bytes)?),
         DataType::Float(f) => float_value(*f, bytes)?,
         DataType::DateTime(..) | DataType::TimeDelta(..) => match signed(bytes)? {
             i64::MIN => f64::NAN,
-            n => number::f64_of_i128(n.into()),
+            n => num::f64_of_i128(n.into()),
         },
         _ => return None,
     })

@@ -1,18 +1,17 @@
 //! From the type of an input to that of the array it goes to.
 //!
 //! Types must be the same, but for what numpy cannot say: text has one width there, small integers are whole bytes, and
-//! formats it does not know are bare bytes. With `--cast` numbers become other numbers. None may be beyond the range of
+//! formats it does not know are bare bytes. If that is allowed, numbers become other numbers. None may be beyond the range of
 //! the new type, and an integer is made only of a whole number; a float is rounded to the nearest.
 
-use zaro::array::Order;
-use zaro::meta::dtype::{DataType, Float};
-use zaro::meta::float::{self, Rounding};
-use zaro::{Error, Result, Slab};
-
-use crate::element;
-use crate::format::npy::loses_its_type;
-use crate::number;
-use crate::value::{self, trim_nul};
+use super::element;
+use super::npy::loses_its_type;
+use super::value::{self, trim_nul};
+use crate::array::{Order, Slab};
+use crate::error::{Error, Result};
+use crate::meta::dtype::{DataType, Float};
+use crate::meta::float::{self, Rounding};
+use crate::num;
 
 /// How elements of one type become those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +30,7 @@ enum How {
 
 /// A conversion.
 #[derive(Debug, Clone)]
-pub(crate) struct Cast {
+pub struct Cast {
     from: DataType,
     to: DataType,
     how: How,
@@ -39,7 +38,7 @@ pub(crate) struct Cast {
 
 impl Cast {
     /// From one type to another; numbers change only if that is `allowed`.
-    pub(crate) fn new(from: &DataType, to: &DataType, allowed: bool) -> Result<Self> {
+    pub fn new(from: &DataType, to: &DataType, allowed: bool) -> Result<Self> {
         use DataType as T;
         let how = match (from, to) {
             (a, b) if a == b => How::Same,
@@ -50,16 +49,17 @@ impl Cast {
             (T::Int(8), T::Int(2 | 4)) | (T::UInt(8), T::UInt(2 | 4)) => How::Number,
             (a, b) if allowed && parts(a) > 0 && parts(b) >= parts(a) => How::Number,
             (a, b) => {
-                let hint =
-                    if !allowed && parts(a) > 0 && parts(b) >= parts(a) { "; --cast converts" } else { "" };
-                return Err(Error::usage(format!("the input holds {a}, the array {b}{hint}")));
+                let e = Error::usage(format!("the input holds {a}, the array {b}"));
+                let helps = !allowed && parts(a) > 0 && parts(b) >= parts(a);
+                return Err(if helps { e.with_hint("cast", "converts") } else { e });
             }
         };
         Ok(Self { from: from.clone(), to: to.clone(), how })
     }
 
     /// What an element takes in memory while it is converted.
-    pub(crate) fn item_size(&self) -> usize {
+    #[must_use]
+    pub fn item_size(&self) -> usize {
         match self.how {
             How::Same => self.from.size(),
             _ => self.from.size().saturating_add(self.to.size()),
@@ -67,7 +67,7 @@ impl Cast {
     }
 
     /// The slab that these elements are.
-    pub(crate) fn apply(&self, bytes: Vec<u8>, shape: &[u64], order: Order) -> Result<Slab> {
+    pub fn apply(&self, bytes: Vec<u8>, shape: &[u64], order: Order) -> Result<Slab> {
         let size = self.from.size().max(1);
         match self.how {
             How::Same => Slab::new(&self.to, shape, order, bytes),
@@ -159,12 +159,12 @@ fn number_of(t: &DataType, bytes: &[u8]) -> Option<Number> {
 /// Appends a number; `None` if it does not fit.
 fn put(t: &DataType, number: Number, out: &mut Vec<u8>) -> Option<()> {
     match (t, number) {
-        (DataType::Float(f), Number::Int(n)) => put_float(*f, number::f64_of_i128(n), out),
+        (DataType::Float(f), Number::Int(n)) => put_float(*f, num::f64_of_i128(n), out),
         (DataType::Float(f), Number::Float(x)) => put_float(*f, x, out),
         (_, Number::Int(n)) => element::integer(t, n, out),
         // Beyond 2^100 every float is whole, and none fits.
         (_, Number::Float(x)) if x.fract() == 0.0 && x.abs() < 1e30 => {
-            element::integer(t, number::i128_of_f64(x), out)
+            element::integer(t, num::i128_of_f64(x), out)
         }
         _ => None,
     }

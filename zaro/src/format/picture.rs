@@ -1,35 +1,43 @@
-//! `--format png`: a picture of two dimensions.
+//! A picture of two dimensions, as PNG.
 //!
 //! Elements are averaged into the pixels as pieces come, so that a picture of any array takes only the memory of the
 //! picture. Numbers become colours through a [`Colormap`]; `uint8` with a last dimension of 3 or 4 is colour already.
 
 use std::io::Write;
 
-use zaro::meta::DataType;
-use zaro::{Error, Result, num};
-
-use super::{Layout, Sink};
-use crate::block::Block;
-use crate::colormap::Colormap;
-use crate::number;
-use crate::value;
+use super::colormap::Colormap;
+use super::{Layout, Sink, value};
+use crate::array::Slab;
+use crate::error::{Error, Result};
+use crate::meta::{ArrayMeta, DataType};
+use crate::num;
 
 /// How a picture is drawn.
 #[derive(Debug, Clone)]
-pub(crate) struct Drawing {
+pub struct Drawing {
     /// Numbers to colours.
-    pub(crate) colormap: Colormap,
+    pub colormap: Colormap,
     /// The numbers that get the first and the last colour.
-    pub(crate) range: Option<(f64, f64)>,
+    pub range: Option<(f64, f64)>,
     /// The most pixels along a side.
-    pub(crate) max_size: usize,
+    pub max_size: usize,
     /// Numbers that are left transparent, besides NaN.
-    pub(crate) transparent: Vec<f64>,
+    pub transparent: Vec<f64>,
+}
+
+/// Numbers that a picture of stored elements leaves out: those the attributes call missing, and a fill value that is no
+/// plain zero.
+#[must_use]
+pub fn transparent(meta: &ArrayMeta) -> Vec<f64> {
+    let named =
+        ["_FillValue", "missing_value"].into_iter().filter_map(|name| meta.attributes.get(name)?.as_f64());
+    let counts = !meta.fill.is_zero() && meta.data_type != DataType::Bool;
+    named.chain(value::number(&meta.data_type, &meta.fill.0).filter(|_| counts)).collect()
 }
 
 /// Draws a picture.
 #[derive(Debug)]
-pub(crate) struct Png {
+pub struct Picture {
     drawing: Drawing,
     frame: Option<Frame>,
     next: u64,
@@ -49,15 +57,16 @@ struct Frame {
     counts: Vec<u32>,
 }
 
-impl Png {
+impl Picture {
     /// Draws as `drawing` says.
-    pub(crate) fn new(drawing: Drawing) -> Self {
+    #[must_use]
+    pub fn new(drawing: Drawing) -> Self {
         Self { drawing, frame: None, next: 0 }
     }
 }
 
 /// Rows, columns and channels of an answer that can be drawn.
-fn dimensions(layout: &Layout) -> Result<(u64, u64, usize)> {
+pub fn dimensions(layout: &Layout) -> Result<(u64, u64, usize)> {
     let colour = match layout.shape.last() {
         Some(3) if layout.data_type == DataType::UINT8 && layout.shape.len() > 2 => 3,
         Some(4) if layout.data_type == DataType::UINT8 && layout.shape.len() > 2 => 4,
@@ -77,42 +86,14 @@ fn dimensions(layout: &Layout) -> Result<(u64, u64, usize)> {
     match long.as_slice() {
         [rows, columns] => Ok((*rows, *columns, channels)),
         _ => Err(Error::usage(format!(
-            "a picture has two dimensions, this has {}: {}{}",
+            "a picture has two dimensions, this has {}: {}",
             long.len(),
-            layout.shape_text(),
-            advice(layout)
+            layout.shape_text()
         ))),
     }
 }
 
-/// Which selection would make two dimensions of this.
-fn advice(layout: &Layout) -> String {
-    let surplus = layout.shape.iter().filter(|n| **n != 1).count().saturating_sub(2);
-    if surplus == 0 {
-        return String::new();
-    }
-    let mut left = surplus;
-    let mut named = Vec::new();
-    let mut indexes = Vec::new();
-    for (i, n) in layout.shape.iter().enumerate() {
-        if *n != 1 && left > 0 {
-            left -= 1;
-            indexes.push("0".to_owned());
-            if let Some(Some(name)) = layout.names.get(i) {
-                named.push(format!("--sel {name}=0"));
-            }
-        } else {
-            indexes.push(":".to_owned());
-        }
-    }
-    if named.len() == surplus {
-        format!("; add {}", named.join(" "))
-    } else {
-        format!("; add --select '{}'", indexes.join(","))
-    }
-}
-
-impl Sink for Png {
+impl Sink for Picture {
     fn begin(&mut self, layout: &Layout, _: &mut dyn Write) -> Result<()> {
         if value::number(&layout.data_type, &[0; 8]).is_none() {
             return Err(Error::usage(format!("elements of type {} cannot be drawn", layout.data_type)));
@@ -142,7 +123,7 @@ impl Sink for Png {
         Ok(())
     }
 
-    fn block(&mut self, block: &Block, _: &mut dyn Write) -> Result<()> {
+    fn block(&mut self, block: &Slab, _: &mut dyn Write) -> Result<()> {
         let Some(frame) = &mut self.frame else { return Ok(()) };
         let channels = num::u64_of(frame.channels);
         let (height, width) = (num::u64_of(frame.height), num::u64_of(frame.width));
@@ -179,7 +160,7 @@ impl Sink for Png {
     }
 }
 
-impl Png {
+impl Picture {
     /// Pixels of numbers.
     fn colour(&self, frame: &Frame, means: &[Option<f64>]) -> Vec<u8> {
         let (low, high) = self.drawing.range.unwrap_or_else(|| range(frame, means));
@@ -209,7 +190,7 @@ fn range(frame: &Frame, means: &[Option<f64>]) -> (f64, f64) {
     sorted.sort_unstable_by(f64::total_cmp);
     let last = sorted.len().saturating_sub(1);
     let at = |part: f64| {
-        let i = number::usize_of_f64((number::f64_of_usize(last) * part).round());
+        let i = num::usize_of_f64((num::f64_of_usize(last) * part).round());
         sorted.get(i).copied().unwrap_or(0.0)
     };
     let (low, high) = (at(0.01), at(0.999));
@@ -220,7 +201,7 @@ fn range(frame: &Frame, means: &[Option<f64>]) -> (f64, f64) {
 fn plain_colour(frame: &Frame, means: &[Option<f64>]) -> Vec<u8> {
     let mut out = Vec::with_capacity(frame.width * frame.height * 4);
     for pixel in means.chunks_exact(frame.channels) {
-        out.extend(pixel.iter().map(|x| number::u8_of_f64(x.unwrap_or(0.0))));
+        out.extend(pixel.iter().map(|x| num::u8_of_f64(x.unwrap_or(0.0))));
         if frame.channels == 3 {
             out.push(255);
         }

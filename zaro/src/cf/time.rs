@@ -2,11 +2,11 @@
 //!
 //! Everything is counted in nanoseconds, in 128-bit integers, so that nothing of what xarray writes is cut.
 
-use zaro::meta::dtype::TimeUnit;
-use zaro::meta::float;
-use zaro::{Error, Result};
-
-use crate::calendar::{self, Calendar};
+use crate::error::{Error, Result};
+use crate::format::calendar::{self, Calendar};
+use crate::meta::dtype::TimeUnit;
+use crate::meta::float;
+use crate::num;
 
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;
@@ -83,7 +83,7 @@ pub(super) fn nanos_of_float(x: f64, unit: i128) -> Option<i128> {
     // With this many bits after the point, even the longest unit is exact to a thousandth of a nanosecond.
     const FINEST: u32 = 70;
     // Twice the farthest date, so that dates before and after the reference are within.
-    if !x.is_finite() || x.abs() * crate::number::f64_of_i128(unit) > 7e25 {
+    if !x.is_finite() || x.abs() * num::f64_of_i128(unit) > 7e25 {
         return None;
     }
     let (mantissa, exponent) = float::parts(x.abs());
@@ -330,7 +330,7 @@ mod tests {
         for _ in 0..4000 {
             x = (x * 1.013 + 0.37) % 90_000.0;
             let n = nanos_of_float(x, DAY).unwrap();
-            assert!((crate::number::f64_of_i128(n) / 86_400e9 - x).abs() <= x * f64::EPSILON + 1e-14, "{x}");
+            assert!((num::f64_of_i128(n) / 86_400e9 - x).abs() <= x * f64::EPSILON + 1e-14, "{x}");
         }
     }
 }

@@ -1,25 +1,26 @@
 //! What the arrays beside an array say of it: bounds have the units of what they bound, and letters of one text lie
 //! along a dimension that nothing else uses.
 
-use zaro::meta::json::Json;
-use zaro::meta::{ArrayMeta, DataType, NodeMeta};
-use zaro::{Array, Result, Zarr};
-
 use super::split_since;
+use crate::array::Array;
+use crate::error::Result;
+use crate::group::Zarr;
+use crate::meta::json::Json;
+use crate::meta::{ArrayMeta, DataType, NodeMeta};
 
 /// What other arrays of the same group say of one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Related {
+pub struct Related {
     /// The units of the times that the array bounds.
-    pub(crate) units: Option<String>,
+    pub units: Option<String>,
     /// Their calendar.
-    pub(crate) calendar: Option<String>,
+    pub calendar: Option<String>,
     /// Whether the last dimension is that of letters.
-    pub(crate) letters: bool,
+    pub letters: bool,
 }
 
 /// Looks at the arrays beside `array`, if it could be bounds or letters.
-pub(crate) async fn related(zarr: &Zarr, array: &Array) -> Result<Related> {
+pub async fn related(zarr: &Zarr, array: &Array) -> Result<Related> {
     let meta = array.meta();
     let (letters, bounds) = (could_be_letters(meta), could_be_bounds(meta));
     // An array that is opened by itself has none beside it.

@@ -3,19 +3,17 @@
 //! Perceptual maps grow evenly in lightness, so that equal steps of the data look equal, also in grey and to people
 //! who see few colours. Each is given by nine stops with straight lines between.
 
-use clap::ValueEnum;
+use crate::num;
 
-use crate::number;
-
-/// The colour maps of `--colormap`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Colormap {
-    /// Dark violet over green to yellow
+/// A colour map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Colormap {
+    /// Dark violet over green to yellow.
     #[default]
     Viridis,
-    /// Black over purple to pale yellow
+    /// Black over purple to pale yellow.
     Magma,
-    /// Black to white
+    /// Black to white.
     Gray,
 }
 
@@ -49,20 +47,21 @@ const GRAY: [Rgb; 2] = [[0, 0, 0], [255, 255, 255]];
 
 impl Colormap {
     /// The colour of `x`; below 0 is as 0, above 1 as 1.
-    pub(crate) fn color(self, x: f64) -> Rgb {
+    #[must_use]
+    pub fn color(self, x: f64) -> Rgb {
         let stops: &[Rgb] = match self {
             Self::Viridis => &VIRIDIS,
             Self::Magma => &MAGMA,
             Self::Gray => &GRAY,
         };
-        let at = x.clamp(0.0, 1.0) * number::f64_of_usize(stops.len() - 1);
-        let before = number::usize_of_f64(at).min(stops.len() - 1);
-        let fraction = at - number::f64_of_usize(before);
+        let at = x.clamp(0.0, 1.0) * num::f64_of_usize(stops.len() - 1);
+        let before = num::usize_of_f64(at).min(stops.len() - 1);
+        let fraction = at - num::f64_of_usize(before);
         let low = stops.get(before).copied().unwrap_or_default();
         let high = stops.get(before + 1).copied().unwrap_or(low);
         let mut out = [0; 3];
         for ((o, l), h) in out.iter_mut().zip(low).zip(high) {
-            *o = number::u8_of_f64(f64::from(l) + (f64::from(h) - f64::from(l)) * fraction);
+            *o = num::u8_of_f64(f64::from(l) + (f64::from(h) - f64::from(l)) * fraction);
         }
         out
     }

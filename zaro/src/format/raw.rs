@@ -1,25 +1,98 @@
-//! Elements that lie in a file or come through a pipe one after the other, read box by box.
+//! Elements one after the other and nothing else, little-endian: written, and read window by window from a file or a
+//! pipe.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
 
-use zaro::array::Order;
-use zaro::meta::DataType;
-use zaro::meta::typestr::TypeStr;
-use zaro::{Error, Result, num};
+use super::{Layout, Sink};
+use crate::array::windows::Window;
+use crate::array::{Order, Slab};
+use crate::error::{Error, Result};
+use crate::meta::DataType;
+use crate::meta::dtype::Endian;
+use crate::meta::typestr::TypeStr;
+use crate::num;
 
-use super::Origin;
-use crate::tiles::Tile;
+/// Writes bare elements.
+#[derive(Debug, Default)]
+pub struct Raw;
+
+impl Sink for Raw {
+    fn begin(&mut self, layout: &Layout, _: &mut dyn Write) -> Result<()> {
+        if layout.data_type.is_variable() {
+            return Err(no_fixed_size(&layout.data_type, "raw"));
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, block: &Slab, out: &mut dyn Write) -> Result<()> {
+        Ok(out.write_all(&block.bytes)?)
+    }
+}
+
+pub(super) fn no_fixed_size(t: &DataType, form: &str) -> Error {
+    Error::usage(format!("elements of type {t} have no fixed size, so they cannot be written {form}"))
+        .with_hint("format", "json or csv writes them")
+}
+
+/// Where elements come from.
+pub enum Origin {
+    /// A file, and its size: any part of it can be read.
+    File(File, u64),
+    /// A pipe: only what comes next can be read.
+    Pipe(Box<dyn Read + Send>),
+}
+
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Self::File(..)) { "File" } else { "Pipe" })
+    }
+}
+
+impl Origin {
+    /// The file at `path`.
+    pub fn open(path: &Path) -> Result<Self> {
+        let fault = |e: std::io::Error| Error::from(e).within(path.display());
+        let file = File::open(path).map_err(fault)?;
+        let metadata = file.metadata().map_err(fault)?;
+        if metadata.is_dir() {
+            return Err(Error::usage(format!("{} is a folder, not a file of elements", path.display())));
+        }
+        // A named pipe or a device has no size and cannot be gone back in.
+        Ok(if metadata.is_file() { Self::File(file, metadata.len()) } else { Self::Pipe(Box::new(file)) })
+    }
+
+    /// All of it.
+    pub fn read_all(mut self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl Read for Origin {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::File(file, _) => file.read(buf),
+            Self::Pipe(pipe) => pipe.read(buf),
+        }
+    }
+}
 
 /// Elements of a fixed size, in a shape and an order.
-pub(crate) struct Stream {
+#[derive(Debug)]
+pub struct Stream {
     origin: Origin,
     /// The byte at which the elements begin.
     begin: u64,
     /// The type, and the byte order of its numbers.
     stored: TypeStr,
     data_type: DataType,
-    pub(crate) order: Order,
-    pub(crate) shape: Vec<u64>,
+    /// The order of the elements.
+    pub order: Order,
+    /// The extents.
+    pub shape: Vec<u64>,
     /// Bytes of elements that a pipe has still to give.
     left: u64,
 }
@@ -27,7 +100,7 @@ pub(crate) struct Stream {
 impl Stream {
     /// Elements that begin `begin` bytes into the origin, which has been read that far. A file must hold all of them and, if
     /// it is `exact`, nothing else.
-    pub(crate) fn new(
+    pub fn new(
         origin: Origin,
         begin: u64,
         stored: TypeStr,
@@ -51,14 +124,15 @@ impl Stream {
     }
 
     /// Whether any part can be read; else only what comes next.
-    pub(crate) fn is_seekable(&self) -> bool {
+    #[must_use]
+    pub fn is_seekable(&self) -> bool {
         matches!(self.origin, Origin::File(..))
     }
 
-    /// The elements of a box, little-endian, in the stream's order. From a pipe, boxes must come one after the other.
-    pub(crate) fn read(&mut self, tile: &Tile) -> Result<Vec<u8>> {
+    /// The elements of a window, little-endian, in the stream's order. From a pipe, windows must come one after the other.
+    pub fn read(&mut self, window: &Window) -> Result<Vec<u8>> {
         let size = self.data_type.size();
-        let count = num::product_usize(&tile.count())?;
+        let count = num::product_usize(&window.shape())?;
         let length = count.checked_mul(size).ok_or_else(|| Error::invalid("a box beyond all memory"))?;
         let mut bytes = vec![0; length];
         match &mut self.origin {
@@ -71,13 +145,13 @@ impl Stream {
                 }
             }
             Origin::File(file, _) => {
-                for (from, out) in runs(&self.shape, tile, self.order, size)?.zip_with(&mut bytes) {
+                for (from, out) in runs(&self.shape, window, self.order, size)?.zip_with(&mut bytes) {
                     file.seek(SeekFrom::Start(self.begin.saturating_add(from)))?;
                     file.read_exact(out).map_err(short)?;
                 }
             }
         }
-        if self.stored.endian != Some(zaro::meta::dtype::Endian::Little) && self.data_type.has_byte_order() {
+        if self.stored.endian != Some(Endian::Little) && self.data_type.has_byte_order() {
             for element in bytes.chunks_exact_mut(size.max(1)) {
                 self.stored.swap(element);
             }
@@ -86,7 +160,7 @@ impl Stream {
     }
 
     /// Fails if a pipe still holds something, which then was not what it was taken for.
-    pub(crate) fn end(&mut self) -> Result<()> {
+    pub fn end(&mut self) -> Result<()> {
         let mut one = [0u8];
         if let Origin::Pipe(pipe) = &mut self.origin
             && pipe.read(&mut one)? > 0
@@ -116,9 +190,9 @@ struct Runs {
 }
 
 /// The runs of a box of elements of `size` bytes, in the order in which they are wanted.
-fn runs(shape: &[u64], tile: &Tile, order: Order, size: usize) -> Result<Runs> {
+fn runs(shape: &[u64], window: &Window, order: Order, size: usize) -> Result<Runs> {
     let mut dims: Vec<(u64, u64, u64)> =
-        shape.iter().zip(&tile.0).map(|(n, (from, count))| (*n, *from, *count)).collect();
+        shape.iter().zip(&window.0).map(|(n, (from, count))| (*n, *from, *count)).collect();
     if order == Order::F {
         dims.reverse();
     }
@@ -165,9 +239,9 @@ mod tests {
 
     #[test]
     fn runs_are_as_long_as_they_can_be() {
-        let list = |shape: &[u64], tile: &[(u64, u64)], order| {
-            let runs = runs(shape, &Tile(tile.to_vec()), order, 2).unwrap();
-            let count: u64 = tile.iter().map(|(_, n)| n).product();
+        let list = |shape: &[u64], window: &[(u64, u64)], order| {
+            let runs = runs(shape, &Window(window.to_vec()), order, 2).unwrap();
+            let count: u64 = window.iter().map(|(_, n)| n).product();
             let mut bytes = vec![0; usize::try_from(count * 2).unwrap()];
             let runs: Vec<_> = runs.zip_with(&mut bytes).map(|(from, out)| (from, out.len())).collect();
             runs

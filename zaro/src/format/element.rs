@@ -1,20 +1,21 @@
-//! One element of any type, from JSON or from text: the way back from [`value`](crate::value).
+//! One element of any type, from JSON or from text: the way back from [`value`](super::value).
 
 use base64::Engine as _;
-use zaro::meta::dtype::{DataType, Float};
-use zaro::meta::float;
-use zaro::meta::json::Json;
-use zaro::{Error, Result};
 
-use crate::calendar;
+use super::calendar;
+use crate::error::{Error, Result};
+use crate::meta::dtype::{DataType, Float};
+use crate::meta::float;
+use crate::meta::json::Json;
+use crate::num;
 
 /// Appends the element that a JSON value stands for: its bytes, or the content of a variable-length one.
-pub(crate) fn from_json(t: &DataType, value: &Json, out: &mut Vec<u8>) -> Result<()> {
+pub fn from_json(t: &DataType, value: &Json, out: &mut Vec<u8>) -> Result<()> {
     json(t, value, out).unwrap_or_else(|| Err(bad(&value.to_string(), t)))
 }
 
-/// Appends the element that a cell of a table stands for, or a word of the command line.
-pub(crate) fn from_text(t: &DataType, word: &str, out: &mut Vec<u8>) -> Result<()> {
+/// Appends the element that a cell of a table stands for, or a word that somebody typed.
+pub fn from_text(t: &DataType, word: &str, out: &mut Vec<u8>) -> Result<()> {
     text(t, word, out).unwrap_or_else(|| Err(bad(word, t)))
 }
 
@@ -152,7 +153,7 @@ fn whole(text: &str) -> Option<i128> {
     }
     let x: f64 = text.parse().ok()?;
     let exact = x.fract() == 0.0 && x.abs() < 9_007_199_254_740_992.0;
-    exact.then(|| crate::number::i128_of_f64(x))
+    exact.then(|| num::i128_of_f64(x))
 }
 
 /// Appends an integer, if it is in the range of the type.
@@ -240,8 +241,8 @@ fn time(t: &DataType, word: &str, out: &mut Vec<u8>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::{Style, text_of};
-    use zaro::meta::dtype::TimeUnit;
+    use crate::format::value::{Style, text_of};
+    use crate::meta::dtype::TimeUnit;
 
     fn cases() -> Vec<(DataType, Vec<u8>)> {
         let pair = DataType::SubArray(DataType::Int(16).into(), [2].into());

@@ -1,12 +1,13 @@
-//! What a read or write asks for, in a form that can be cut into windows and thinned out.
+//! A part of an array that is larger than memory, window by window.
 //!
-//! The library takes a selection and gives an answer; this cuts a selection too large for memory into smaller ones
-//! whose answers, one after the other, are the same bytes.
+//! A read takes a selection and gives an answer. A [`View`] cuts a selection that is too large into smaller ones whose
+//! answers, one after the other, are the same elements; and a write's the other way round.
 
-use zaro::array::{Index, Order, Selection};
-use zaro::meta::ArrayMeta;
-use zaro::meta::grid::Axis;
-use zaro::{Error, Result, num};
+use super::{Index, Order, Selection};
+use crate::error::{Error, Result};
+use crate::meta::ArrayMeta;
+use crate::meta::grid::Axis;
+use crate::num;
 
 /// What is wanted along one dimension of the array.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,13 +88,13 @@ fn too_large() -> Error {
 
 /// What is wanted of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct View {
+pub struct View {
     picks: Vec<Pick>,
 }
 
 impl View {
     /// The selection `indexes` of an array with these metadata; dimensions left out at the end are taken whole.
-    pub(crate) fn new(indexes: &[Index], meta: &ArrayMeta) -> Result<Self> {
+    pub fn new(indexes: &[Index], meta: &ArrayMeta) -> Result<Self> {
         let resolved = Selection::new(indexes.to_vec()).resolve(meta)?;
         let mut counts = resolved.shape.iter();
         let mut picks = Vec::with_capacity(meta.shape.len());
@@ -123,7 +124,8 @@ impl View {
 
     /// This view without the array's last dimension, along which the letters of texts lie, and how many letters a text
     /// has; `None` if that dimension is not in the answer.
-    pub(crate) fn folded(&self) -> Option<(Self, usize)> {
+    #[must_use]
+    pub fn folded(&self) -> Option<(Self, usize)> {
         let (last, rest) = self.picks.split_last()?;
         let letters =
             usize::try_from(last.count()).ok().filter(|n| *n > 0 && !matches!(last, Pick::At(_)))?;
@@ -132,7 +134,8 @@ impl View {
     }
 
     /// A part of a view that was [folded](Self::folded), with the last dimension of `whole` again.
-    pub(crate) fn unfolded(&self, whole: &Self) -> Self {
+    #[must_use]
+    pub fn unfolded(&self, whole: &Self) -> Self {
         let mut picks = self.picks.clone();
         if let (Some(slot), Some(last)) = (picks.last_mut(), whole.picks.last()) {
             slot.clone_from(last);
@@ -146,12 +149,14 @@ impl View {
     }
 
     /// The dimensions of the array that are those of the answer.
-    pub(crate) fn dimensions(&self) -> Vec<usize> {
+    #[must_use]
+    pub fn dimensions(&self) -> Vec<usize> {
         self.kept().map(|(d, _)| d).collect()
     }
 
     /// Where in the array position `i` of the answer lies, along dimension `d` of the array.
-    pub(crate) fn place(&self, d: usize, i: u64) -> u64 {
+    #[must_use]
+    pub fn place(&self, d: usize, i: u64) -> u64 {
         match self.picks.get(d).map(|p| p.narrow(i, 1)) {
             Some(Pick::Range { start, .. }) => start,
             Some(Pick::List(one)) => one.first().and_then(|at| u64::try_from(*at).ok()).unwrap_or(i),
@@ -160,28 +165,30 @@ impl View {
     }
 
     /// The shape of the answer.
-    pub(crate) fn shape(&self) -> Vec<u64> {
+    #[must_use]
+    pub fn shape(&self) -> Vec<u64> {
         self.kept().map(|(_, p)| p.count()).collect()
     }
 
     /// The names of the answer's dimensions.
-    pub(crate) fn names(&self, meta: &ArrayMeta) -> Vec<Option<String>> {
+    #[must_use]
+    pub fn names(&self, meta: &ArrayMeta) -> Vec<Option<String>> {
         let names = meta.dimension_names.as_deref().unwrap_or_default();
         self.kept().map(|(d, _)| names.get(d).cloned().flatten()).collect()
     }
 
     /// How many elements the answer has.
-    pub(crate) fn count(&self) -> Result<u64> {
+    pub fn count(&self) -> Result<u64> {
         num::product(&self.shape())
     }
 
     /// As the library takes it.
-    pub(crate) fn selection(&self) -> Result<Selection> {
+    pub fn selection(&self) -> Result<Selection> {
         Ok(Selection::new(self.picks.iter().map(Pick::index).collect::<Result<_>>()?))
     }
 
     /// Only the first and the last `edge` positions of each dimension longer than twice that.
-    pub(crate) fn edges(&self, edge: u64) -> Result<Self> {
+    pub fn edges(&self, edge: u64) -> Result<Self> {
         let picks = self
             .picks
             .iter()
@@ -190,24 +197,10 @@ impl View {
         Ok(Self { picks })
     }
 
-    /// Where to cut each dimension of the answer into pieces of at most `extents` positions: `(from, count)`. Cuts are at
-    /// chunk borders where they can.
-    pub(crate) fn cuts(&self, extents: &[u64], axes: &[Axis]) -> Vec<Vec<(u64, u64)>> {
-        let cut = |((d, pick), extent): ((usize, &Pick), &u64)| {
-            let (mut pieces, mut from, count) = (Vec::new(), 0, pick.count());
-            while from < count {
-                let end = end_of(pick, axes.get(d), from, (*extent).max(1), count);
-                pieces.push((from, end - from));
-                from = end;
-            }
-            pieces
-        };
-        self.kept().zip(extents).map(cut).collect()
-    }
-
-    /// The part of this view that is `(from, count)` in each dimension of the answer.
-    pub(crate) fn narrowed(&self, places: &[(u64, u64)]) -> Self {
-        let mut places = places.iter();
+    /// The part of this view that a window is.
+    #[must_use]
+    pub fn narrowed(&self, window: &Window) -> Self {
+        let mut places = window.0.iter();
         let narrow = |p: &Pick| match p {
             Pick::At(i) => Pick::At(*i),
             kept => places.next().map_or_else(|| kept.clone(), |(from, count)| kept.narrow(*from, *count)),
@@ -215,50 +208,25 @@ impl View {
         Self { picks: self.picks.iter().map(narrow).collect() }
     }
 
-    /// The numbers among `of_array`, one a dimension of the array, that belong to dimensions of the answer.
-    pub(crate) fn kept_of(&self, of_array: &[u64]) -> Vec<u64> {
-        self.kept().map(|(d, _)| of_array.get(d).copied().unwrap_or(1)).collect()
-    }
-
-    /// This view cut into windows whose answers have at most `budget` bytes, in the order in which they are written.
+    /// This view cut into windows that take at most `cutting.budget` bytes, in the order of its elements.
     ///
-    /// Windows end at chunk borders where they can, so that no chunk is decoded twice; an answer that fits is one
-    /// window, an empty one none.
-    pub(crate) fn windows(
-        &self,
-        item_size: usize,
-        budget: usize,
-        order: Order,
-        axes: &[Axis],
-    ) -> Result<Windows> {
-        let mut dims: Vec<usize> = self.kept().map(|(d, _)| d).collect();
-        if order == Order::F {
-            dims.reverse();
-        }
-        let budget = num::u64_of(budget.max(1));
-        // From the fastest dimension on: as long as whole rows of it fit, go one slower.
-        let mut inner = num::u64_of(item_size.max(1));
-        let mut cut = dims.len();
-        let mut rows = u64::MAX;
-        while let Some(d) = cut.checked_sub(1).and_then(|i| dims.get(i)) {
-            cut -= 1;
-            let whole = inner.saturating_mul(self.picks.get(*d).map_or(1, Pick::count));
-            if whole > budget {
-                rows = (budget / inner.max(1)).max(1);
-                break;
-            }
-            inner = whole;
-        }
-        Ok(Windows {
-            view: self.clone(),
-            rows,
-            outer: dims.iter().take(cut).copied().collect(),
-            cut: dims.get(cut).copied(),
-            axes: axes.to_vec(),
-            at: vec![0; cut],
-            from: 0,
-            over: self.count()? == 0,
-        })
+    /// Windows end at chunk borders where they can, so that no chunk is decoded or written twice; what fits is one
+    /// window, and of nothing there is none.
+    #[must_use]
+    pub fn windows(&self, meta: &ArrayMeta, cutting: Cutting) -> Windows {
+        let chunks = meta.grid.largest();
+        let chunks: Vec<u64> = self.kept().map(|(d, _)| chunks.get(d).copied().unwrap_or(1)).collect();
+        let extents = extents(&self.shape(), &chunks, cutting);
+        let axis = |d| meta.grid.axes().get(d).cloned();
+        let dims = self.kept().zip(extents).map(|((d, pick), extent)| Dim {
+            pick: pick.clone(),
+            axis: axis(d),
+            extent,
+            here: (0, 0),
+        });
+        let mut windows = Windows { dims: dims.collect(), order: cutting.order, over: false };
+        windows.over = !windows.dims.iter_mut().all(|dim| dim.advance(0));
+        windows
     }
 }
 
@@ -284,70 +252,100 @@ fn end_of(pick: &Pick, axis: Option<&Axis>, from: u64, rows: u64, count: u64) ->
     }
 }
 
+/// A part of a view: for each dimension of the answer the first position, and how many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window(pub Vec<(u64, u64)>);
+
+impl Window {
+    /// Its shape.
+    #[must_use]
+    pub fn shape(&self) -> Vec<u64> {
+        self.0.iter().map(|(_, n)| *n).collect()
+    }
+}
+
+/// How a view is cut.
+#[derive(Debug, Clone, Copy)]
+pub struct Cutting {
+    /// What one element takes in memory.
+    pub item_size: usize,
+    /// What a window may take.
+    pub budget: usize,
+    /// The order of the elements.
+    pub order: Order,
+    /// Whether windows must follow one another without a gap, as a pipe gives or takes them; else they are boxes of whole
+    /// chunks.
+    pub sequential: bool,
+}
+
+/// The shape of a window.
+fn extents(shape: &[u64], chunks: &[u64], cutting: Cutting) -> Vec<u64> {
+    let budget = num::u64_of(cutting.budget.max(1));
+    let item = num::u64_of(cutting.item_size.max(1));
+    let fastest_first: Vec<usize> = match cutting.order {
+        Order::C => (0..shape.len()).rev().collect(),
+        Order::F => (0..shape.len()).collect(),
+    };
+    let mut extents: Vec<u64> = shape.iter().zip(chunks).map(|(n, c)| (*c).min(*n).max(1)).collect();
+    let bytes = |extents: &[u64]| extents.iter().fold(item, |a, n| a.saturating_mul(*n));
+    if cutting.sequential || bytes(&extents) > budget {
+        // Where not even one chunk fits, chunks are taken in parts.
+        extents.fill(1);
+    }
+    for d in fastest_first {
+        let room = (budget / bytes(&extents).max(1)).max(1);
+        let (Some(extent), Some(n)) = (extents.get_mut(d), shape.get(d)) else { continue };
+        *extent = extent.saturating_mul(room).min((*n).max(1));
+        if *extent < *n {
+            break;
+        }
+    }
+    extents
+}
+
+/// One dimension that is cut.
+#[derive(Debug)]
+struct Dim {
+    pick: Pick,
+    axis: Option<Axis>,
+    /// How many positions a window has at most.
+    extent: u64,
+    /// The first position of the window, and how many it has.
+    here: (u64, u64),
+}
+
+impl Dim {
+    /// Goes to the piece that begins at `from`; says whether there is one.
+    fn advance(&mut self, from: u64) -> bool {
+        let count = self.pick.count();
+        let end = end_of(&self.pick, self.axis.as_ref(), from, self.extent, count);
+        self.here = (from, end.saturating_sub(from));
+        from < count
+    }
+}
+
 /// The windows of a view; see [`View::windows`].
 #[derive(Debug)]
-pub(crate) struct Windows {
-    view: View,
-    /// How many positions of the dimension that is cut fit into a window.
-    rows: u64,
-    /// Slower dimensions, taken one position at a time, slowest first.
-    outer: Vec<usize>,
-    /// The dimension that is cut into pieces; none for a scalar.
-    cut: Option<usize>,
-    axes: Vec<Axis>,
-    /// Where in the outer dimensions.
-    at: Vec<u64>,
-    /// Where in the dimension that is cut.
-    from: u64,
+pub struct Windows {
+    dims: Vec<Dim>,
+    order: Order,
     over: bool,
 }
 
-impl Windows {
-    /// Where a piece that begins at `from` ends: after as many rows as fit, or at a chunk border shortly before.
-    fn end(&self, d: usize, from: u64, count: u64) -> u64 {
-        self.view.picks.get(d).map_or(count, |p| end_of(p, self.axes.get(d), from, self.rows, count))
-    }
-
-    /// Moves to the next piece; says whether there is one.
-    fn advance(&mut self, end: u64, count: u64) -> bool {
-        if end < count {
-            self.from = end;
-            return true;
-        }
-        self.from = 0;
-        for (d, at) in self.outer.iter().zip(&mut self.at).rev() {
-            *at += 1;
-            if *at < self.view.picks.get(*d).map_or(0, Pick::count) {
-                return true;
-            }
-            *at = 0;
-        }
-        false
-    }
-}
-
 impl Iterator for Windows {
-    type Item = View;
+    type Item = Window;
 
-    fn next(&mut self) -> Option<View> {
+    fn next(&mut self) -> Option<Window> {
         if self.over {
             return None;
         }
-        let mut window = self.view.clone();
-        for (d, at) in self.outer.iter().zip(&self.at) {
-            if let Some(pick) = window.picks.get_mut(*d) {
-                *pick = pick.narrow(*at, 1);
-            }
-        }
-        let (mut end, mut count) = (1, 1);
-        if let Some(d) = self.cut
-            && let Some(pick) = window.picks.get_mut(d)
-        {
-            count = pick.count();
-            end = self.end(d, self.from, count);
-            *pick = pick.narrow(self.from, end - self.from);
-        }
-        self.over = !self.advance(end, count);
+        let window = Window(self.dims.iter().map(|dim| dim.here).collect());
+        let next = |dim: &mut Dim| dim.advance(dim.here.0.saturating_add(dim.here.1)) || !dim.advance(0);
+        // The fastest dimension that goes on; those before it begin again.
+        self.over = !match self.order {
+            Order::C => self.dims.iter_mut().rev().any(next),
+            Order::F => self.dims.iter_mut().any(next),
+        };
         Some(window)
     }
 }
@@ -355,8 +353,8 @@ impl Iterator for Windows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zaro::meta::finding::{Findings, Mode};
-    use zaro::meta::json::Json;
+    use crate::meta::finding::{Findings, Mode};
+    use crate::meta::json::Json;
 
     fn meta(shape: &[u64], chunks: &[u64]) -> ArrayMeta {
         let text = format!(
@@ -364,7 +362,11 @@ mod tests {
                 "fill_value":0,"order":"C","filters":null}}"#
         );
         let document = Json::parse(text.as_bytes()).unwrap().value;
-        zaro::meta::v2::array(document.into(), None, &mut Findings::new(Mode::Strict, "/")).unwrap()
+        crate::meta::v2::array(document.into(), None, &mut Findings::new(Mode::Strict, "/")).unwrap()
+    }
+
+    fn cutting(budget: usize, order: Order, sequential: bool) -> Cutting {
+        Cutting { item_size: 1, budget, order, sequential }
     }
 
     /// All positions of a view in the order of the answer.
@@ -410,8 +412,10 @@ mod tests {
             }
             for order in [Order::C, Order::F] {
                 for budget in [1, 2, 5, 12, 40, 100, 1000] {
-                    let windows: Vec<View> =
-                        view.windows(1, budget, order, meta.grid.axes()).unwrap().collect();
+                    let windows: Vec<View> = view
+                        .windows(&meta, cutting(budget, order, true))
+                        .map(|w| view.narrowed(&w))
+                        .collect();
                     assert!(windows.iter().all(|w| w.count().unwrap() <= budget.try_into().unwrap()));
                     let fits = view.count().unwrap() <= budget.try_into().unwrap();
                     assert!(!fits || windows.len() <= 1, "{text} {budget} {order:?}");
@@ -429,8 +433,8 @@ mod tests {
     fn windows_end_at_chunk_borders() {
         let meta = meta(&[10, 10], &[4, 10]);
         let view = View::new(&[Index::parse("1:10").unwrap()], &meta).unwrap();
-        let shapes: Vec<_> =
-            view.windows(1, 50, Order::C, meta.grid.axes()).unwrap().map(|w| w.shape()).collect();
+        let windows = view.windows(&meta, cutting(50, Order::C, true));
+        let shapes: Vec<_> = windows.map(|w| w.shape()).collect();
         assert_eq!(shapes, [[3, 10], [4, 10], [2, 10]]);
     }
 
@@ -438,6 +442,20 @@ mod tests {
     fn a_scalar_is_one_window() {
         let meta = meta(&[], &[]);
         let view = View::new(&[], &meta).unwrap();
-        assert_eq!(view.windows(1, 50, Order::C, &[]).unwrap().count(), 1);
+        assert_eq!(view.windows(&meta, cutting(50, Order::C, true)).count(), 1);
+    }
+
+    #[test]
+    fn boxes_are_whole_chunks_if_they_fit() {
+        let e =
+            |budget, order, sequential| extents(&[100, 60], &[10, 20], cutting(budget, order, sequential));
+        assert_eq!(e(10_000, Order::C, false), [100, 60]);
+        assert_eq!(e(1300, Order::C, false), [20, 60]);
+        assert_eq!(e(500, Order::C, false), [10, 40]);
+        assert_eq!(e(500, Order::F, false), [20, 20]);
+        assert_eq!(e(199, Order::C, false), [3, 60]);
+        assert_eq!(e(500, Order::C, true), [8, 60]);
+        assert_eq!(e(7, Order::F, true), [7, 1]);
+        assert_eq!(extents(&[], &[], cutting(1, Order::C, true)), Vec::<u64>::new());
     }
 }

@@ -1,12 +1,12 @@
 //! Elements that are read whole.
 
-use zaro::array::Order;
-use zaro::meta::DataType;
-use zaro::{Result, Slab};
+use crate::array::{Order, Slab};
+use crate::error::Result;
+use crate::meta::DataType;
 
 /// Elements one after the other, in C order.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(super) struct Held {
     data_type: DataType,
     bytes: Vec<u8>,
     /// Where each variable-length element ends.
@@ -14,12 +14,12 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(data_type: &DataType) -> Self {
+    pub(super) fn new(data_type: &DataType) -> Self {
         Self { data_type: data_type.clone(), bytes: Vec::new(), ends: Vec::new() }
     }
 
     /// Adds the element that `element` appends.
-    pub(crate) fn push(&mut self, element: impl FnOnce(&DataType, &mut Vec<u8>) -> Result<()>) -> Result<()> {
+    pub(super) fn push(&mut self, element: impl FnOnce(&DataType, &mut Vec<u8>) -> Result<()>) -> Result<()> {
         element(&self.data_type, &mut self.bytes)?;
         if self.data_type.is_variable() {
             self.ends.push(self.bytes.len());
@@ -28,7 +28,7 @@ impl Held {
     }
 
     /// All elements, in a shape they must fill.
-    pub(crate) fn slab(self, shape: &[u64]) -> Result<Slab> {
+    pub(super) fn slab(self, shape: &[u64]) -> Result<Slab> {
         if !self.data_type.is_variable() {
             return Slab::new(&self.data_type, shape, Order::C, self.bytes);
         }

@@ -6,11 +6,11 @@
 //! The calendars people lived by have no year 0: the year before 1 is -1. Those of models, and ISO 8601's, have one. Days
 //! are counted with one in all of them; only the names of years differ.
 
-use zaro::meta::dtype::TimeUnit;
+use crate::meta::dtype::TimeUnit;
 
 /// The calendars of the CF conventions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Calendar {
+pub enum Calendar {
     /// Julian up to 4 October 1582, Gregorian from the next day, the 15th, on: CF's default.
     Standard,
     /// Gregorian, also before 1582.
@@ -27,7 +27,8 @@ pub(crate) enum Calendar {
 
 impl Calendar {
     /// The calendar CF calls `name`.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
         Some(match name.trim().to_ascii_lowercase().as_str() {
             "standard" | "gregorian" => Self::Standard,
             "proleptic_gregorian" => Self::ProlepticGregorian,
@@ -66,7 +67,8 @@ impl Calendar {
     }
 
     /// The number of a date's day; `None` for a date the calendar does not have.
-    pub(crate) fn day_of(self, year: i128, month: u32, day: u32) -> Option<i128> {
+    #[must_use]
+    pub fn day_of(self, year: i128, month: u32, day: u32) -> Option<i128> {
         match year {
             ..1 if self.has_year_zero() => self.day_counted(year, month, day),
             0 => None,
@@ -76,7 +78,8 @@ impl Calendar {
     }
 
     /// The date of a day: year, month, day.
-    pub(crate) fn date_of(self, day: i128) -> (i128, u32, u32) {
+    #[must_use]
+    pub fn date_of(self, day: i128) -> (i128, u32, u32) {
         let (year, month, date) = self.date_counted(day);
         let year = if year < 1 && !self.has_year_zero() { year - 1 } else { year };
         (year, month, date)
@@ -156,7 +159,7 @@ fn year_text(year: i128) -> String {
 }
 
 /// `2001-02-03`.
-pub(crate) fn date_text(calendar: Calendar, day: i128) -> String {
+fn date_text(calendar: Calendar, day: i128) -> String {
     let (y, m, d) = calendar.date_of(day);
     format!("{}-{m:02}-{d:02}", year_text(y))
 }
@@ -198,7 +201,8 @@ fn decimals(unit: TimeUnit) -> Option<u32> {
 }
 
 /// A datetime64 as ISO 8601, as precise as its unit; `None` for one without a unit.
-pub(crate) fn datetime64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
+#[must_use]
+pub fn datetime64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
     if value == i64::MIN {
         return Some("NaT".into());
     }
@@ -277,7 +281,8 @@ pub(crate) fn parse_datetime64(text: &str, unit: TimeUnit, scale: u32) -> Option
 }
 
 /// A timedelta64 as an ISO 8601 duration in its own unit (`P3D`, `PT0.25S`); `None` for one without a unit.
-pub(crate) fn timedelta64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
+#[must_use]
+pub fn timedelta64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
     if value == i64::MIN {
         return Some("NaT".into());
     }

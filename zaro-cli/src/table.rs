@@ -5,12 +5,11 @@
 
 use std::io::Write;
 
-use zaro::Result;
+use zaro::format::value::{self, Style};
 use zaro::meta::DataType;
+use zaro::{Result, Slab};
 
-use crate::block::Block;
 use crate::paint::{Paint, cut, plain};
-use crate::value::{self, Style};
 
 /// An answer with more elements than this is cut short.
 pub(crate) const THRESHOLD: u64 = 1000;
@@ -24,7 +23,7 @@ const CELL: usize = 60;
 const LINE: usize = 100;
 
 /// Prints `block`, which holds an answer of `shape` or the edges of it.
-pub(crate) fn print(block: &Block, shape: &[u64], paint: Paint, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn print(block: &Slab, shape: &[u64], paint: Paint, out: &mut dyn Write) -> Result<()> {
     let style = Style { json: false, iso: true };
     let text =
         matches!(block.data_type, DataType::String | DataType::FixedUtf32(_) | DataType::FixedBytes(_));
@@ -137,10 +136,11 @@ impl Table<'_> {
 mod tests {
     use super::*;
     use crate::paint::Color;
+    use zaro::Order;
 
     fn table(shown: &[u64], shape: &[u64], bytes: Vec<u8>) -> String {
         let mut out = Vec::new();
-        let block = Block::of_bytes(DataType::UINT8, shown.to_vec(), bytes);
+        let block = Slab::new(&DataType::UINT8, shown, Order::C, bytes).unwrap();
         print(&block, shape, Paint::stdout(Color::Never), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -149,7 +149,7 @@ mod tests {
     fn words_among_numbers_stand_flush_right() {
         let bytes: Vec<u8> =
             [1.5f64, f64::NAN, -12.25, f64::INFINITY].iter().flat_map(|x| x.to_le_bytes()).collect();
-        let block = Block::of_bytes(DataType::FLOAT64, vec![2, 2], bytes);
+        let block = Slab::new(&DataType::FLOAT64, &[2, 2], Order::C, bytes).unwrap();
         let mut out = Vec::new();
         print(&block, &[2, 2], Paint::stdout(Color::Never), &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "[[    1.5       NaN]\n [  -12.25 Infinity]]\n");

@@ -1,23 +1,22 @@
-//! `--format csv`: one line per row of the last dimension, quoted as RFC 4180 says.
+//! One line per row of the last dimension.
 //!
 //! * Two and more dimensions: each line is one row along the last dimension, rows in C order.
 //! * One dimension: each line is one element. A scalar is one line.
 //! * Structs: a header of field names, then one line an element.
-//! * With `--long`: a header of dimension names and `value`, then one line an element with its place in the array.
+//! * In the long form: a header of dimension names and `value`, then one line an element with its place in the array.
 
 use std::io::Write;
 
-use zaro::Result;
-use zaro::meta::DataType;
-
-use super::{Layout, Sink};
-use crate::block::Block;
-use crate::value::{self, Style};
-use crate::view::View;
+use crate::array::Slab;
+use crate::array::windows::View;
+use crate::error::Result;
+use crate::format::value::{self, Style};
+use crate::format::{Layout, Sink};
+use crate::meta::DataType;
 
 /// Writes lines.
 #[derive(Debug)]
-pub(crate) struct Csv {
+pub struct Csv {
     style: Style,
     /// What is read, if each line is to say where its element lies in the array.
     long: Option<View>,
@@ -30,7 +29,8 @@ pub(crate) struct Csv {
 
 impl Csv {
     /// Times as ISO 8601 if `iso`; one line an element, with its place in the array, if `long` says what is read.
-    pub(crate) fn new(iso: bool, long: Option<View>) -> Self {
+    #[must_use]
+    pub fn new(iso: bool, long: Option<View>) -> Self {
         Self {
             style: Style { iso, ..Style::TEXT },
             long,
@@ -42,7 +42,8 @@ impl Csv {
     }
 
     /// One element a line and nothing else, whatever the shape and type.
-    pub(crate) fn lines() -> Self {
+    #[must_use]
+    pub fn lines() -> Self {
         Self { bare: true, ..Self::new(false, None) }
     }
 
@@ -124,7 +125,7 @@ impl Sink for Csv {
         Ok(())
     }
 
-    fn block(&mut self, block: &Block, out: &mut dyn Write) -> Result<()> {
+    fn block(&mut self, block: &Slab, out: &mut dyn Write) -> Result<()> {
         let by_element = self.long.is_some()
             || self.bare
             || self.shape.len() < 2
@@ -146,10 +147,6 @@ impl Sink for Csv {
             line.push(if self.next.is_multiple_of(row) { '\n' } else { ',' });
             out.write_all(line.as_bytes())?;
         }
-        Ok(())
-    }
-
-    fn end(&mut self, _: &mut dyn Write) -> Result<()> {
         Ok(())
     }
 }

@@ -1,25 +1,26 @@
-//! Lines of cells, as `zaro read --format csv` writes them.
+//! Lines of cells to elements.
 //!
 //! A line is a row along the last dimension, rows in C order; of one dimension, a line is an element (all in one line
 //! will do, too). Structs have a header of field names and a line an element. An empty cell is the fill value, where
 //! it is no text.
 
-use zaro::meta::{DataType, Fill};
-use zaro::{Error, Result, Slab, num};
-
-use super::held::Held;
-use crate::element;
+use crate::array::Slab;
+use crate::error::{Error, Result};
+use crate::format::element;
+use crate::format::held::Held;
+use crate::meta::{DataType, Fill};
+use crate::num;
 
 /// The lines of a file, cut into cells.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     lines: Vec<Vec<String>>,
     settled: bool,
 }
 
 impl Table {
     /// Cuts a file into cells, as RFC 4180 says.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
         let text = std::str::from_utf8(bytes).map_err(|_| Error::invalid("the CSV is no UTF-8"))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = Vec::new();
@@ -58,7 +59,7 @@ impl Table {
     }
 
     /// Gets ready for elements of this type: takes a header away, and empty lines at the end. Does nothing twice.
-    pub(crate) fn settle(&mut self, t: &DataType) -> Result<()> {
+    pub fn settle(&mut self, t: &DataType) -> Result<()> {
         if std::mem::replace(&mut self.settled, true) {
             return Ok(());
         }
@@ -93,7 +94,8 @@ impl Table {
     }
 
     /// The shape of a table of elements of this type in `rank` dimensions, if it shows.
-    pub(crate) fn shape(&self, t: &DataType, rank: Option<usize>) -> Option<Vec<u64>> {
+    #[must_use]
+    pub fn shape(&self, t: &DataType, rank: Option<usize>) -> Option<Vec<u64>> {
         let (lines, cells) = (num::u64_of(self.lines.len()), num::u64_of(self.width()));
         if matches!(t, DataType::Struct(_)) {
             // A line is an element, so where a row ends does not show.
@@ -112,7 +114,7 @@ impl Table {
     }
 
     /// The elements, which must fill the shape.
-    pub(crate) fn elements(&self, t: &DataType, fill: &Fill, shape: &[u64]) -> Result<Slab> {
+    pub fn elements(&self, t: &DataType, fill: &Fill, shape: &[u64]) -> Result<Slab> {
         let fields = if let DataType::Struct(fields) = t { Some(fields) } else { None };
         let (lines, width) = (num::u64_of(self.lines.len()), num::u64_of(self.width()));
         let wanted = num::product(shape)?;

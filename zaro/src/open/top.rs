@@ -6,8 +6,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use zaro::meta::path::{join, normal};
-use zaro::{Error, Result};
+use crate::error::Result;
+use crate::meta::path::{join, normal};
 
 /// The documents that make a folder a node.
 const DOCUMENTS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
@@ -16,40 +16,10 @@ const DOCUMENTS: [&str; 3] = ["zarr.json", ".zgroup", ".zarray"];
 const UNFINISHED: [&str; 2] = [".zaro-journal.json", ".zaro-delete.json"];
 
 /// The address of the outermost group around what `uri` and `path` name, and the node's path from there.
-pub(crate) fn from_the_top(uri: &str, path: &str) -> Result<(String, String)> {
+pub fn from_the_top(uri: &str, path: &str) -> Result<(String, String)> {
     let path = normal(path)?;
     let Some((top, below)) = climb(uri) else { return Ok((uri.to_owned(), path)) };
     Ok((top, join(&below, &path)))
-}
-
-/// Endings of names of files that are no Zarrs: who makes a new Zarr of such a name wants something else.
-const OTHER_FILES: [&str; 27] = [
-    "nc", "nc4", "cdf", "h5", "hdf", "hdf5", "he5", "grib", "grib2", "grb", "grb2", "tif", "tiff", "png",
-    "jpg", "jpeg", "npy", "npz", "csv", "parq", "parquet", "json", "txt", "tar", "gz", "tgz", "7z",
-];
-
-/// Refuses a new Zarr of a name that says it is something else. What is there already is what it is.
-pub(crate) fn check_name(uri: &str) -> Result<()> {
-    let name = uri.rsplit('/').next().unwrap_or(uri);
-    let Some((_, ending)) = name.rsplit_once('.') else { return Ok(()) };
-    let other = OTHER_FILES.contains(&ending.to_ascii_lowercase().as_str());
-    // A document is the address of its node.
-    let document = DOCUMENTS.contains(&name);
-    if !other || document || Path::new(uri.strip_prefix("file://").unwrap_or(uri)).exists() {
-        return Ok(());
-    }
-    let instead = match ending.to_ascii_lowercase().as_str() {
-        "json" | "parq" | "parquet" => "; zaro ref convert makes references",
-        "tif" | "tiff" | "png" => {
-            "; zaro image render draws pictures, zaro read -o writes the values of an array"
-        }
-        "npy" | "csv" => "; zaro read -o writes the values of an array",
-        _ => "",
-    };
-    Err(Error::usage(format!(
-        "{uri}: what is written here is a Zarr, a folder, and not a .{ending} file{instead}; a name that ends in .zarr says \
-         so, and one that ends in / is taken as it is"
-    )))
 }
 
 /// The outermost folder of metadata above the folder `uri`, and the way from there; `None` if there is none.

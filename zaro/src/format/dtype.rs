@@ -1,18 +1,17 @@
-//! A data type as people name it on a command line, and the fill value that goes with it.
+//! A data type as people name it, and the fill value that goes with it.
 
-use zaro::meta::dtype::{DataType, Endian, Field};
-use zaro::meta::finding::{Findings, Mode};
-use zaro::meta::json::Json;
-use zaro::meta::{Fill, typestr, v3};
-use zaro::{Error, ErrorKind, Result};
-
-use crate::element;
+use super::element;
+use crate::error::{Error, ErrorKind, Result};
+use crate::meta::dtype::{DataType, Endian, Field};
+use crate::meta::finding::{Findings, Mode};
+use crate::meta::json::Json;
+use crate::meta::{Fill, typestr, v3};
 
 /// A data type, and the byte order that its name asks for, if it does.
 ///
 /// V3's names (`float32`, `string`), numpy's (`f4`, `>i2`, `S5`, `U10`, `datetime64[s]`), the forms `zaro info` shows
 /// (`numpy.datetime64(s)`), V3's objects and numpy's lists of fields as JSON.
-pub(crate) fn parse(text: &str) -> Result<(DataType, Option<Endian>)> {
+pub fn parse(text: &str) -> Result<(DataType, Option<Endian>)> {
     let text = text.trim();
     let usage = |e: &Error| Error::usage(e.message()).with_field("data_type");
     let value = if text.starts_with(['{', '[']) {
@@ -43,7 +42,8 @@ pub(crate) fn parse(text: &str) -> Result<(DataType, Option<Endian>)> {
 }
 
 /// A data type as people know it: numpy's name where V3's says less to them.
-pub(crate) fn for_people(data_type: &DataType) -> String {
+#[must_use]
+pub fn for_people(data_type: &DataType) -> String {
     match data_type {
         DataType::FixedBytes(n) => format!("S{n}"),
         DataType::FixedUtf32(n) => format!("U{n}"),
@@ -85,7 +85,7 @@ fn numpy_name(text: &str) -> String {
 }
 
 /// A fill value of this type.
-pub(crate) fn fill(t: &DataType, text: &str) -> Result<Fill> {
+pub fn fill(t: &DataType, text: &str) -> Result<Fill> {
     let mut out = Vec::new();
     element::from_text(t, text, &mut out).map_err(|e| Error::usage(e.message()).with_field("fill_value"))?;
     Ok(Fill(out.into()))
@@ -94,7 +94,7 @@ pub(crate) fn fill(t: &DataType, text: &str) -> Result<Fill> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zaro::meta::dtype::{Float, TimeUnit};
+    use crate::meta::dtype::{Float, TimeUnit};
 
     #[test]
     fn types_have_many_names() {

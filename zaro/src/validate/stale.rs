@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use zaro::meta::path::{join, normal, shown};
-use zaro::meta::{Json, Level, NodeMeta};
-use zaro::store::StoreExt as _;
-use zaro::{Node, Result, Zarr};
-
-use crate::validate::Fault;
+use crate::error::Result;
+use crate::group::{Node, Zarr};
+use crate::meta::path::{join, normal, shown};
+use crate::meta::{Finding, Json, Level, NodeMeta};
+use crate::store::StoreExt as _;
 
 const RULE: &str = "consolidated/stale";
 
@@ -43,10 +42,10 @@ async fn entries(zarr: &Zarr) -> Result<Vec<Entry>> {
 }
 
 /// Compares what is consolidated at the root with the documents of `nodes`, which are all that were found.
-pub(crate) async fn check(zarr: &Zarr, nodes: &[String], faults: &mut Vec<Fault>) -> Result<()> {
+pub(super) async fn check(zarr: &Zarr, nodes: &[String], faults: &mut Vec<Finding>) -> Result<()> {
     let mut fault = |node: &str, field: &str, message: String| {
-        faults.push(Fault {
-            rule: RULE.into(),
+        faults.push(Finding {
+            rule: RULE,
             level: Level::Warning,
             node: shown(node),
             field: field.to_owned(),
@@ -138,7 +137,7 @@ fn below(at: &str, rest: &str) -> String {
 }
 
 /// The nodes directly below `path` that the consolidated metadata name, for stores that cannot list.
-pub(crate) async fn named_below(zarr: &Zarr, path: &str) -> Vec<String> {
+pub(super) async fn named_below(zarr: &Zarr, path: &str) -> Vec<String> {
     let entries = entries(zarr).await.unwrap_or_default();
     let mut paths: Vec<String> = entries.into_iter().map(|e| e.node).collect();
     paths.retain(|p| !p.is_empty() && p.rsplit_once('/').map_or("", |(parent, _)| parent) == path);

@@ -1,0 +1,62 @@
+//! The formats of `zaro read` and `zaro write`, and how they are told by the name of a file.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+
+/// The formats of `--format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people: columns, long arrays cut short
+    Table,
+    /// One line per row, no header
+    Csv,
+    /// Nested lists, exact numbers
+    Json,
+    /// A numpy file
+    Npy,
+    /// The bare elements, little-endian
+    Raw,
+    /// A picture of two dimensions
+    Png,
+}
+
+/// The formats of `--input-format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// A numpy file
+    Npy,
+    /// The bare elements, little-endian
+    Raw,
+    /// One line per row
+    Csv,
+    /// Nested lists
+    Json,
+}
+
+impl Format {
+    /// The format that a file's name asks for.
+    pub(crate) fn of_file(path: &Path) -> Option<Self> {
+        Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "csv" => Self::Csv,
+            "json" => Self::Json,
+            "npy" => Self::Npy,
+            "raw" | "bin" => Self::Raw,
+            "png" => Self::Png,
+            _ => return None,
+        })
+    }
+}
+
+impl InputFormat {
+    /// The format that a file's name says.
+    pub(crate) fn of_file(path: &Path) -> Option<Self> {
+        Some(match Format::of_file(path)? {
+            Format::Csv => Self::Csv,
+            Format::Json => Self::Json,
+            Format::Npy => Self::Npy,
+            Format::Raw => Self::Raw,
+            Format::Table | Format::Png => return None,
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! A part of an array, read as it is stored or as the CF conventions mean it.
+
+use super::{Cf, Lost, Related};
+use crate::array::windows::{Cutting, View};
+use crate::array::{Array, Order, ReadOptions, Slab, odd_texts};
+use crate::error::Result;
+use crate::format::Layout;
+use crate::meta::DataType;
+use crate::num;
+
+/// What is read, and what is made of it.
+#[derive(Debug)]
+pub struct Reading {
+    array: Array,
+    /// What is wanted, without the dimension of letters if there is one.
+    view: View,
+    /// How many letters a text has, and what is wanted with their dimension.
+    letters: Option<(usize, View)>,
+    cf: Option<Cf>,
+}
+
+impl Reading {
+    /// Elements as they are stored.
+    #[must_use]
+    pub fn stored(array: &Array, view: View) -> Self {
+        Self { array: array.clone(), view, letters: None, cf: None }
+    }
+
+    /// What the attributes of the array, and the arrays [beside it](super::related), make of its elements. Says through
+    /// `warn` what cannot be applied.
+    #[must_use]
+    pub fn decoded(array: &Array, view: View, related: &Related, warn: &mut dyn FnMut(&str)) -> Self {
+        let cf = Cf::new(array.meta(), related, warn);
+        let folded = view.folded().filter(|_| related.letters);
+        let (view, letters) = match folded {
+            Some((folded, letters)) => (folded, Some((letters, view))),
+            None => (view, None),
+        };
+        Self { array: array.clone(), view, letters, cf }
+    }
+
+    /// What is wanted of the array.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Whether attributes change anything.
+    #[must_use]
+    pub fn is_decoded(&self) -> bool {
+        self.cf.is_some()
+    }
+
+    /// The type of the elements as they are given.
+    #[must_use]
+    pub fn data_type(&self) -> DataType {
+        match (&self.cf, &self.letters) {
+            (Some(cf), _) => cf.data_type(),
+            (None, Some((letters, _))) => DataType::FixedBytes(*letters),
+            (None, None) => self.array.meta().data_type.clone(),
+        }
+    }
+
+    /// What the whole answer looks like.
+    #[must_use]
+    pub fn layout(&self, order: Order) -> Layout {
+        let names = self.view.names(self.array.meta());
+        Layout { shape: self.view.shape(), names, data_type: self.data_type(), order, width: 0 }
+    }
+
+    /// What one element may take in memory.
+    fn item_size(&self) -> usize {
+        let meta = self.array.meta();
+        // Variable-length elements have a size only once they are read; a guess keeps windows moderate.
+        let read = if meta.data_type.is_variable() { 256 } else { meta.data_type.size() };
+        // Times become strings.
+        let made = |cf: &Cf| if cf.data_type().is_variable() { 64 } else { cf.data_type().size() };
+        let letters = self.letters.as_ref().map_or(1, |(n, _)| n.saturating_mul(2));
+        read.saturating_mul(letters).saturating_add(self.cf.as_ref().map_or(0, made)).max(1)
+    }
+
+    /// The answer cut into windows of at most `budget` bytes each, one after the other.
+    pub fn windows(&self, budget: usize, order: Order) -> Result<impl Iterator<Item = View> + '_> {
+        // A budget too small to work with is stretched a little, or a large array would be read element by element.
+        let total = self.view.count()?.saturating_mul(num::u64_of(self.item_size()));
+        let least = usize::try_from((total >> 12).min(1 << 20)).unwrap_or(0);
+        let cutting =
+            Cutting { item_size: self.item_size(), budget: budget.max(least), order, sequential: true };
+        Ok(self.view.windows(self.array.meta(), cutting).map(|window| self.view.narrowed(&window)))
+    }
+
+    /// The elements of a window, or of any other part of the view. Counts in `lost` what has no text.
+    pub async fn read(&self, view: &View, options: &ReadOptions, lost: &mut Lost) -> Result<Slab> {
+        let selection = match &self.letters {
+            Some((_, whole)) => view.unfolded(whole).selection()?,
+            None => view.selection()?,
+        };
+        let mut slab = self.array.read(&selection, options).await?;
+        if let Some(texts) = lost.texts.as_mut().filter(|_| !slab.data_type.is_variable()) {
+            *texts = texts.saturating_add(odd_texts(&slab.data_type, &slab.bytes));
+        }
+        if let Some((letters, _)) = &self.letters {
+            slab = joined(slab, *letters)?;
+        }
+        match &self.cf {
+            Some(cf) => cf.apply(&slab, lost),
+            None => Ok(slab),
+        }
+    }
+}
+
+/// Letters, of which `letters` along the last dimension are a text each, as texts of that length.
+fn joined(slab: Slab, letters: usize) -> Result<Slab> {
+    let shape = slab.shape.split_last().map(|(_, rest)| rest.to_vec()).unwrap_or_default();
+    let bytes = match slab.order {
+        Order::C => slab.bytes,
+        // The first letters of all texts, then the second ones.
+        Order::F => {
+            let texts = slab.bytes.len().checked_div(letters).unwrap_or(0);
+            let letter = |i: usize, k: usize| slab.bytes.get(k * texts + i).copied().unwrap_or(0);
+            (0..texts).flat_map(|i| (0..letters).map(move |k| (i, k))).map(|(i, k)| letter(i, k)).collect()
+        }
+    };
+    Slab::new(&DataType::FixedBytes(letters), &shape, slab.order, bytes)
+}

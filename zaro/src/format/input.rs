@@ -1,0 +1,163 @@
+//! Elements that are read from files, to be written into an array.
+
+use super::cast::Cast;
+use super::csv::Table;
+use super::json;
+use super::npy::Header;
+use super::raw::{Origin, Stream};
+use crate::array::windows::{Cutting, View};
+use crate::array::{Order, Slab};
+use crate::error::{Error, Result};
+use crate::meta::dtype::Endian;
+use crate::meta::json::Json;
+use crate::meta::typestr::TypeStr;
+use crate::meta::{ArrayMeta, DataType};
+use crate::num;
+
+/// An input as far as it shows without the array it goes to.
+#[derive(Debug)]
+pub enum Input {
+    /// A numpy file, of which the header has been read.
+    Npy(Header, Origin),
+    /// Bare elements, little-endian.
+    Raw(Origin),
+    /// Lines of cells.
+    Csv(Table),
+    /// Nested lists.
+    Json(Json),
+}
+
+impl Input {
+    /// A numpy file.
+    pub fn npy(mut origin: Origin) -> Result<Self> {
+        Ok(Self::Npy(Header::read(&mut origin)?, origin))
+    }
+
+    /// Lines of cells, read whole.
+    pub fn csv(origin: Origin) -> Result<Self> {
+        Ok(Self::Csv(Table::parse(&origin.read_all()?)?))
+    }
+
+    /// Nested lists, read whole.
+    pub fn json(origin: Origin) -> Result<Self> {
+        Ok(Self::Json(Json::parse(&origin.read_all()?)?.value))
+    }
+
+    /// The shape, if it shows: of `rank` dimensions if that is known. `like` is what it should be.
+    pub fn shape(&mut self, t: &DataType, rank: Option<usize>, like: &[u64]) -> Result<Option<Vec<u64>>> {
+        Ok(match self {
+            Self::Npy(header, _) => Some(header.shape.clone()),
+            Self::Raw(_) => None,
+            Self::Csv(table) => {
+                table.settle(t)?;
+                table.shape(t, rank)
+            }
+            Self::Json(value) => Some(json::shape(value, t, rank, like)?),
+        })
+    }
+
+    /// The shape of what is added along `axis` of an array, if it shows.
+    pub fn appended_shape(&mut self, meta: &ArrayMeta, axis: usize) -> Result<Option<Vec<u64>>> {
+        if let Self::Raw(Origin::File(_, size)) = self {
+            // As many whole steps as there are bytes for; the size is checked when it is read.
+            let mut shape = meta.shape.clone();
+            if let Some(n) = shape.get_mut(axis) {
+                *n = 1;
+            }
+            let step = num::product(&shape)?.saturating_mul(num::u64_of(meta.data_type.size()));
+            if let Some(n) = shape.get_mut(axis) {
+                *n = size.checked_div(step).unwrap_or(0);
+            }
+            return Ok(Some(shape));
+        }
+        let (t, rank) = (&meta.data_type, meta.shape.len());
+        match self.shape(t, Some(rank), &meta.shape)? {
+            // Perhaps one step, without that dimension.
+            None if rank > 0 => self.shape(t, Some(rank - 1), &meta.shape),
+            Some(shape) if rank > 0 && matches!(self, Self::Csv(_)) => {
+                // A line of a table may be a row or an element, and what fits is meant.
+                let mut step = meta.shape.clone();
+                step.remove(axis);
+                let fits = shape.len() == rank
+                    && shape.iter().zip(&meta.shape).enumerate().all(|(d, (a, b))| d == axis || a == b);
+                let one = if fits { None } else { self.shape(t, Some(rank - 1), &step)? };
+                Ok(Some(one.filter(|s| *s == step).unwrap_or(shape)))
+            }
+            shape => Ok(shape),
+        }
+    }
+
+    /// The elements, in a shape and of the array's type. `order` is that of raw elements; numbers of other types are
+    /// converted if that is allowed by `cast`.
+    pub fn elements(self, meta: &ArrayMeta, shape: &[u64], order: Order, cast: bool) -> Result<Elements> {
+        let t = &meta.data_type;
+        Ok(match self {
+            Self::Npy(header, origin) => {
+                let cast = Cast::new(header.stored.fixed()?, t, cast)?;
+                let stream =
+                    Stream::new(origin, header.length, header.stored, header.order, shape.to_vec(), false)?;
+                Elements::Streamed(stream, cast)
+            }
+            Self::Raw(origin) => {
+                if t.is_variable() {
+                    return Err(Error::usage(format!(
+                        "elements of type {t} have no fixed size, so they are not raw"
+                    )));
+                }
+                let stored =
+                    TypeStr { data_type: Some(t.clone()), endian: Some(Endian::Little), mixed: Vec::new() };
+                let stream = Stream::new(origin, 0, stored, order, shape.to_vec(), true)?;
+                Elements::Streamed(stream, Cast::new(t, t, false)?)
+            }
+            Self::Csv(mut table) => {
+                table.settle(t)?;
+                Elements::Whole(table.elements(t, &meta.fill, shape)?)
+            }
+            Self::Json(value) => {
+                // Without the dimension along which one step is added, if it was left out.
+                let own = json::shape(&value, t, Some(shape.len()), shape)?;
+                let mut slab = json::elements(&value, t, &own)?;
+                slab.shape = shape.to_vec();
+                Elements::Whole(slab)
+            }
+        })
+    }
+}
+
+/// The elements of an input, of the type of the array they go to.
+#[derive(Debug)]
+pub enum Elements {
+    /// Read window by window.
+    Streamed(Stream, Cast),
+    /// All of them.
+    Whole(Slab),
+}
+
+impl Elements {
+    /// Hands all elements that go to `view` of an array to `put`, each window with its place, in windows that take at most
+    /// `budget` bytes.
+    pub fn each(
+        &mut self,
+        view: &View,
+        meta: &ArrayMeta,
+        budget: usize,
+        mut put: impl FnMut(&View, &Slab) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            Self::Whole(slab) => put(view, slab),
+            Self::Streamed(stream, cast) => {
+                let cutting = Cutting {
+                    item_size: cast.item_size(),
+                    budget,
+                    order: stream.order,
+                    sequential: !stream.is_seekable(),
+                };
+                for window in view.windows(meta, cutting) {
+                    let slab = cast.apply(stream.read(&window)?, &window.shape(), stream.order)?;
+                    put(&view.narrowed(&window), &slab)?;
+                }
+                stream.end()
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Values as people and programs want them: text and JSON, numpy files, tables, bare bytes, pictures.
+//!
+//! Elements are bytes in a [`Slab`]. [`value`] makes text of one, [`element`] reads it back, [`cast`] makes another type
+//! of it, and [`dtype`] knows the many names of types.
+//!
+//! A [`Sink`] takes an answer in pieces, in the order of its memory, so that nothing larger than a piece need exist at
+//! once: [`csv::Csv`], [`json::Lists`], [`npy::Npy`], [`raw::Raw`] and, with the feature `image`, `picture::Picture`.
+//! [`input::Input`] is the way back. Numpy's files and bare elements are read window by window, JSON and CSV whole.
+
+pub mod calendar;
+pub mod cast;
+#[cfg(feature = "image")]
+pub mod colormap;
+pub mod csv;
+pub mod dtype;
+pub mod element;
+mod held;
+pub mod input;
+pub mod json;
+pub mod model;
+pub mod npy;
+#[cfg(feature = "image")]
+pub mod picture;
+pub mod raw;
+pub mod value;
+
+use std::io::Write;
+
+use crate::array::{Order, Slab};
+use crate::error::Result;
+use crate::meta::DataType;
+
+/// What a whole answer looks like.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Its extents.
+    pub shape: Vec<u64>,
+    /// The names of its dimensions, where they have one.
+    pub names: Vec<Option<String>>,
+    /// The type of its elements.
+    pub data_type: DataType,
+    /// The order of its elements.
+    pub order: Order,
+    /// For text that is to become fixed-width: the longest, in code points.
+    pub width: usize,
+}
+
+impl Layout {
+    /// `(time: 12, lat: 180, 360)`.
+    #[must_use]
+    pub fn shape_text(&self) -> String {
+        shape_text(&self.shape, &self.names)
+    }
+}
+
+/// `(time: 12, lat: 180, 360)`.
+#[must_use]
+pub fn shape_text(shape: &[u64], names: &[Option<String>]) -> String {
+    let part = |(i, n): (usize, &u64)| match names.get(i) {
+        Some(Some(name)) => format!("{name}: {n}"),
+        _ => n.to_string(),
+    };
+    format!("({})", shape.iter().enumerate().map(part).collect::<Vec<_>>().join(", "))
+}
+
+/// Where an answer goes, piece by piece.
+pub trait Sink {
+    /// Whether [`Layout::width`] has to be known for text.
+    fn needs_width(&self) -> bool {
+        false
+    }
+
+    /// Before the first piece.
+    fn begin(&mut self, layout: &Layout, out: &mut dyn Write) -> Result<()>;
+
+    /// The next piece.
+    fn block(&mut self, block: &Slab, out: &mut dyn Write) -> Result<()>;
+
+    /// After the last piece.
+    fn end(&mut self, _out: &mut dyn Write) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! The metadata of every node of a hierarchy against the specification. Chunks are not read.
+
+mod stale;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::group::{Node, Zarr};
+use crate::meta::path::{join, name_fault, shown};
+use crate::meta::{Finding, Format, Json, Level, NodeMeta};
+use crate::store::StoreExt as _;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// What is wrong with them, by node, what is grave first.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Of a hierarchy whose root is there but cannot be opened; `None` if the error says that it cannot be reached.
+    #[must_use]
+    pub fn of_broken_root(e: &Error) -> Option<Self> {
+        let broken = matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) && e.node().is_some();
+        broken.then(|| Self { nodes: 1, findings: vec![unreadable(e, "")] })
+    }
+
+    /// How many errors there are.
+    #[must_use]
+    pub fn errors(&self) -> usize {
+        self.findings.iter().filter(|f| f.level == Level::Error).count()
+    }
+
+    /// How many warnings there are.
+    #[must_use]
+    pub fn warnings(&self) -> usize {
+        self.findings.len() - self.errors()
+    }
+
+    /// As JSON, of what is at `uri`; `failed` says whether it is judged not valid.
+    #[must_use]
+    pub fn json(&self, uri: &str, failed: bool) -> Json {
+        Json::from([
+            ("uri", crate::error::redacted(uri).as_ref().into()),
+            ("ok", (!failed).into()),
+            ("nodes", self.nodes.into()),
+            ("errors", self.errors().into()),
+            ("warnings", self.warnings().into()),
+            ("findings", self.findings.iter().map(Finding::json).collect()),
+        ])
+    }
+}
+
+/// A node that cannot be read.
+fn unreadable(e: &Error, node: &str) -> Finding {
+    let rule = match e.kind() {
+        ErrorKind::Unsupported => "node/unsupported",
+        ErrorKind::Io | ErrorKind::NotPermitted => "node/unreadable",
+        ErrorKind::NotFound => "node/missing",
+        _ => "node/invalid",
+    };
+    let message = match e.key() {
+        Some(key) => format!("{key}: {}", e.message()),
+        None => e.message().to_owned(),
+    };
+    let field = e.field().unwrap_or_default().to_owned();
+    Finding { rule, level: Level::Error, node: shown(node), field, message }
+}
+
+/// Checks the node at `path` and all below it; from the root, consolidated metadata, too.
+pub async fn validate(zarr: &Zarr, path: &str) -> Result<Report> {
+    let mut faults = Vec::new();
+    let mut nodes: Vec<String> = Vec::new();
+    let mut open = vec![path.to_owned()];
+    while let Some(path) = open.pop() {
+        let first = nodes.is_empty();
+        nodes.push(path.clone());
+        let node = match zarr.node(&path).await {
+            Ok(node) => node,
+            Err(e) if first && e.is_not_found() => return Err(e),
+            Err(e) => {
+                faults.push(unreadable(&e, &path));
+                continue;
+            }
+        };
+        check_node(zarr, &node, &mut faults).await;
+        if matches!(node.meta, NodeMeta::Group(_)) {
+            open.extend(below(zarr, &node, &mut faults).await);
+        }
+    }
+    if path.is_empty() {
+        faults.extend(zarr.zmetadata_findings().await?);
+        stale::check(zarr, &nodes, &mut faults).await?;
+    }
+    // By node, what is grave first; the sort keeps the order of the document otherwise.
+    faults.sort_by(|a, b| a.node.split('/').cmp(b.node.split('/')).then(b.level.cmp(&a.level)));
+    Ok(Report { nodes: nodes.len(), findings: faults })
+}
+
+async fn check_node(zarr: &Zarr, node: &Node, faults: &mut Vec<Finding>) {
+    faults.extend(node.findings.iter().cloned());
+    if let NodeMeta::Array(_) = node.meta
+        && let Err(e) = zarr.array(&node.path).await
+    {
+        faults.push(unreadable(&e, &node.path));
+    }
+    let fault = (node.meta.format() == Format::V3 && !node.path.is_empty())
+        .then(|| name_fault(node.name()))
+        .flatten();
+    if let Some(message) = fault {
+        faults.push(Finding {
+            rule: "v3/node-name",
+            level: Level::Error,
+            node: shown(&node.path),
+            field: String::new(),
+            message: message.into(),
+        });
+    }
+}
+
+/// The paths of the nodes below a group, also of those that cannot be read.
+async fn below(zarr: &Zarr, node: &Node, faults: &mut Vec<Finding>) -> Vec<String> {
+    let names = match zarr.store().list(&node.path).await {
+        Ok(listing) => listing.prefixes,
+        // A store that cannot list: what consolidated metadata name is all there is to know.
+        Err(e) if e.kind() == ErrorKind::Unsupported => return stale::named_below(zarr, &node.path).await,
+        Err(e) => {
+            faults.push(unreadable(&e, &node.path));
+            return Vec::new();
+        }
+    };
+    let mut paths = Vec::new();
+    for name in names.iter().rev() {
+        let path = join(&node.path, name);
+        if is_node(zarr, &path, node.meta.format()).await {
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+/// Whether there are metadata documents at `path`; if that cannot be told, a closer look will say why.
+async fn is_node(zarr: &Zarr, path: &str, format: Format) -> bool {
+    let names: &[&str] = match format {
+        Format::V3 => &["zarr.json"],
+        Format::V2 => &[".zarray", ".zgroup"],
+    };
+    for name in names {
+        match zarr.store().size(&join(path, name)).await {
+            Ok(None) => {}
+            _ => return true,
+        }
+    }
+    false
+}
