@@ -120,8 +120,13 @@ impl Resize {
 
 fn changed(array: &Array, old: &[u64], changes: &[(String, Change)]) -> Result<Vec<u64>> {
     let mut shape = old.to_vec();
+    let mut named = Vec::new();
     for (name, change) in changes {
         let d = dimension(name, array.meta())?;
+        if named.contains(&d) {
+            return Err(Error::usage(format!("dimension {name:?} is named twice")));
+        }
+        named.push(d);
         let Some(n) = shape.get_mut(d) else { continue };
         let new = match change {
             Change::To(n) => Some(*n),

@@ -1,7 +1,7 @@
 //! New nodes that nobody sees before they are whole.
 //!
 //! A place is taken by a journal. Then the node is made in it, in a store that holds its own documents back
-//! ([`WithholdStore`]): chunks and the nodes below it go to their places at once, but lead nowhere yet. When all is whole the
+//! ([`WithholdStore`]): chunks go to their places at once, but lead nowhere yet. When all is whole the
 //! documents are put, the one that makes it a node last, and the journal goes. One that fails leaves nothing. What a killed
 //! process left is known by the journal: the same command clears it away and begins anew. Once the node is there, it
 //! is finished, though its journal may be left.
@@ -70,11 +70,14 @@ impl<'a> New<'a> {
         wait(hierarchy::check_place(store, path, self.format))?;
         self.finish()?;
         let room = Room::find(store, path, self.existing)?;
-        let hidden = withheld(room.store(), room.path())?;
+        let inside = Arc::new(PrefixStore::new(room.store().clone(), room.path())?);
+        let withheld = Arc::new(WithholdStore::all(inside));
+        let hidden: SharedStore = withheld.clone();
         let journal = self.begin(&room)?;
         let made = make(&hidden, &journal).and_then(|made| {
             // The place is still ours.
             journal.write()?;
+            wait(withheld.release())?;
             publish(&hidden, room.store(), room.path())?;
             if !room.is_aside() {
                 (self.after)()?;
@@ -171,6 +174,7 @@ impl<'a> New<'a> {
 }
 
 /// The place at `path` as a store of its own, whose root is no node for others.
+#[cfg(feature = "image")]
 pub(crate) fn withheld(store: &SharedStore, path: &str) -> Result<SharedStore> {
     Ok(Arc::new(WithholdStore::new(Arc::new(PrefixStore::new(store.clone(), path)?))))
 }

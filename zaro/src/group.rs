@@ -289,7 +289,7 @@ impl Zarr {
             let found = below.into_iter().map(|(p, d)| self.leave_out(self.interpret(&p, d).map(Some)));
             return Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
         }
-        let listing = self.store.list(&path).await?;
+        let listing = self.listing(&path).await?;
         // V3 reserves these names; what else is no node, such as hidden folders, has no document.
         let v3 = self.root.as_ref().is_some_and(|r| r.meta.format() == Format::V3);
         let mut names = listing.prefixes;
@@ -318,6 +318,27 @@ impl Zarr {
             return Err(self.placed(Error::unsupported(what), &path));
         }
         Ok(found.into_iter().flatten().collect())
+    }
+
+    /// What lies below the group at `path`. A listing of a store far away that does not even name the document of the group is not
+    /// believed.
+    async fn listing(&self, path: &str) -> Result<Listing> {
+        let names_document = |listing: &Listing| {
+            listing.objects.iter().any(|name| ["zarr.json", ".zgroup", ".zarray"].contains(&name.as_str()))
+        };
+        for _ in 0..2 {
+            let listing = self.store.list(path).await?;
+            // Somebody may make the group at this moment: then the second look tells.
+            if !self.store.lists_all()
+                || !self.store.is_remote()
+                || names_document(&listing)
+                || self.find(path).await?.is_none()
+            {
+                return Ok(listing);
+            }
+        }
+        let what = "the store's listing does not name the document that is here, so it cannot be relied on";
+        Err(self.placed(Error::io(what), path))
     }
 
     /// The errors of nodes that listings left out since this was last asked.

@@ -43,7 +43,7 @@ impl Stat {
         }
         let counted = stat(&**store.map(), &arrays).await?;
         for entry in &counted.broken_entries {
-            common.warn(entry);
+            common.warn(&zaro::redacted(entry));
         }
         if counted.broken > 0 {
             common.warn(&format!(
@@ -71,7 +71,7 @@ fn json(uri: &str, stat: &Counted) -> Json {
     out.set("broken", Json::int(stat.broken));
     let places = stat.places.iter().map(|p| {
         let mut out = Json::object();
-        out.set("prefix", Json::string(p.prefix.as_str()));
+        out.set("prefix", Json::string(zaro::redacted(&p.prefix)));
         out.set("scheme", Json::string(p.scheme.as_str()));
         out.set("objects", Json::int(p.objects));
         out.set("references", Json::int(p.references));
@@ -140,7 +140,8 @@ fn table(stat: &Counted, paint: Paint) -> String {
         human_bytes(stat.document_bytes.into())
     ));
     for place in &stat.places {
-        let name = match (place.scheme.as_str(), place.prefix.as_str()) {
+        let prefix = zaro::redacted(&place.prefix);
+        let name = match (place.scheme.as_str(), &*prefix) {
             ("target", _) => "(the target that is named when it is opened)",
             ("relative", "") => "(relative addresses)",
             (_, prefix) => prefix,

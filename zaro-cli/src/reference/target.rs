@@ -6,6 +6,8 @@ use zaro::reference::addresses::{Addresses, Counts};
 use zaro::reference::convert::{ConvertOptions, Converted};
 use zaro::reference::json_write::Compression;
 use zaro::reference::write::{Form, Writing, local, same_base};
+use zaro::store::SharedStore;
+use zaro::store::local::LocalStore;
 use zaro::{Error, Result, Zarr};
 
 use crate::args::Common;
@@ -130,7 +132,11 @@ impl Making {
                         path.display()
                     )));
                 }
-                writing.check_free(path.exists(), &path.display().to_string())?;
+                let folder = path.parent().unwrap_or(std::path::Path::new("."));
+                let name = path.file_name().and_then(|name| name.to_str());
+                let name = name.ok_or_else(|| Error::usage(format!("{uri:?} names no file")))?;
+                let store: SharedStore = std::sync::Arc::new(LocalStore::new(folder));
+                writing.check_document(&store, name, &path.display().to_string()).await?;
                 let (out, done) = writing.json(Output::open(Some(&path))?, compression).await?;
                 out.finish()?;
                 Ok(done)

@@ -97,7 +97,7 @@ fn json(uri: &str, report: &MapReport, failed: bool) -> Json {
             ("level", if f.level == Level::Error { "error" } else { "warning" }),
             ("node", f.node.as_str()),
             ("key", f.key.as_str()),
-            ("url", f.url.as_str()),
+            ("url", &*zaro::redacted(&f.url)),
             ("message", f.message.as_str()),
         ] {
             out.set(name, Json::string(text));
@@ -116,7 +116,7 @@ fn lines(report: &MapReport, failed: bool, paint: Paint) -> String {
             Level::Warning => paint.yellow("warning"),
         };
         let place = if f.key.is_empty() { plain(&f.node) } else { plain(&f.key) };
-        let url = if f.url.is_empty() { String::new() } else { format!(" {}:", plain(&f.url)) };
+        let url = if f.url.is_empty() { String::new() } else { format!(" {}:", plain(&zaro::redacted(&f.url))) };
         let rule = format!("[{}]", f.rule);
         out.push_str(&format!("{level}: {place}:{url} {} {}\n", plain(&f.message), paint.dim(&rule)));
     }

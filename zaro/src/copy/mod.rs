@@ -364,6 +364,10 @@ impl<'a> Planned<'a> {
         let (from, to) = (normal(from_path)?, normal(to_path)?);
         let steps = plan(source, &from, &to, options, memory)?;
         let is_group = steps.first().is_some_and(|s| s.copy.is_none());
+        if is_group && options.region.is_some() {
+            let what = "a part can be taken of one array, and this is a group: its arrays would not fit together any more";
+            return Err(Error::usage(what).with_node(shown(&from)).with_store(source.store()));
+        }
         let consolidate = is_group && options.consolidate.unwrap_or(source.is_consolidated());
         let mode = source.options().mode;
         let planned =

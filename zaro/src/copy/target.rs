@@ -266,19 +266,15 @@ impl Cast {
         }
         // As readers take the elements.
         let from = missing::turned(meta).unwrap_or_else(|| meta.data_type.clone());
-        let mut config = vec![("data_type".to_owned(), Json::string(to.to_string()))];
-        if clamp {
-            config.push(("out_of_range".to_owned(), Json::string("clamp")));
-        }
-        let request = Request { name: "cast_value", config: &config, strict: false, data_type: &from };
-        let Codec::Array(codec) = registry::build(&request)? else {
-            return Err(Error::unsupported("no such cast"));
-        };
+        let codec = cast_codec(&from, to, clamp)?;
         let rounds = !clamp && rounds(&from, to);
         let from = Repr { shape: vec![1], data_type: from, fill: meta.fill.clone() };
         let to = Repr { shape: vec![1], data_type: to.clone(), fill: Fill::zero(to) };
         let mut cast = Self { codec, from, to, exact: None };
         cast.to.fill = cast.element(&meta.fill)?;
+        if clamp {
+            cast.check_missing(&missing::elements(meta))?;
+        }
         if rounds {
             // What is missing may be rounded, if it is still nothing else.
             let pair = |old: Fill| Ok((cast.element(&old)?, old));
@@ -286,6 +282,23 @@ impl Cast {
             cast.exact = Some(missing.unwrap_or_default());
         }
         Ok(cast)
+    }
+
+    /// Fails if one of the elements that are missing is clamped: others become the same, and would be missing as well.
+    fn check_missing(&self, elements: &[Fill]) -> Result<()> {
+        let (from, to) = (&self.from.data_type, &self.to.data_type);
+        let codec = cast_codec(from, to, false)?;
+        for element in elements {
+            let new = codec.encode(Buffer::fixed(element.0.to_vec()), &self.from, &self.from);
+            let kept = |new: Buffer| matches!(to, DataType::Float(_)) || self.is_same(&element.0, &new.bytes);
+            if !new.is_ok_and(kept) {
+                return Err(Error::unsupported(format!(
+                    "{} stands for missing elements; clamped to {to}, it could not be told from others",
+                    self.shown(&element.0)
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// One element in the new type, such as a fill value: what elements become that are the same, rounded if need be.
@@ -304,7 +317,7 @@ impl Cast {
         let old = bytes.clone();
         let new = self.codec.encode(Buffer::fixed(bytes), &of(&self.from), &of(&self.to))?.bytes;
         // Fails as a whole if the nearest float of one is beyond the integers.
-        let back = self.codec.decode(Buffer::fixed(new.clone()), &of(&self.to), &of(&self.from));
+        let back = self.codec.decode(Buffer::fixed(new.clone()), &of(&self.from), &of(&self.to));
         let back = back.map(|back| back.bytes).unwrap_or_default();
         let (from, to) = (self.from.data_type.size(), self.to.data_type.size());
         let mut back = back.chunks_exact(from);
@@ -325,19 +338,36 @@ impl Cast {
 impl Cast {
     /// Whether an element of the new type is the old one.
     fn is_same(&self, old: &[u8], new: &[u8]) -> bool {
-        let back = self.codec.decode(Buffer::fixed(new.to_vec()), &self.to, &self.from);
+        let back = self.codec.decode(Buffer::fixed(new.to_vec()), &self.from, &self.to);
         back.is_ok_and(|back| back.bytes == old)
+    }
+
+    /// An element as messages have it.
+    fn shown(&self, element: &[u8]) -> String {
+        let shown = write::write_fill(&Fill(element.to_vec().into()), &self.from.data_type, Dialect::V3);
+        shown.map(|value| value.to_string()).unwrap_or_default()
     }
 
     /// Why an element is none of the new type.
     fn inexact(&self, old: &[u8], same: bool) -> Error {
-        let (from, to) = (&self.from.data_type, &self.to.data_type);
-        let shown = write::write_fill(&Fill(old.to_vec().into()), from, Dialect::V3);
-        let shown = shown.map(|value| value.to_string()).unwrap_or_default();
+        let (shown, to) = (self.shown(old), &self.to.data_type);
         Error::invalid(match same {
             true => format!("{shown} would be missing in {to}: it is what the missing value is rounded to"),
             false => format!("{shown} is no {to} without rounding; --clamp takes the nearest"),
         })
+    }
+}
+
+/// The codec whose encoder makes elements of one type those of another.
+fn cast_codec(from: &DataType, to: &DataType, clamp: bool) -> Result<Box<dyn crate::codec::ArrayToArray>> {
+    let mut config = vec![("data_type".to_owned(), Json::string(to.to_string()))];
+    if clamp {
+        config.push(("out_of_range".to_owned(), Json::string("clamp")));
+    }
+    let request = Request { name: "cast_value", config: &config, strict: false, data_type: from };
+    match registry::build(&request)? {
+        Codec::Array(codec) => Ok(codec),
+        _ => Err(Error::unsupported("no such cast")),
     }
 }
 

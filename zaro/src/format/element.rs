@@ -174,8 +174,13 @@ fn put_bits(f: Float, bits: u64, out: &mut Vec<u8>) {
 
 /// A decimal, rounded once to the format.
 fn put_float(f: Float, decimal: &str, out: &mut Vec<u8>) -> Option<()> {
-    put_bits(f, float::from_decimal(f, decimal)?, out);
-    Some(())
+    put_finite(f, float::from_decimal(f, decimal)?, out)
+}
+
+/// The bits of a number, unless it is beyond those that the format has.
+fn put_finite(f: Float, bits: u64, out: &mut Vec<u8>) -> Option<()> {
+    let finite = [false, true].iter().all(|negative| float::infinity(f, *negative) != Some(bits));
+    finite.then(|| put_bits(f, bits, out))
 }
 
 /// The words for what is no number, and bits in hexadecimal.
@@ -199,11 +204,7 @@ fn real(f: Float, word: &str, out: &mut Vec<u8>) -> Option<()> {
     }
     // `.5`, `5.` and `+5` are no JSON, but plain enough.
     let x: f64 = word.parse().ok()?;
-    match f {
-        Float::F32 => out.extend(word.parse::<f32>().ok()?.to_le_bytes()),
-        other => put_bits(other, float::from_f64(other, x), out),
-    }
-    Some(())
+    put_finite(f, if f == Float::F32 { word.parse::<f32>().ok()?.to_bits().into() } else { float::from_f64(f, x) }, out)
 }
 
 /// `1.5+2j`, `(1.5-2j)`, `2j`, `1.5`, or JSON's `[1.5, 2]`.

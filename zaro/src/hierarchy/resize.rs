@@ -17,8 +17,8 @@
 //!   also if the writer is killed. That others do not clear or take the same place meanwhile is seen to by turns
 //!   ([`Turn`]): all three have to have it. What is said above holds for programs that know nothing of turns.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{StreamExt, TryStreamExt};
 
@@ -65,13 +65,35 @@ pub async fn resize_by(
         Some((from, to)) if to == old && change(from)? == *to => Ok(to.clone()),
         _ => change(old),
     };
-    let Reshaped { document, old, new } =
-        reshape(store, &path, wanted, Some(&|from, to| turn.note(from, to))).await?;
+    let noted = Mutex::new(None);
+    let note = |from: &[u64], to: &[u64]| {
+        *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some((from.to_vec(), to.to_vec()));
+        turn.note(from, to)
+    };
+    let reshaped = reshape(store, &path, wanted, Some(&note)).await;
+    let Reshaped { document, old, new } = match reshaped {
+        Ok(reshaped) => reshaped,
+        Err(e) => {
+            // What fails has not happened: perhaps the groups above could not be told. Nothing was cleared yet.
+            let noted = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if let Some((from, to)) = noted
+                && Document::of(store, &path).await?.put_back(&to, &from).await.is_err()
+            {
+                turn.leave();
+                return Err(e.within("the shape is perhaps changed already; rerun the same command to finish"));
+            }
+            return Err(e);
+        }
+    };
     let before = match begun {
         Some((from, to)) if to == old.shape() && new.shape() == to => from,
         _ => old.shape().to_vec(),
     };
-    clear_outside(&document, old, &new).await?;
+    if let Err(e) = clear_outside(&document, old, &new).await {
+        // The shape has changed: the same command is to finish this, not to change it once more.
+        turn.leave();
+        return Err(e.within("the shape is changed, but not all is cleared; rerun the same command to finish"));
+    }
     turn.done();
     Ok((new, before))
 }

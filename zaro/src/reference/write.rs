@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ReferenceStore;
+use super::{Map as _, ReferenceStore};
 use super::addresses::Addresses;
 use super::arrays::Arrays;
 use super::convert::{ConvertOptions, Converted, to_json, to_parquet};
 use super::json_write::{Compression, JsonWriter};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
 use crate::meta::Json;
 use crate::meta::path::join;
@@ -73,6 +73,25 @@ impl Writing<'_> {
         if there && !self.overwrite { Err(exists(name)) } else { Ok(()) }
     }
 
+    /// Fails if there is something at `key` of a store, called `name`, unless it is a document of references that may be replaced.
+    pub async fn check_document(&self, store: &SharedStore, key: &str, name: &str) -> Result<()> {
+        self.check_free(store.exists(key).await?, name)?;
+        let no_references = || Error::usage(format!("{name} is no document of references; it is not replaced"));
+        let map = match super::json::open(store, key, &[]).await {
+            Ok(Some(map)) => map,
+            Ok(None) => return Ok(()),
+            Err(e) if matches!(e.kind(), ErrorKind::Io | ErrorKind::NotPermitted) => return Err(e),
+            Err(e) => return Err(no_references().with_source(e)),
+        };
+        // Any object of texts would do for the oldest form; this one is a Zarr.
+        for document in ["zarr.json", ".zgroup", ".zarray", ".zmetadata"] {
+            if map.locate(document).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(no_references())
+    }
+
     /// As a document into `out`, which is given back when it is whole.
     pub async fn json<W: std::io::Write>(
         &mut self,
@@ -86,7 +105,7 @@ impl Writing<'_> {
 
     /// As the document `name` of a store, at the address `uri`.
     pub async fn json_object(&mut self, to: &SharedStore, name: &str, uri: &str) -> Result<Converted> {
-        self.check_free(to.exists(name).await?, uri)?;
+        self.check_document(to, name, uri).await?;
         // A put is whole, so all of it has to be at hand.
         let (bytes, done) = self.json(Vec::new(), Compression::of_name(uri)).await?;
         let when = if self.overwrite { Condition::Always } else { Condition::Absent };

@@ -168,7 +168,8 @@ impl StoreOptions {
                 self.headers.push((name.trim().to_owned(), value.trim().to_owned()));
                 Ok(())
             }
-            _ => Err(Error::usage(format!("{header:?} is not a header of the form \"Name: value\""))),
+            // What it says may be secret.
+            _ => Err(Error::usage("a header has the form \"Name: value\"")),
         }
     }
 

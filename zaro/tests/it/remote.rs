@@ -164,8 +164,9 @@ fn distant_inner_chunks_are_not_joined() {
     let data = Model { shape: vec![16 << 20], size: 1, bytes: vec![3; 16 << 20] };
     let (probe, array) = probed(&document, &data);
     common::read(&array, "[0,16777215]").unwrap();
+    let log = probe.take();
     let total = size(&*probe, "c/0");
-    let bytes: u64 = probe.take().iter().map(|(_, r)| span(*r, total)).map(|s| s.end - s.start).sum();
+    let bytes: u64 = log.iter().map(|(_, r)| span(*r, total)).map(|s| s.end - s.start).sum();
     assert!(bytes < 3 << 20, "{bytes} bytes were fetched for two inner chunks of 1 MiB");
 }
 

@@ -107,6 +107,8 @@ fn decode(value: &Json, t: &DataType) -> FillValue {
         (DataType::Float(format), _) => match number(value) {
             Some(x) => match exact(*format, x) {
                 Some(bytes) => Some(bytes),
+                // xarray compares integers that no type has as the elements are, and all else as `float64`.
+                None if is_huge_integer(value) => exact(*format, nearest(*format, x)),
                 // What has the form of V3 is said in plain digits elsewhere.
                 None => return FillValue::Other(Json::float(x)),
             },
@@ -148,6 +150,18 @@ fn exact(format: Float, x: f64) -> Option<Vec<u8>> {
     let back = float::to_f64(format, bits);
     let same = back.to_bits() == x.to_bits() || back.is_nan() && x.is_nan();
     same.then(|| bits.to_le_bytes().into_iter().take(format.size()).collect())
+}
+
+/// Whether a number is written as an integer that 64 bits do not hold.
+fn is_huge_integer(value: &Json) -> bool {
+    let digits = |text: &str| text.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit());
+    value.number_text().is_some_and(digits)
+        && value.as_i128().is_none_or(|n| i64::try_from(n).is_err() && u64::try_from(n).is_err())
+}
+
+/// The number of this format that is nearest.
+fn nearest(format: Float, x: f64) -> f64 {
+    float::to_f64(format, float::from_f64(format, x))
 }
 
 /// A float as V3's attribute `_FillValue` has it; of NaNs there is one.
@@ -237,8 +251,9 @@ pub(super) fn down(meta: &ArrayMeta, draft: &mut ArrayMeta) {
     match fill_value(meta) {
         FillValue::None => {
             attributes.remove(FILL_VALUE);
-            // NaN is missing in any case.
-            undefined = !is_nan(&meta.fill, &meta.data_type);
+            // NaN is missing in any case; but the type that packed values unpack to depends on whether it is said.
+            let packed = ["scale_factor", "add_offset"].iter().any(|name| meta.attributes.get(name).is_some());
+            undefined = packed || !is_nan(&meta.fill, &meta.data_type);
         }
         FillValue::Element(element) => {
             attributes.remove(FILL_VALUE);

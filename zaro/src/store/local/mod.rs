@@ -186,9 +186,11 @@ impl Store for LocalStore {
             let mut kind = entry.file_type().map_err(|e| self.fault(prefix, e))?;
             let linked = kind.is_symlink();
             if linked {
-                // A link that leads nowhere, or to itself, stands for something: whoever reads it is told so.
-                if let Ok(m) = std::fs::metadata(entry.path()) {
-                    kind = m.file_type();
+                // A link that leads nowhere, or to itself, stands for something, an object or a folder: whoever reads it is
+                // told so.
+                match std::fs::metadata(entry.path()) {
+                    Ok(m) => kind = m.file_type(),
+                    Err(_) => out.prefixes.push(name.clone()),
                 }
             }
             if kind.is_dir() && rings.closes(&entry.path(), linked) {

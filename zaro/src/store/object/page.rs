@@ -16,6 +16,10 @@ pub(super) struct Page {
     /// Common prefixes, whole, with their closing slash.
     pub(super) prefixes: Vec<String>,
     pub(super) next: Option<Next>,
+    /// How many entries and prefixes the server says that there are.
+    pub(super) count: Option<usize>,
+    /// Whether the server says that it goes on, or that it does not.
+    pub(super) says_end: bool,
 }
 
 /// Where the next page begins.
@@ -81,6 +85,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Page> {
                 match (depth, row.as_str(), name.as_ref()) {
                     (2, _, b"EncodingType") => encoded = value == "url",
                     (2, _, b"IsTruncated") => truncated = Some(is_true(&value)),
+                    (2, _, b"KeyCount") => page.count = value.parse().ok(),
                     (2, _, b"NextKeyMarker") => next_key = Some(value).filter(|v| !v.is_empty()),
                     (2, _, b"NextVersionIdMarker") => next_version = Some(value).filter(|v| !v.is_empty()),
                     (2, _, b"NextContinuationToken") => token = Some(value).filter(|v| !v.is_empty()),
@@ -127,6 +132,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Page> {
         page.prefixes.iter_mut().try_for_each(decode)?;
         next_key.iter_mut().try_for_each(decode)?;
     }
+    page.says_end = truncated.is_some() || token.is_some();
     join_kinds(&mut page.entries);
     // One that says where it goes on, but not whether, goes on.
     if truncated.unwrap_or(token.is_some() || next_key.is_some()) {

@@ -102,6 +102,12 @@ pub(super) fn check(query: &str, page: &[u8]) -> Result<()> {
     if matches!(page.next, Some(Next::Version { .. })) {
         return Err(Error::io("the server's listing goes on, but does not say where"));
     }
+    if !page.says_end {
+        return Err(Error::io("the server's listing does not say whether it is whole"));
+    }
+    if page.count.is_some_and(|count| count > page.entries.len().saturating_add(page.prefixes.len())) {
+        return Err(transient("the server's listing has fewer keys than it says"));
+    }
     let prefix = percent_decode(&value("prefix").unwrap_or_default().replace('+', " ")).unwrap_or_default();
     let mut keys = page.entries.iter().map(|e| &e.key).chain(&page.prefixes);
     match keys.find(|key| !key.starts_with(&prefix)) {

@@ -11,14 +11,17 @@ use crate::store::memory::MemoryStore;
 use crate::store::wrap::forward::forward;
 use crate::store::{
     ByteRange, Condition, Direct, DirectObject, GetOptions, JOURNAL, KeyEntry, Listing, Object, ObjectMeta,
-    Put, SharedStore, Store,
+    Put, SharedStore, Store, StoreExt as _, join,
 };
 
-/// What makes the root a node, and the journal by which its place is somebody's.
-const WITHHELD: [&str; 6] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", JOURNAL];
+/// What makes a folder a node.
+const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
 
-/// A store whose root becomes a node for nobody but who holds this: the documents of the root are kept in memory, and
-/// everything else, chunks and the nodes below, goes straight into the store inside.
+/// How many documents are put at once.
+const PUTS_AT_ONCE: usize = 16;
+
+/// A store whose root becomes a node for nobody but who holds this: the documents of the root, and of the nodes below it
+/// if so wished, are kept in memory, and everything else goes straight into the store inside.
 ///
 /// It begins without documents and without a journal, whatever the store inside has. Who has made the node reads its
 /// documents here and puts them where others see them.
@@ -26,18 +29,45 @@ const WITHHELD: [&str; 6] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zme
 pub struct WithholdStore {
     inner: SharedStore,
     held: MemoryStore,
+    /// Whether the documents of nodes below the root are held back, too.
+    all: bool,
 }
 
 impl WithholdStore {
     /// Around a store whose root is to become a node.
     #[must_use]
     pub fn new(inner: SharedStore) -> Self {
-        Self { inner, held: MemoryStore::new() }
+        Self { inner, held: MemoryStore::new(), all: false }
+    }
+
+    /// The same, with the documents of all nodes below the root until they are [released](Self::release).
+    #[must_use]
+    pub fn all(inner: SharedStore) -> Self {
+        Self { all: true, ..Self::new(inner) }
+    }
+
+    /// Puts the documents of nodes below the root where others see them.
+    pub async fn release(&self) -> Result<()> {
+        let below = self.held.keys("").try_filter(|entry| std::future::ready(entry.key.contains('/')));
+        below
+            .map_ok(|entry| async move {
+                let Some(document) = self.held.get(&entry.key, None).await? else { return Ok(()) };
+                self.inner.put(&entry.key, document, Condition::Always).await.map(drop)
+            })
+            .try_buffer_unordered(PUTS_AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    /// Whether a key is held back.
+    fn holds(&self, key: &str) -> bool {
+        let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
+        key == JOURNAL || DOCUMENTS.contains(&name) && (self.all || folder.is_empty())
     }
 
     /// Where a key belongs.
     fn of(&self, key: &str) -> &dyn Store {
-        if WITHHELD.contains(&key) { &self.held } else { &*self.inner }
+        if self.holds(key) { &self.held } else { &*self.inner }
     }
 
     fn direct_of(&self, key: &str) -> Result<&dyn Direct> {
@@ -79,15 +109,15 @@ impl Store for WithholdStore {
 
     async fn list(&self, prefix: &str) -> Result<Listing> {
         let mut found = self.inner.list(prefix).await?;
-        if prefix.is_empty() {
-            found.objects.retain(|name| !WITHHELD.contains(&name.as_str()));
-            found.objects.extend(self.held.list(prefix).await?.objects);
-        }
+        let held = self.held.list(prefix).await?;
+        found.objects.retain(|name| !self.holds(&join(prefix, name)));
+        found.objects.extend(held.objects);
+        found.prefixes.extend(held.prefixes);
         Ok(found.sorted())
     }
 
     fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let others = |entry: &KeyEntry| std::future::ready(!WITHHELD.contains(&entry.key.as_str()));
+        let others = |entry: &KeyEntry| std::future::ready(!self.holds(&entry.key));
         self.inner.keys(prefix).try_filter(others).chain(self.held.keys(prefix)).boxed()
     }
 
@@ -107,12 +137,15 @@ impl Store for WithholdStore {
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         match prefix {
             "" => Err(Error::unsupported("what is being made is not deleted as a whole").with_store(self)),
-            _ => self.inner.delete_prefix(prefix).await,
+            _ => {
+                self.held.delete_prefix(prefix).await?;
+                self.inner.delete_prefix(prefix).await
+            }
         }
     }
 
     async fn copy_object(&self, from: &str, to: &str) -> Result<()> {
-        match (WITHHELD.contains(&from), WITHHELD.contains(&to)) {
+        match (self.holds(from), self.holds(to)) {
             (false, false) => self.inner.copy_object(from, to).await,
             _ => Err(Error::unsupported("what is held back is not copied").with_key(from).with_store(self)),
         }
