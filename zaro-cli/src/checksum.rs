@@ -13,10 +13,10 @@ use zaro::{Error, Result};
 
 use crate::args::Common;
 use crate::manifest::bucket;
-use crate::manifest::watch::Spinner;
 use crate::output::{self, Output};
 use crate::paint::plain;
 use crate::path::output_path;
+use crate::progress::Spinner;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,6 +7,7 @@ use zaro::{Result, hierarchy};
 
 use crate::args::{Common, Target};
 use crate::output;
+use crate::paint::plural;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,8 +42,7 @@ impl Consolidate {
             (Json::object(), format!("{}: {text}", shown(&path)))
         } else {
             let n = hierarchy::consolidate(&store, &path).await?;
-            let nodes = if n == 1 { "node" } else { "nodes" };
-            (Json::Object(vec![("nodes".into(), Json::int(n))]), format!("{}: {n} {nodes}", shown(&path)))
+            (Json::from([("nodes", n.into())]), format!("{}: {}", shown(&path), plural(n, "node")))
         };
         store.finish().await?;
         output::print(&if self.json { format!("{number}\n") } else { format!("{text}\n") })

@@ -3,20 +3,21 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use zaro::copy::{CopyOptions, KeysOption, Sizes, conversion_notes, convert_in_place_with, copy};
+use zaro::copy::{CopyOptions, KeysOption, conversion_notes, convert_in_place_with, copy};
 use zaro::format::dtype;
 use zaro::hierarchy::Existing;
 use zaro::meta::create::Layout;
 use zaro::meta::path::shown;
-use zaro::meta::{Json, short};
 use zaro::{Error, OpenOptions, Result, Selection, Zarr};
 
 use crate::args::{Common, Target};
-use crate::making::{KeysArg, parse_layout, parse_separator};
+use crate::making::{KeysArg, parse_separator};
 use crate::number;
 use crate::output;
+use crate::paint::plural;
 use crate::path::local_path;
 use crate::progress::Watch;
+use crate::storage::Storage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,17 +82,10 @@ pub(crate) struct Copy {
     #[arg(long)]
     json: bool,
 
-    /// The shape of a chunk: 10,64,64, or only some dimensions by name: time=100,lat=10
-    #[arg(long, value_name = "SIZES", value_parser = parse_sizes, help_heading = "How it is stored")]
-    chunks: Option<Sizes>,
-    /// The shape of a shard, in the same form; none for no shards
-    #[arg(long, value_name = "SIZES|none", value_parser = parse_shards, help_heading = "How it is stored")]
-    shards: Option<Shards>,
-    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, zstd+crc32c, none, or JSON
-    #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
-    codec: Option<String>,
+    #[command(flatten)]
+    storage: Storage,
     /// The order of elements in a chunk: C, F, or dimensions such as 2,0,1
-    #[arg(long, value_name = "ORDER", value_parser = parse_layout, help_heading = "How it is stored")]
+    #[arg(long, value_name = "ORDER", help_heading = "How it is stored")]
     order: Option<Layout>,
     /// Another type for numbers, such as float32; an integer that it does not have is an error
     #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
@@ -111,29 +105,6 @@ pub(crate) struct Copy {
         help_heading = "How it is stored"
     )]
     key_encoding: Option<KeysArg>,
-}
-
-/// Shards, or none.
-#[derive(Debug, Clone)]
-struct Shards(Option<Sizes>);
-
-fn parse_sizes(text: &str) -> std::result::Result<Sizes, String> {
-    let length = |n: &str| match n.trim().parse::<u64>() {
-        Ok(n) if n > 0 => Ok(n),
-        _ => Err(format!("{n:?} is not a length")),
-    };
-    if !text.contains('=') {
-        return text.split(',').map(length).collect::<std::result::Result<_, _>>().map(Sizes::List);
-    }
-    let named = text.split(',').map(|part| {
-        let (name, n) = part.split_once('=').ok_or_else(|| format!("write NAME=LENGTH, not {part:?}"))?;
-        Ok((name.trim().to_owned(), length(n)?))
-    });
-    named.collect::<std::result::Result<_, String>>().map(Sizes::Named)
-}
-
-fn parse_shards(text: &str) -> std::result::Result<Shards, String> {
-    if text == "none" { Ok(Shards(None)) } else { parse_sizes(text).map(|s| Shards(Some(s))) }
 }
 
 impl Copy {
@@ -157,22 +128,20 @@ impl Copy {
         }
         let seconds = begun.elapsed().as_secs_f64();
         if self.json {
-            let mut report = Json::object();
-            report.set("arrays", Json::int(copied.arrays));
-            report.set("groups", Json::int(copied.groups));
-            report.set("bytes", Json::int(copied.bytes));
-            report.set("verbatim", Json::int(copied.verbatim));
-            report.set("resumed", Json::Bool(copied.resumed));
-            report.set("verified", Json::Bool(self.verify));
-            return output::print(&format!("{report}\n"));
+            return output::json_line([
+                ("arrays", copied.arrays.into()),
+                ("groups", copied.groups.into()),
+                ("bytes", copied.bytes.into()),
+                ("verbatim", copied.verbatim.into()),
+                ("resumed", copied.resumed.into()),
+                ("verified", self.verify.into()),
+            ]);
         }
         let mut text = format!(
-            "{}copied {} array{} and {} group{}, {} of elements, in {seconds:.1} s",
+            "{}copied {} and {}, {} of elements, in {seconds:.1} s",
             if copied.resumed { "resumed: " } else { "" },
-            copied.arrays,
-            if copied.arrays == 1 { "" } else { "s" },
-            copied.groups,
-            if copied.groups == 1 { "" } else { "s" },
+            plural(copied.arrays, "array"),
+            plural(copied.groups, "group"),
             number::human_bytes(copied.bytes.into()),
         );
         if copied.verbatim > 0 {
@@ -186,9 +155,9 @@ impl Copy {
     }
 
     async fn in_place(&self, common: &Common) -> Result<()> {
-        let changes = self.chunks.is_some()
-            || self.shards.is_some()
-            || self.codec.is_some()
+        let changes = self.storage.chunks.is_some()
+            || self.storage.shards.is_some()
+            || self.storage.codec.is_some()
             || self.order.is_some()
             || self.dtype.is_some()
             || self.select.is_some()
@@ -237,9 +206,9 @@ impl Copy {
         };
         Ok(CopyOptions {
             format: common.format(),
-            chunks: self.chunks.clone(),
-            shards: self.shards.clone().map(|s| s.0),
-            codecs: self.codec.as_deref().map(short::parse).transpose()?,
+            chunks: self.storage.chunks.clone(),
+            shards: self.storage.shards.clone().map(|s| s.0),
+            codecs: self.storage.codecs()?,
             layout: self.order.clone(),
             keys,
             data_type: self.dtype.as_deref().map(dtype::parse).transpose()?.map(|(t, _)| t),
@@ -257,19 +226,5 @@ impl Copy {
             progress: None,
             cancel: None,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_lists_or_names() {
-        assert_eq!(parse_sizes("3,4").unwrap(), Sizes::List(vec![3, 4]));
-        assert_eq!(parse_sizes("t=3").unwrap(), Sizes::Named(vec![("t".into(), 3)]));
-        for bad in ["", "0", "a", "t=", "3,t=4"] {
-            assert!(parse_sizes(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Create {
     #[command(flatten)]
     making: Making,
     /// The order of elements in a chunk: C (last dimension fastest), F, or dimensions such as 2,0,1
-    #[arg(long, value_name = "ORDER", value_parser = making::parse_layout, help_heading = "How it is stored")]
+    #[arg(long, value_name = "ORDER", help_heading = "How it is stored")]
     order: Option<Layout>,
     /// Replace what is there, with all below it
     #[arg(long)]
@@ -66,13 +66,13 @@ impl Create {
         }
         if self.group {
             let attributes = self.making.attrs.as_deref().map(making::attributes_of).transpose()?;
-            let format = making::format_for(&store, &path, common.format()).await?;
+            let format = zaro::create::format_for(&store, &path, common.format()).await?;
             let attributes = Json::Object(attributes.unwrap_or_default());
             hierarchy::create_group(&store, &path, format, &attributes, existing).await?;
         } else {
             let mut new = self.described(common).await?;
             if self.like.is_none() || common.format().is_some() {
-                new.format = making::format_for(&store, &path, common.format()).await?;
+                new.format = zaro::create::format_for(&store, &path, common.format()).await?;
             }
             self.making.apply(&mut new)?;
             if let Some(order) = &self.order {

@@ -5,14 +5,13 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use clap::Args;
 use zaro::image::add_labels::unlist;
 use zaro::meta::NodeMeta;
-use zaro::meta::json::Json;
 use zaro::meta::path::shown;
 use zaro::store::SharedStore;
 use zaro::{Error, ErrorKind, Node, Result, hierarchy};
 
 use crate::args::{Common, Target};
 use crate::output;
-use crate::paint::plain;
+use crate::paint::{plain, plural};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,11 +69,7 @@ impl Delete {
         delete(&store, &path).await?;
         store.finish().await?;
         if self.json {
-            let report = Json::Object(vec![
-                ("path".into(), Json::string(path)),
-                ("nodes".into(), Json::int(nodes.len())),
-            ]);
-            return output::print(&format!("{report}\n"));
+            return output::json_line([("path", path.into()), ("nodes", nodes.len().into())]);
         }
         common.note(&format!("deleted {what}"));
         Ok(())
@@ -93,15 +88,11 @@ fn described(path: &str, nodes: &[Node]) -> String {
     let arrays = below.clone().filter(|n| matches!(n.meta, NodeMeta::Array(_))).count();
     let groups = below.count() - arrays;
     let kind = nodes.first().map_or("node", |n| n.meta.kind());
-    let counted = |n: usize, word: &str| match n {
-        1 => format!("1 {word}"),
-        n => format!("{n} {word}s"),
-    };
     let whole = if path.is_empty() { ", with everything in this store" } else { "" };
     if kind == "array" {
         return format!("the array {}{whole}", shown(path));
     }
-    let below = format!("{} and {} below it", counted(arrays, "array"), counted(groups, "group"));
+    let below = format!("{} and {} below it", plural(arrays, "array"), plural(groups, "group"));
     format!("the group {} with {below}{whole}", shown(path))
 }
 

@@ -1,7 +1,7 @@
 //! `zaro list`: the nodes of a hierarchy, one a line.
 
 use clap::Args;
-use zaro::meta::{Json, NodeMeta, path};
+use zaro::meta::{NodeMeta, path};
 use zaro::{Node, Result};
 
 use crate::args::{Common, Target};
@@ -54,8 +54,7 @@ impl List {
             common.warn_both(&zarr, &node.path, node.meta.format()).await?;
         }
         if self.json {
-            let list = Json::Array(nodes.iter().map(zaro::format::model::summary).collect());
-            output::print(&format!("{}\n", list.pretty()))?;
+            output::json(&nodes.iter().map(zaro::format::model::summary).collect())?;
         } else {
             output::print(&lines(&nodes, Paint::stdout(common.color)))?;
         }

@@ -3,8 +3,7 @@
 //! One file a command (`info`, `list`, `meta`, `read`, `validate`, `demo`, `completions`, `man`, and those that write:
 //! `create`, `write`, `resize`, `attrs`, `consolidate`, `delete`), each with its options, its help and its examples;
 //! `args` has the options that all of them share. What a command does with Zarrs is the business of
-//! the library, [`zaro`]. Here is only what a terminal needs: text, pictures, the CF conventions (`cf`, `calendar`),
-//! windows that keep a large answer out of memory (`view`, `tiles`), formats (`format`, `input`), colours and progress.
+//! the library, [`zaro`]. Here is only what a terminal needs: options, text, colours and progress.
 //!
 //! Data go to standard output, everything else to standard error. Exit codes are those of
 //! [`zaro::ErrorKind::exit_code`], and 1 for findings of `zaro validate`. `docs/book/reading.md` is the guide.
@@ -41,6 +40,7 @@ mod select;
 mod shell;
 mod signal;
 mod stdout;
+mod storage;
 mod table;
 mod validate;
 mod write;

@@ -2,13 +2,13 @@
 
 use clap::{Args, ValueEnum};
 use zaro::format::dtype;
-use zaro::meta::create::{Layout, NewArray};
+use zaro::meta::create::{NewArray, default_chunks};
 use zaro::meta::dtype::{DataType, Endian};
 use zaro::meta::json::Json;
-use zaro::meta::path::ancestors;
-use zaro::meta::{ChunkKeys, Format, short};
-use zaro::store::SharedStore;
-use zaro::{Error, Result, hierarchy};
+use zaro::meta::{ChunkKeys, Format};
+use zaro::{Error, Result};
+
+use crate::storage::{Shards, Storage, lengths};
 
 /// How an array is stored.
 #[derive(Debug, Clone, Default, Args)]
@@ -16,15 +16,8 @@ pub(crate) struct Making {
     /// The type of the elements: float32, uint16, string, '<i2', datetime64[s], or JSON
     #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
     pub(crate) dtype: Option<String>,
-    /// The shape of a chunk [default: up to 1 MiB]
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "How it is stored")]
-    pub(crate) chunks: Option<Vec<u64>>,
-    /// The shape of a shard, a multiple of a chunk's; V3 only
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "How it is stored")]
-    pub(crate) shards: Option<Vec<u64>>,
-    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, zstd+crc32c, none, or JSON [default: zstd]
-    #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
-    pub(crate) codec: Option<String>,
+    #[command(flatten)]
+    pub(crate) storage: Storage,
     /// Fill value for elements that were never written: a number, NaN, bits such as 0x7fc00000, a text, a date [default: 0]
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true, help_heading = "How it is stored")]
     pub(crate) fill: Option<String>,
@@ -101,14 +94,21 @@ impl Making {
 
     /// Changes `new`, whose shape and type are set, to what these options ask for.
     pub(crate) fn apply(&self, new: &mut NewArray) -> Result<()> {
-        if let Some(chunks) = &self.chunks {
-            new.chunks = Some(chunks.clone());
+        if let Some(dims) = &self.dims {
+            let name = |n: &String| (!n.is_empty()).then(|| n.clone());
+            new.dimension_names = Some(dims.iter().map(name).collect());
         }
-        if let Some(shards) = &self.shards {
-            new.shards = Some(shards.clone());
+        let names = new.dimension_names.clone().unwrap_or_default();
+        let usual = new.chunks.clone().unwrap_or_else(|| default_chunks(&new.shape, &new.data_type));
+        if let Some(chunks) = &self.storage.chunks {
+            new.chunks = Some(lengths(chunks, &names, usual.clone())?);
         }
-        if let Some(codec) = &self.codec {
-            new.codecs = Some(short::parse(codec)?);
+        if let Some(Shards(shards)) = &self.storage.shards {
+            let usual = new.shards.clone().or_else(|| new.chunks.clone()).unwrap_or(usual);
+            new.shards = shards.as_ref().map(|s| lengths(s, &names, usual)).transpose()?;
+        }
+        if let Some(codecs) = self.storage.codecs()? {
+            new.codecs = Some(codecs);
         }
         if let Some(fill) = &self.fill {
             new.fill = Some(dtype::fill(&new.data_type, fill)?);
@@ -121,29 +121,10 @@ impl Making {
             let usual = if prefixed { '/' } else { '.' };
             new.keys = Some(ChunkKeys { prefixed, separator: self.separator.unwrap_or(usual) });
         }
-        if let Some(dims) = &self.dims {
-            let name = |n: &String| (!n.is_empty()).then(|| n.clone());
-            new.dimension_names = Some(dims.iter().map(name).collect());
-        }
         if let Some(attributes) = &self.attrs {
             new.attributes = attributes_of(attributes)?;
         }
         Ok(())
-    }
-}
-
-/// The order of elements in a chunk: `C`, `F`, or the dimensions in the order in which they are stored.
-pub(crate) fn parse_layout(text: &str) -> std::result::Result<Layout, String> {
-    match text {
-        "C" | "c" => Ok(Layout::C),
-        "F" | "f" => Ok(Layout::F),
-        axes => axes
-            .split(',')
-            .map(|n| {
-                n.trim().parse().map_err(|_| "write C, F or an order of dimensions such as 2,0,1".into())
-            })
-            .collect::<std::result::Result<_, String>>()
-            .map(Layout::Axes),
     }
 }
 
@@ -167,17 +148,4 @@ pub(crate) fn attributes_of(text: &str) -> Result<Vec<(String, Json)>> {
             other.kind()
         ))),
     }
-}
-
-/// The version of a new node at the normal path `path`: what is asked for, else that of the group it lies in, else 3.
-pub(crate) async fn format_for(store: &SharedStore, path: &str, asked: Option<Format>) -> Result<Format> {
-    if let Some(format) = asked {
-        return Ok(format);
-    }
-    for above in ancestors(path).into_iter().rev() {
-        if let Some(node) = hierarchy::find(store, above).await? {
-            return Ok(node.meta.format());
-        }
-    }
-    Ok(Format::V3)
 }

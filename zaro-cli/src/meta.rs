@@ -36,7 +36,7 @@ impl Meta {
         common.warn_findings(&node.findings);
         let model = zaro::format::model::node(&node);
         if self.json {
-            return output::print(&format!("{}\n", model.pretty()));
+            return output::json(&model);
         }
         let paint = Paint::stdout(common.color);
         let mut out = String::new();

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use zaro::meta::Json;
 use zaro::store::local::{Temporary, keep_mode};
 use zaro::{Error, Result};
 
@@ -131,6 +132,16 @@ impl Seek for Sink {
 /// where nobody thought of it: see [`safe`].
 pub(crate) fn print(text: &str) -> Result<()> {
     Ok(stdout::open()?.write_all(safe(text).as_bytes())?)
+}
+
+/// Prints a report for programs, at length.
+pub(crate) fn json(report: &Json) -> Result<()> {
+    print(&format!("{}\n", report.pretty()))
+}
+
+/// Prints a report for programs, in one line.
+pub(crate) fn json_line(report: impl Into<Json>) -> Result<()> {
+    print(&format!("{}\n", report.into()))
 }
 
 /// `text` with every character that is not [safe](is_safe) in the form `\u001b`, which is right in JSON, too. Ends of

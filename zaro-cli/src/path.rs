@@ -14,7 +14,11 @@ pub(crate) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
 pub(crate) fn output_path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         let path = local(path)?;
-        if is_of_zarr(&path) { Err("this is a file of a Zarr, which would be lost") } else { Ok(path) }
+        if zaro::open::is_of_zarr(&path) {
+            Err("this is a file of a Zarr, which would be lost")
+        } else {
+            Ok(path)
+        }
     })
 }
 
@@ -26,25 +30,6 @@ fn local(path: PathBuf) -> Result<PathBuf, &'static str> {
         }
         _ => Ok(path),
     }
-}
-
-/// Whether a file is there that is a document of a node, or lies in an array.
-fn is_of_zarr(path: &Path) -> bool {
-    let documents = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
-    let Ok(file) = path.canonicalize() else { return false };
-    if !file.is_file() {
-        return false;
-    }
-    let is_document = file.file_name().and_then(|n| n.to_str()).is_some_and(|n| documents.contains(&n));
-    let is_array = |folder: &Path| {
-        let v3 = || std::fs::read(folder.join("zarr.json")).ok();
-        let says_array = |bytes: Vec<u8>| {
-            zaro::meta::Json::parse(&bytes)
-                .is_ok_and(|d| d.value.get("node_type").and_then(|t| t.as_str()) == Some("array"))
-        };
-        folder.join(".zarray").exists() || v3().is_some_and(says_array)
-    };
-    is_document || file.ancestors().skip(1).any(is_array)
 }
 
 /// Endings of names of files that are no Zarrs: who makes a new Zarr of such a name wants something else.
@@ -82,22 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_zarrs_are_no_outputs() {
-        let dir = tempfile::tempdir().unwrap();
-        let make = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, text).unwrap();
-            path
-        };
-        let group = make("g/zarr.json", r#"{"zarr_format": 3, "node_type": "group"}"#);
-        let chunk = make("g/x/c/0/0", "");
-        assert!(!is_of_zarr(&chunk));
-        make("g/x/zarr.json", r#"{"zarr_format": 3, "node_type": "array"}"#);
-        make("g/y/.zarray", "{}");
-        let own = make("g/manifest.json", "");
-        assert!(is_of_zarr(&group) && is_of_zarr(&chunk) && is_of_zarr(&make("g/y/0.0", "")));
-        assert!(!is_of_zarr(&own) && !is_of_zarr(&dir.path().join("g/x/new.npy")) && !is_of_zarr(dir.path()));
+    fn addresses_are_no_paths() {
         assert!(local("s3://b/k".into()).is_err());
         assert_eq!(local("file:///a/b".into()), Ok("/a/b".into()));
     }

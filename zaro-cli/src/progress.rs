@@ -1,12 +1,13 @@
-//! A progress bar on standard error, for reads that take longer than a second, and a way to stop them.
+//! Progress on standard error, for what takes longer than a second, and a way to stop it.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use zaro::array::OnProgress;
+use zaro::manifest::local::Seen;
 
 /// A read as a person waits for it.
 #[derive(Debug)]
@@ -39,9 +40,7 @@ impl Watch {
 
     fn styled(total: u64, eager: bool, template: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-        bar.set_style(
-            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
-        );
+        bar.set_style(style(template));
         let cancel = Arc::new(AtomicBool::new(false));
         crate::signal::stops(&cancel);
         Self {
@@ -86,6 +85,63 @@ impl Watch {
 
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A bar that counts, on standard error; hidden where nobody looks.
+pub(crate) fn counter(total: Option<u64>, what: &'static str, eager: bool) -> ProgressBar {
+    let template = match total {
+        Some(_) => "{wide_bar} {pos}/{len} {msg} {eta}",
+        None => "{spinner} {pos} {msg} {elapsed}",
+    };
+    let bar = ProgressBar::with_draw_target(total, target(eager)).with_style(style(template));
+    bar.set_message(what);
+    bar
+}
+
+/// Standard error, if somebody looks there.
+fn target(eager: bool) -> ProgressDrawTarget {
+    let shown = eager || std::io::stderr().is_terminal();
+    if shown { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A line that says how far the hashing of a folder is, after a second, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Spinner {
+    seen: Arc<Seen>,
+    bar: ProgressBar,
+}
+
+impl Spinner {
+    /// Says `word` and what was seen; at once if `eager`, wherever standard error goes.
+    pub(crate) fn start(word: &'static str, eager: bool) -> Self {
+        let seen = Arc::new(Seen::default());
+        let counted = Arc::clone(&seen);
+        let text = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            if eager || state.elapsed() > Duration::from_secs(1) {
+                let [files, bytes] = [&counted.files, &counted.bytes].map(|n| n.load(Ordering::Relaxed));
+                let _ = write!(out, "{word} {files} files, {}", HumanBytes(bytes));
+            }
+        };
+        let bar = ProgressBar::with_draw_target(None, target(eager));
+        bar.set_style(style("{seen}").with_key("seen", text));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self { seen, bar }
+    }
+
+    /// Where the work counts.
+    pub(crate) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }

@@ -43,7 +43,7 @@ impl Validate {
         let (errors, warnings) = (report.errors(), report.warnings());
         let failed = errors > 0 || (common.strict && warnings > 0);
         if self.json {
-            output::print(&format!("{}\n", report.json(&self.target.uri, failed).pretty()))?;
+            output::json(&report.json(&self.target.uri, failed))?;
         } else {
             let paint = Paint::stdout(common.color);
             let mut out: String = report.findings.iter().map(|f| line(f, paint)).collect();

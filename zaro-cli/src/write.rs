@@ -235,9 +235,9 @@ impl Write {
         let m = &self.making;
         let given = [
             ("--dtype", m.dtype.is_some()),
-            ("--chunks", m.chunks.is_some()),
-            ("--shards", m.shards.is_some()),
-            ("--codec", m.codec.is_some()),
+            ("--chunks", m.storage.chunks.is_some()),
+            ("--shards", m.storage.shards.is_some()),
+            ("--codec", m.storage.codec.is_some()),
             ("--fill", m.fill.is_some()),
             ("--endian", m.endian.is_some()),
             ("--separator", m.separator.is_some()),
@@ -285,7 +285,7 @@ impl Write {
                 "a part of an array that is not there: make it first, with zaro create",
             ));
         }
-        let format = making::format_for(store, path, common.format()).await?;
+        let format = create::format_for(store, path, common.format()).await?;
         let mut new = NewArray { format, ..NewArray::default() };
         (new.data_type, new.endian) = match (self.making.data_type()?, &*input) {
             (Some((t, endian)), _) => (t, endian.unwrap_or(Endian::Little)),
@@ -385,22 +385,18 @@ impl Write {
         grown: Option<(usize, u64)>,
         shape: &[u64],
     ) -> Result<()> {
-        let list = |numbers: &[u64]| Json::Array(numbers.iter().map(Json::int).collect());
         common.note(&format!("wrote {shape:?} to {}", shown(array.path())));
         if !self.json {
             return Ok(());
         }
-        let mut report = Json::Object(vec![
-            ("path".into(), Json::string(array.path())),
-            ("shape".into(), list(array.shape())),
-            ("written".into(), list(shape)),
+        let mut report = Json::from([
+            ("path", array.path().into()),
+            ("shape", array.shape().into()),
+            ("written", shape.into()),
         ]);
         if let Some((axis, start)) = grown {
-            report.set(
-                "appended",
-                Json::Object(vec![("axis".into(), Json::int(axis)), ("start".into(), Json::int(start))]),
-            );
+            report.set("appended", Json::from([("axis", axis.into()), ("start", start.into())]));
         }
-        output::print(&format!("{report}\n"))
+        output::json_line(report)
     }
 }

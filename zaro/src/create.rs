@@ -13,7 +13,7 @@ use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::hierarchy::{self, Existing, Room};
 use crate::journal::{Intent, Journal, Left, Work};
-use crate::meta::path::{normal, shown};
+use crate::meta::path::{ancestors, normal, shown};
 use crate::meta::{ArrayMeta, Format, Json, Mode, write};
 use crate::store::wrap::prefix::PrefixStore;
 use crate::store::wrap::withhold::WithholdStore;
@@ -42,6 +42,19 @@ pub fn array(
 pub fn finish_array(store: &SharedStore, path: &str) -> Result<()> {
     // The version decides about nothing here.
     New::array(store, &normal(path)?, Format::V3, Existing::Refuse).finish()
+}
+
+/// The version of a new node at the normal path `path`: what is asked for, else that of the group it lies in, else 3.
+pub async fn format_for(store: &SharedStore, path: &str, asked: Option<Format>) -> Result<Format> {
+    if let Some(format) = asked {
+        return Ok(format);
+    }
+    for above in ancestors(path).into_iter().rev() {
+        if let Some(node) = hierarchy::find(store, above).await? {
+            return Ok(node.meta.format());
+        }
+    }
+    Ok(Format::V3)
 }
 
 /// A node to be made.

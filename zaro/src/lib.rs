@@ -69,6 +69,8 @@
 //!   copy       a hierarchy -> another place, version, chunking, codec
 //!   manifest   versions of a Zarr: checksums, manifests     reference  a Zarr whose bytes lie elsewhere
 //!   create     new arrays and images that nobody sees before they are whole
+//!   cf         packing, calendars, units                    validate   every document against the rules
+//!   format     values as text, JSON, npy, csv, pictures, and back
 //!   hierarchy  nodes made, edited, resized, consolidated, deleted
 //!   group      a store -> nodes: groups and arrays by their path
 //!   array      a selection -> chunks -> the answer, and back
@@ -93,6 +95,8 @@
 //!   [`copy`](mod@copy) copies them, and [`open::open_store_for_writing`] gives the store to do it in.
 //! * [`Error`] has an [`ErrorKind`], which is also an exit code of the `zaro` command, and says which store, node, key
 //!   and metadata field it is about. A missing chunk is not an error; a failed request is never a missing chunk.
+//! * [`array::windows::View`] cuts what is larger than memory into windows; a [`format::Sink`] writes them as text, numpy
+//!   files or pictures, [`format::input`] reads such files, and [`cf::Reading`] applies the CF conventions on the way.
 //! * [`store::Store`] is the trait to implement for another kind of store.
 //!
 //! # Features

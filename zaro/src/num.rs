@@ -41,6 +41,12 @@ pub fn f64_of_u64(n: u64) -> f64 {
 
 /// The nearest `f64`; loses the low bits beyond 2^53.
 #[must_use]
+pub fn f64_of_i64(n: i64) -> f64 {
+    n as f64
+}
+
+/// The nearest `f64`; loses the low bits beyond 2^53.
+#[must_use]
 pub fn f64_of_usize(n: usize) -> f64 {
     n as f64
 }

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::hierarchy::Existing;
-use zaro::image::add_labels::{self, AddLabelsOptions, Added, LabelSource, parse_color, parse_colors};
-use zaro::image::model::{LabelColor, Labels};
+use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource, collect_colors, read_properties};
+use zaro::image::model::Labels;
 use zaro::image::source::{self, SourceOptions};
-use zaro::meta::{Json, short};
 use zaro::{Error, Result};
 
 use super::pyramid::parse_axes;
@@ -16,6 +15,7 @@ use crate::args::{Common, Target};
 use crate::output;
 use crate::path::local_path;
 use crate::progress::Watch;
+use crate::storage::Storage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,21 +71,15 @@ pub(crate) struct AddLabels {
     #[arg(long)]
     json: bool,
 
-    /// The shape of a chunk [default: that of the image]
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "How it is stored")]
-    chunks: Option<Vec<u64>>,
-    /// The shape of a shard, a multiple of a chunk's
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "How it is stored")]
-    shards: Option<Vec<u64>>,
-    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, none, or JSON [default: zstd]
-    #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
-    codec: Option<String>,
+    #[command(flatten)]
+    storage: Storage,
 }
 
 impl AddLabels {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
-        let labels = Labels { colors: self.colors()?, properties: self.properties()?, source: None };
+        let properties = self.properties.as_deref().map(read_properties).transpose()?.unwrap_or_default();
+        let labels = Labels { colors: collect_colors(&self.colors)?, properties, source: None };
         let from = self.source(common).await?;
         let at = Target { uri: self.uri.clone(), path: self.image.clone() };
         let (store, path) = common.open_for_writing(&at, self.fsync).await?;
@@ -93,9 +87,9 @@ impl AddLabels {
         let options = AddLabelsOptions {
             labels,
             as_mask: self.as_mask,
-            chunks: self.chunks.clone(),
-            shards: self.shards.clone(),
-            codecs: self.codec.as_deref().map(short::parse).transpose()?,
+            chunks: self.storage.chunk_list()?,
+            shards: self.storage.shard_list()?.flatten(),
+            codecs: self.storage.codecs()?,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
             memory: common.memory,
             progress: watch.callback_of_all(),
@@ -106,7 +100,7 @@ impl AddLabels {
         watch.finish();
         let added = added?;
         if self.json {
-            output::print(&format!("{}\n", report(&added)))?;
+            output::json_line(added.json())?;
         } else {
             let shapes: Vec<String> = added.levels.iter().map(|s| format!("{s:?}")).collect();
             common.say(&format!("added {} ({}): {}", added.path, added.data_type, shapes.join(", ")));
@@ -134,48 +128,4 @@ impl AddLabels {
         let axes = self.axes.as_deref().map(|a| parse_axes(a, None)).unwrap_or_default();
         Ok(LabelSource::Array(Box::new(array), axes))
     }
-
-    fn colors(&self) -> Result<Vec<LabelColor>> {
-        let mut all: Vec<LabelColor> = Vec::new();
-        for text in &self.colors {
-            let found = if Path::new(text).is_file() {
-                parse_colors(&read(Path::new(text))?).map_err(|e| e.within(text))?
-            } else {
-                text.split_whitespace().map(parse_color).collect::<Result<_>>()?
-            };
-            for color in found {
-                // Of two for one value, the last counts.
-                all.retain(|c| c.value != color.value);
-                all.push(color);
-            }
-        }
-        Ok(all)
-    }
-
-    fn properties(&self) -> Result<Vec<Json>> {
-        let Some(path) = &self.properties else { return Ok(Vec::new()) };
-        let json = Json::parse(read(path)?.as_bytes())?.value;
-        let items = json.items().unwrap_or_default().to_vec();
-        let fits = |item: &Json| item.get("label-value").is_some_and(|v| v.as_i128().is_some());
-        if items.is_empty() || !items.iter().all(fits) {
-            return Err(Error::usage(format!(
-                "{}: properties are a list of objects, each with a whole number as its label-value",
-                path.display()
-            )));
-        }
-        Ok(items)
-    }
-}
-
-fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|e| Error::from(e).within(path.display()))
-}
-
-fn report(added: &Added) -> Json {
-    let mut out = Json::object();
-    out.set("path", Json::string(added.path.as_str()));
-    out.set("data_type", Json::string(added.data_type.to_string()));
-    let shape = |s: &Vec<u64>| Json::Array(s.iter().map(Json::int).collect());
-    out.set("levels", Json::Array(added.levels.iter().map(shape).collect()));
-    out
 }

@@ -8,12 +8,14 @@ use zaro::image::Version;
 use zaro::image::convert::{ConvertOptions, Converted, convert};
 use zaro::image::pyramid::Method;
 use zaro::image::source::{self, Source, SourceOptions};
-use zaro::meta::{Json, short};
+use zaro::meta::Json;
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
 use crate::output;
+use crate::paint::plural;
 use crate::progress::Watch;
+use crate::storage::Storage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,15 +77,8 @@ pub(crate) struct Convert {
     #[arg(long)]
     json: bool,
 
-    /// The shape of a chunk, such as 1,1,1,1024,1024 or 1024,1024: the last axes
-    #[arg(long, value_name = "LENGTHS", value_delimiter = ',', help_heading = "How it is stored")]
-    chunks: Option<Vec<u64>>,
-    /// The shape of a shard, in the same form
-    #[arg(long, value_name = "LENGTHS", value_delimiter = ',', help_heading = "How it is stored")]
-    shards: Option<Vec<u64>>,
-    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, none, or JSON [default: zstd]
-    #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
-    codec: Option<String>,
+    #[command(flatten)]
+    storage: Storage,
     /// How many levels, the largest among them
     #[arg(long, value_name = "N", help_heading = "How it is stored")]
     levels: Option<usize>,
@@ -123,10 +118,10 @@ impl Convert {
         let watch = Watch::new(0, common.progress);
         let options = ConvertOptions {
             version: Some(self.to),
-            chunks: self.chunks.clone(),
-            shards: self.shards.clone(),
-            sharded: is_ozx,
-            codecs: self.codec.as_deref().map(short::parse).transpose()?,
+            chunks: self.storage.chunk_list()?,
+            shards: self.storage.shard_list()?.flatten(),
+            sharded: is_ozx && self.storage.shards.is_none(),
+            codecs: self.storage.codecs()?,
             levels: self.levels,
             method: self.method,
             name: self.name.clone(),
@@ -143,7 +138,7 @@ impl Convert {
         watch.finish();
         let made = made?;
         if self.json {
-            output::print(&format!("{}\n", Json::Array(made.iter().map(report).collect())))?;
+            output::json_line(made.iter().map(Converted::json).collect::<Json>())?;
             return Ok(ExitCode::SUCCESS);
         }
         for image in &made {
@@ -189,31 +184,16 @@ fn told(image: &Converted) -> String {
         .zip(&image.scale)
         .filter_map(|(axis, size)| Some(format!("{} {size} {}", axis.name, axis.unit.as_deref()?)))
         .collect();
-    let levels = image.levels.len();
     format!(
-        "made {:?}: {} of {}, {levels} level{}; {}",
+        "made {:?}: {} of {}, {}; {}",
         image.name,
         sides.join(", "),
         image.data_type,
-        if levels == 1 { "" } else { "s" },
+        plural(image.levels.len(), "level"),
         if pixel.is_empty() {
             "pixels without a size".to_owned()
         } else {
             format!("a pixel is {}", pixel.join(", "))
         }
     )
-}
-
-fn report(image: &Converted) -> Json {
-    let mut out = Json::object();
-    out.set("path", Json::string(image.path.as_str()));
-    out.set("name", Json::string(image.name.as_str()));
-    out.set("axes", Json::Array(image.axes.iter().map(|a| Json::string(a.name.as_str())).collect()));
-    out.set("scale", Json::Array(image.scale.iter().map(|s| Json::float(*s)).collect()));
-    let units = image.axes.iter().map(|a| a.unit.as_deref().map_or(Json::Null, Json::string));
-    out.set("units", Json::Array(units.collect()));
-    out.set("data_type", Json::string(image.data_type.to_string()));
-    let shape = |level: &Vec<u64>| Json::Array(level.iter().map(Json::int).collect());
-    out.set("levels", Json::Array(image.levels.iter().map(shape).collect()));
-    out
 }

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use zaro::image::add_labels::parse_color;
 use zaro::image::edit::{self, ChannelEdit, Edit as Changes, Which};
-use zaro::image::model::{ColorModel, Family, LabelColor};
-use zaro::image::parse;
+use zaro::image::model::{ColorModel, LabelColor};
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
@@ -40,7 +40,7 @@ pub(crate) struct Edit {
     #[arg(long, value_name = "NAME")]
     multiscale: Option<String>,
     /// Change a channel: its number or name, then what changes; may be repeated
-    #[arg(long, value_name = "CHANNEL:KEY=VALUE,...", value_parser = parse_channel)]
+    #[arg(long, value_name = "CHANNEL:KEY=VALUE,...", value_parser = ChannelEdit::parse)]
     channel: Vec<(Which, ChannelEdit)>,
     /// Windows from the pixels of the smallest level
     #[arg(long)]
@@ -83,46 +83,6 @@ fn number(text: &str) -> std::result::Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is not a number"))
 }
 
-fn parse_channel(text: &str) -> std::result::Result<(Which, ChannelEdit), String> {
-    let (which, changes) = split(text, ':', "CHANNEL:KEY=VALUE,...")?;
-    let which = which.parse().map_or_else(|_| Which::Name(which.to_owned()), Which::Number);
-    let mut edit = ChannelEdit::default();
-    for change in changes.split(',').filter(|c| !c.is_empty()) {
-        let (key, value) = split(change, '=', "KEY=VALUE")?;
-        let flag = || value.parse().map_err(|_| format!("{key} is true or false, not {value:?}"));
-        match key {
-            "label" | "name" => edit.label = Some(value.to_owned()),
-            "color" | "colour" => {
-                let color =
-                    parse::color(value).ok_or_else(|| format!("{value:?} is no colour such as 00FF00"))?;
-                edit.color = Some(color);
-            }
-            "window" => {
-                let (start, end) = value
-                    .split_once("..")
-                    .or_else(|| value.split_once(':'))
-                    .ok_or("a window is START:END")?;
-                edit.window.start = Some(number(start)?);
-                edit.window.end = Some(number(end)?);
-            }
-            "start" => edit.window.start = Some(number(value)?),
-            "end" => edit.window.end = Some(number(value)?),
-            "min" => edit.window.min = Some(number(value)?),
-            "max" => edit.window.max = Some(number(value)?),
-            "family" => {
-                let family = Family::parse(value)
-                    .ok_or("a family is linear, polynomial, logarithmic or exponential")?;
-                edit.family = Some(family);
-            }
-            "coefficient" => edit.coefficient = Some(number(value)?),
-            "inverted" => edit.inverted = Some(flag()?),
-            "active" => edit.active = Some(flag()?),
-            _ => return Err(format!("a channel has no {key:?}")),
-        }
-    }
-    Ok((which, edit))
-}
-
 fn parse_sizes(text: &str) -> std::result::Result<Vec<(String, f64)>, String> {
     text.split(',')
         .map(|part| {
@@ -138,15 +98,9 @@ fn parse_units(text: &str) -> std::result::Result<(Vec<String>, String), String>
 }
 
 fn parse_label_color(text: &str) -> std::result::Result<(String, LabelColor), String> {
-    let wanted = "LABELS:VALUE=RRGGBBAA";
-    let (name, rest) = text.rsplit_once(':').ok_or_else(|| format!("{text:?} is not {wanted}"))?;
-    let (value, color) = split(rest, '=', wanted)?;
-    let value = value.parse().map_err(|_| format!("{value:?} is not a label's value"))?;
-    let rgb = parse::color(color).ok_or_else(|| format!("{color:?} is no colour such as 00FF0080"))?;
-    let digits = color.trim().trim_start_matches('#');
-    let alpha = digits.get(6..8).map_or(Ok(255), |a| u8::from_str_radix(a, 16)).map_err(|e| e.to_string())?;
-    let [r, g, b] = rgb;
-    Ok((name.to_owned(), LabelColor { value, rgba: [r, g, b, alpha] }))
+    let (name, rest) =
+        text.rsplit_once(':').ok_or_else(|| format!("{text:?} is not LABELS:VALUE=RRGGBBAA"))?;
+    Ok((name.to_owned(), parse_color(rest).map_err(|e| e.message().to_owned())?))
 }
 
 impl Edit {

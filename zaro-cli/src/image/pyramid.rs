@@ -6,13 +6,15 @@ use clap::{Args, ValueEnum};
 use zaro::hierarchy::Existing;
 use zaro::image::Version;
 use zaro::image::model::Axis;
-use zaro::image::pyramid::{self, Built, Factors, Frame, Method, PyramidOptions};
-use zaro::meta::{Json, NodeMeta, short};
+use zaro::image::pyramid::{self, Factors, Frame, Method, PyramidOptions};
+use zaro::meta::NodeMeta;
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
 use crate::output;
+use crate::paint::plural;
 use crate::progress::Watch;
+use crate::storage::Storage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,16 +67,8 @@ pub(crate) struct Pyramid {
     #[arg(long)]
     json: bool,
 
-    /// The shape of a chunk [default: that of the largest level]
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "How it is stored")]
-    chunks: Option<Vec<u64>>,
-    /// The shape of a shard, a multiple of a chunk's; none for no shards
-    #[arg(long, value_name = "N,N,…|none", value_parser = parse_shards, help_heading = "How it is stored")]
-    shards: Option<Shards>,
-    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, none, or JSON
-    #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
-    codec: Option<String>,
-
+    #[command(flatten)]
+    storage: Storage,
     /// What the dimensions of a plain array are, such as tczyx, or names with commas [default: the dimensions' names]
     #[arg(long, value_name = "AXES", help_heading = "For a plain array")]
     axes: Option<String>,
@@ -111,20 +105,12 @@ impl From<MethodArg> for Method {
     }
 }
 
-/// Shards, or none.
-#[derive(Debug, Clone)]
-struct Shards(Option<Vec<u64>>);
-
 fn lengths(text: &str) -> std::result::Result<Vec<u64>, String> {
     let length = |n: &str| match n.trim().parse::<u64>() {
         Ok(n) if n > 0 => Ok(n),
         _ => Err(format!("{n:?} is not a whole number greater than 0")),
     };
     text.split(',').map(length).collect()
-}
-
-fn parse_shards(text: &str) -> std::result::Result<Shards, String> {
-    if text == "none" { Ok(Shards(None)) } else { lengths(text).map(|s| Shards(Some(s))) }
 }
 
 fn parse_factors(text: &str) -> std::result::Result<Factors, String> {
@@ -208,15 +194,14 @@ impl Pyramid {
         watch.finish();
         let built = built?;
         if self.json {
-            output::print(&format!("{}\n", report(&built)))?;
+            output::json_line(built.json())?;
         } else {
             let shapes: Vec<String> =
                 built.levels.iter().map(|(path, shape)| format!("{path} {shape:?}")).collect();
             common.say(&format!(
-                "{}made {} level{} by {} in {:.1} s: {}",
+                "{}made {} by {} in {:.1} s: {}",
                 if built.resumed { "resumed: " } else { "" },
-                built.levels.len(),
-                if built.levels.len() == 1 { "" } else { "s" },
+                plural(built.levels.len(), "level"),
                 built.method.text(),
                 begun.elapsed().as_secs_f64(),
                 shapes.join(", ")
@@ -233,9 +218,9 @@ impl Pyramid {
             levels: self.levels,
             method: self.method.map(Method::from),
             factors: self.factors.clone().unwrap_or(Factors::Plane(self.factor)),
-            chunks: self.chunks.clone(),
-            shards: self.shards.clone().map(|s| s.0),
-            codecs: self.codec.as_deref().map(short::parse).transpose()?,
+            chunks: self.storage.chunk_list()?,
+            shards: self.storage.shard_list()?,
+            codecs: self.storage.codecs()?,
             labels: !self.no_labels,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
             memory: common.memory,
@@ -251,19 +236,4 @@ impl Pyramid {
             name: self.name.clone(),
         }
     }
-}
-
-fn report(built: &Built) -> Json {
-    let mut out = Json::object();
-    let level = |(path, shape): &(String, Vec<u64>)| {
-        let mut level = Json::object();
-        level.set("path", Json::string(path.as_str()));
-        level.set("shape", Json::Array(shape.iter().map(Json::int).collect()));
-        level
-    };
-    out.set("levels", Json::Array(built.levels.iter().map(level).collect()));
-    out.set("method", Json::string(built.method.text()));
-    out.set("resumed", Json::Bool(built.resumed));
-    out.set("labels", Json::Array(built.labels.iter().map(|l| Json::string(l.as_str())).collect()));
-    out
 }

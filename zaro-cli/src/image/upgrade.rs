@@ -120,7 +120,7 @@ impl Upgrade {
             let mut report = done.json();
             report.set("dry_run", zaro::meta::Json::Bool(self.dry_run));
             report.set("verified", zaro::meta::Json::Bool(!self.no_verify && !self.dry_run));
-            return output::print(&format!("{report}\n"));
+            return output::json_line(report);
         }
         for note in &done.notes {
             common.say(note);

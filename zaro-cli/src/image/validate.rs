@@ -6,14 +6,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::image::Version;
-use zaro::image::validate::{Finding, Level, Options, Report, archive, validate, validate_attributes};
+use zaro::image::validate::{
+    Finding, Level, Options, Report, archive, attributes_in, validate, validate_attributes,
+};
 use zaro::meta::Json;
-use zaro::{Error, ErrorKind, Result};
+use zaro::{ErrorKind, Result};
 
 use super::is_ozx;
 use crate::args::Common;
 use crate::output;
-use crate::paint::{Paint, plain};
+use crate::paint::{Paint, plain, plural};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,18 +80,16 @@ impl Validate {
         let mut report = self.report(common).await?;
         let valid = report.is_valid(common.strict);
         report.findings.retain(|f| f.level >= self.level);
-        let text = if self.json {
-            format!("{}\n", json(&report, &self.uri, valid).pretty())
-        } else {
-            text(&report, valid, Paint::stdout(common.color))
-        };
-        output::print(&text)?;
+        match self.json {
+            true => output::json(&report.json(&self.uri, valid))?,
+            false => output::print(&text(&report, valid, Paint::stdout(common.color)))?,
+        }
         Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 
     async fn report(&self, common: &Common) -> Result<Report> {
         let options = Options { version: self.version, metadata_only: self.conformance };
-        if let Some(attributes) = attributes_at(&self.uri, self.conformance)? {
+        if let Some(attributes) = attributes_in(&self.uri, self.conformance)? {
             return Ok(validate_attributes(&attributes, &options));
         }
         let zarr = common.open_direct(&self.uri).await?;
@@ -130,37 +130,6 @@ impl Validate {
         output::print(&format!("{out}\n"))?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// The attributes in a JSON file, if `uri` is one: those of a `zarr.json`, or the document itself. Reference stores are
-/// JSON files, too.
-fn attributes_at(uri: &str, certain: bool) -> Result<Option<Json>> {
-    let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
-    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    if !(name.ends_with(".json") || name == ".zattrs") || !path.is_file() {
-        return Ok(None);
-    }
-    let place = |e: Error| e.with_store(path.display());
-    let bytes = std::fs::read(path).map_err(|e| place(e.into()))?;
-    let document = match Json::parse(&bytes) {
-        Ok(document) => document.value,
-        Err(e) if certain => return Err(place(e)),
-        Err(_) => return Ok(None),
-    };
-    if document.get("refs").is_some()
-        || document.get(".zgroup").is_some()
-        || document.get("zarr.json").is_some()
-    {
-        return Ok(None);
-    }
-    if document.get("zarr_format").is_some() {
-        return Ok(Some(document.get("attributes").cloned().unwrap_or_else(Json::object)));
-    }
-    Ok(Some(document))
-}
-
-fn count(n: usize, level: Level) -> String {
-    format!("{n} {level}")
 }
 
 /// Which rules were applied, and why.
@@ -218,28 +187,13 @@ fn text(report: &Report, valid: bool, paint: Paint) -> String {
         }
     }
     let verdict = if valid { paint.green("valid") } else { paint.red("not valid") };
-    let counts = [Level::Must, Level::Should, Level::Lint].map(|level| count(report.count(level), level));
+    let counts =
+        [Level::Must, Level::Should, Level::Lint].map(|level| format!("{} {level}", report.count(level)));
     out.push_str(&format!(
-        "{verdict}: {}; {} node{}; {}\n",
+        "{verdict}: {}; {}; {}\n",
         plain(&judged(report)),
-        report.nodes,
-        if report.nodes == 1 { "" } else { "s" },
+        plural(report.nodes, "node"),
         counts.join(", ")
     ));
-    out
-}
-
-fn json(report: &Report, uri: &str, valid: bool) -> Json {
-    let mut out = Json::object();
-    out.set("uri", Json::string(zaro::redacted(uri)));
-    out.set("valid", Json::Bool(valid));
-    out.set("version", Json::string(report.version.to_string()));
-    out.set("stated", report.stated.as_deref().map_or(Json::Null, Json::string));
-    out.set("assumed", Json::Bool(report.stated.is_none() && !report.asked));
-    out.set("nodes", Json::int(report.nodes));
-    for (name, level) in [("must", Level::Must), ("should", Level::Should), ("lint", Level::Lint)] {
-        out.set(name, Json::int(report.count(level)));
-    }
-    out.set("findings", Json::Array(report.findings.iter().map(Finding::json).collect()));
     out
 }

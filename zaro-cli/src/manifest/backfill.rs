@@ -12,6 +12,7 @@ use super::bucket::{self, CheckArg};
 use crate::args::Common;
 use crate::output;
 use crate::path::output_path;
+use crate::progress::counter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,7 +69,7 @@ impl Backfill {
             embargoed: self.embargoed,
             embargo_check: self.embargo_check.into(),
         };
-        let bar = bucket::counter(Some(0), "Zarrs", common.progress);
+        let bar = counter(Some(0), "Zarrs", common.progress);
         let mut counts = [("new", 0u64), ("kept", 0), ("replaced", 0), ("journal", 0), ("failed", 0)];
         let see = |done: Done| {
             let (outcome, text) = match &done.result {
@@ -82,7 +83,7 @@ impl Backfill {
             let what = if outcome == "failed" { "error" } else { "checksum" };
             bar.suspend(|| {
                 if self.json {
-                    return bucket::print_json([
+                    return output::json_line([
                         ("zarr", Json::string(done.id.as_str())),
                         ("outcome", Json::string(outcome)),
                         (what, Json::string(text.as_str())),

@@ -1,10 +1,9 @@
 //! What the commands of `zaro manifest` do where a Zarr lies in a bucket.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use zaro::manifest::bucket::{
     self, BucketZarr, CreateOptions, Created, EmbargoCheck, Inventory, Source, StoreOptions,
 };
@@ -21,6 +20,7 @@ use super::load::load;
 use crate::args::Common;
 use crate::output::{self, Output};
 use crate::path::local_path;
+use crate::progress::counter;
 
 /// Options of `create` that mean something for buckets.
 #[derive(Debug, Clone, Args)]
@@ -164,7 +164,7 @@ pub(crate) async fn create(
             ("outcome", Json::string(outcome)),
             ("listings", Json::int(listings)),
         ];
-        return print_json(members);
+        return output::json_line(members);
     }
     output::print(&format!("{checksum}\n"))?;
     say(&format!("{place} ({outcome})"))
@@ -222,27 +222,7 @@ pub(crate) fn split_zarr(uri: &str) -> Option<(&str, &str)> {
     (is_bucket(uri) && !base.is_empty()).then_some((base, id))
 }
 
-/// Prints members as one object.
-pub(crate) fn print_json<const N: usize>(members: [(&str, Json); N]) -> Result<()> {
-    let members = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    output::print(&format!("{}\n", Json::Object(members)))
-}
-
 /// Says something to the person at the terminal.
 pub(crate) fn say(text: &str) -> Result<()> {
     writeln!(std::io::stderr(), "{text}").map_err(Error::from)
-}
-
-/// A bar that counts, on standard error; hidden where nobody looks.
-pub(crate) fn counter(total: Option<u64>, what: &'static str, eager: bool) -> ProgressBar {
-    let shown = eager || std::io::stderr().is_terminal();
-    let target = if shown { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(total, target);
-    let template = match total {
-        Some(_) => "{wide_bar} {pos}/{len} {msg} {eta}",
-        None => "{spinner} {pos} {msg} {elapsed}",
-    };
-    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.set_message(what);
-    bar
 }

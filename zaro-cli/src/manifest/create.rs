@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use zaro::manifest::place::{self, Stored};
 use zaro::manifest::{Layout, WriteOptions};
-use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
 use super::bucket::{self, BucketCreate, Destination};
@@ -128,14 +127,13 @@ impl Create {
         let stored =
             place::store(&path, &checksum, self.replace, |out| manifest.write(out, &statistics, &options))?;
         if self.json {
-            let report = Json::Object(vec![
-                ("manifest".into(), Json::string(path.display().to_string())),
-                ("checksum".into(), Json::string(checksum.to_string())),
-                ("entries".into(), Json::int(checksum.count)),
-                ("bytes".into(), Json::int(checksum.size)),
-                ("new".into(), Json::Bool(stored == Stored::New)),
+            return output::json_line([
+                ("manifest", path.display().to_string().into()),
+                ("checksum", checksum.to_string().into()),
+                ("entries", checksum.count.into()),
+                ("bytes", checksum.size.into()),
+                ("new", (stored == Stored::New).into()),
             ]);
-            return output::print(&format!("{report}\n"));
         }
         if stored == Stored::Kept {
             common.say("this version has a manifest already; it was kept");

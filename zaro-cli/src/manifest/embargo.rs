@@ -7,6 +7,8 @@ use zaro::meta::json::Json;
 
 use super::bucket;
 use crate::args::Common;
+use crate::output;
+use crate::progress::counter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,11 +34,11 @@ impl Unembargo {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = bucket::zarr(common, &self.uri)?;
-        let bar = bucket::counter(None, "versions", common.progress);
+        let bar = counter(None, "versions", common.progress);
         let done = unembargo(&zarr, |n| bar.set_position(n)).await?;
         bar.finish_and_clear();
         if self.json {
-            return bucket::print_json([
+            return output::json_line([
                 ("objects", Json::int(done.objects)),
                 ("manifests", Json::int(done.manifests)),
                 ("seen", Json::int(done.seen)),

@@ -8,7 +8,6 @@ use clap::Args;
 use zaro::hierarchy::{self, Existing};
 use zaro::manifest::fetch::{self, Fetched, Folder, Source, StoreSource};
 use zaro::manifest::glob;
-use zaro::meta::json::Json;
 use zaro::store::SharedStore;
 use zaro::store::local::LocalStore;
 use zaro::{Error, ErrorKind, Result};
@@ -102,8 +101,7 @@ impl Fetch {
         }
         if self.json {
             let report = [("files", files), ("bytes", bytes), ("there", there), ("unchecked", unchecked)];
-            let report = report.into_iter().map(|(name, n)| (name.to_owned(), Json::int(n)));
-            return output::print(&format!("{}\n", Json::Object(report.collect())));
+            return output::json_line(report.map(|(name, n)| (name, n.into())));
         }
         let fetched = plural(files, "file");
         common.say(&format!("fetched {fetched} ({}); {there} were there", human_bytes(bytes.into())));

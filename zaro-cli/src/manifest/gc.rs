@@ -1,14 +1,11 @@
 //! `zaro manifest gc`: what no manifest names.
 
-use std::collections::HashSet;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use zaro::manifest::Manifest;
-use zaro::manifest::bucket::{Garbage, collect, delete};
-use zaro::meta::json::{Document, Json};
+use zaro::manifest::bucket::{Garbage, collect, delete, read_list};
 use zaro::{Error, Result};
 
 use super::bucket;
@@ -17,6 +14,7 @@ use crate::number::human_bytes;
 use crate::output::{self, Output};
 use crate::paint::{plain, plural};
 use crate::path::{local_path, output_path};
+use crate::progress::counter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,10 +56,10 @@ impl Gc {
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let zarr = bucket::zarr(common, &self.uri)?;
         let list = match &self.list {
-            Some(path) if self.yes => Some(read_list(path)?),
+            Some(path) if self.yes => Some(listed(path)?),
             // Another file in its place stays.
             Some(path) if path.metadata().is_ok_and(|m| m.is_file() && m.len() > 0) => {
-                read_list(path).map_err(|e| {
+                listed(path).map_err(|e| {
                     let what =
                         "the file is there and is no list of versions that could go, so it was left alone";
                     Error::conflict(what).with_store(path.display()).with_source(e)
@@ -84,16 +82,10 @@ impl Gc {
         }
         let mut deleted = None;
         if let Some(list) = list {
-            let bar = bucket::counter(None, "versions deleted", common.progress);
+            let bar = counter(None, "versions deleted", common.progress);
             deleted = Some(delete(&zarr, &garbage, &list, |n| bar.set_position(n)).await?);
             bar.finish_and_clear();
-            let found: HashSet<(&str, &str)> =
-                garbage.versions.iter().map(|g| (g.key.as_str(), g.version.as_str())).collect();
-            let stay: Vec<String> = list
-                .iter()
-                .filter(|(key, version)| !found.contains(&(key.as_str(), version.as_str())))
-                .map(|(key, version)| format!("{key} ({version})"))
-                .collect();
+            let stay = garbage.not_among(&list);
             if !stay.is_empty() {
                 let number = plural(stay.len(), "entry");
                 let some: Vec<String> = stay.iter().take(5).map(|s| plain(s).into_owned()).collect();
@@ -104,14 +96,7 @@ impl Gc {
             }
         } else if let Some(path) = &self.list {
             let mut out = Output::open(Some(path.as_path()))?;
-            for g in &garbage.versions {
-                let line = Json::Object(vec![
-                    ("key".into(), Json::string(g.key.as_str())),
-                    ("versionId".into(), Json::string(g.version.as_str())),
-                    ("size".into(), Json::int(g.size)),
-                ]);
-                writeln!(out, "{line}")?;
-            }
+            garbage.write_list(&mut out)?;
             out.finish()?;
         }
         if !garbage.unreadable.is_empty() {
@@ -124,23 +109,7 @@ impl Gc {
 
     fn report(&self, garbage: &Garbage, deleted: Option<(u64, u64)>) -> Result<()> {
         if self.json {
-            let broken = garbage.broken.iter().map(|(checksum, gone)| {
-                Json::Object(vec![
-                    ("checksum".into(), Json::string(checksum.to_string())),
-                    ("gone".into(), Json::int(*gone)),
-                ])
-            });
-            return bucket::print_json([
-                ("manifests", Json::int(garbage.manifests)),
-                ("versions", Json::int(garbage.all.0)),
-                ("size", Json::int(garbage.all.1)),
-                ("deleteMarkers", Json::int(garbage.markers)),
-                ("unnamed", Json::int(garbage.versions.len())),
-                ("unnamedSize", Json::int(garbage.size)),
-                ("broken", Json::Array(broken.collect())),
-                ("deleted", deleted.map_or(Json::Null, |(n, _)| Json::int(n))),
-                ("deletedSize", deleted.map_or(Json::Null, |(_, n)| Json::int(n))),
-            ]);
+            return output::json_line(garbage.json(deleted));
         }
         for (checksum, gone) in &garbage.broken {
             output::print(&format!("{checksum}: {gone} of its objects are gone\n"))?;
@@ -161,16 +130,7 @@ impl Gc {
 }
 
 /// Keys and versions of a list that was written before.
-fn read_list(path: &std::path::Path) -> Result<Vec<(String, String)>> {
+fn listed(path: &std::path::Path) -> Result<Vec<(String, String)>> {
     let text = std::fs::read(path).map_err(|e| Error::from(e).with_store(path.display()))?;
-    let mut out = Vec::new();
-    for line in text.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
-        let Document { value, .. } = Json::parse(line).map_err(|e| e.with_store(path.display()))?;
-        let field = |name: &str| value.get(name).and_then(Json::as_str).map(str::to_owned);
-        let (Some(key), Some(version)) = (field("key"), field("versionId")) else {
-            return Err(Error::invalid("a line without key and versionId").with_store(path.display()));
-        };
-        out.push((key, version));
-    }
-    Ok(out)
+    read_list(&text).map_err(|e| e.with_store(path.display()))
 }

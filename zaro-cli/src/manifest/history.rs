@@ -68,7 +68,7 @@ impl History {
             }
             if self.json {
                 let changed = statistics.last_modified.map_or(Json::Null, |t| Json::string(t.to_string()));
-                return bucket::print_json([
+                return output::json_line([
                     ("at", Json::string(at.to_string())),
                     ("checksum", Json::string(checksum.to_string())),
                     ("entries", Json::int(checksum.count)),
@@ -88,7 +88,7 @@ impl History {
     fn show(&self, state: &State) -> Result<()> {
         let State { since, until, checksum, put, deleted } = state;
         if self.json {
-            return bucket::print_json([
+            return output::json_line([
                 ("since", Json::string(since.to_string())),
                 ("until", until.map_or(Json::Null, |t| Json::string(t.to_string()))),
                 ("checksum", Json::string(checksum.to_string())),

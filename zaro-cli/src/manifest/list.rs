@@ -59,7 +59,7 @@ impl List {
             common.warn(&format!("what is there now has no manifest; its checksum is {now}"));
         }
         let text = if self.json {
-            format!("{}\n", Json::Array(versions.iter().map(|v| json(v, now)).collect()).pretty())
+            format!("{}\n", versions.iter().map(|v| json(v, now)).collect::<Json>().pretty())
         } else {
             versions.iter().map(|v| line(v, now)).collect()
         };
@@ -92,20 +92,19 @@ fn line(v: &Version, now: Option<Digest>) -> String {
 }
 
 fn json(v: &Version, now: Option<Digest>) -> Json {
-    let mut out = Json::object();
-    out.set("checksum", Json::string(v.checksum.to_string()));
-    out.set("entries", Json::int(v.checksum.count));
-    out.set("size", Json::int(v.checksum.size));
-    let depth = v.statistics.as_ref().ok().and_then(|s| s.depth);
-    out.set("depth", depth.map_or(Json::Null, Json::int));
-    let time = v.last_modified();
-    out.set("lastModified", time.map_or(Json::Null, |t| Json::String(t.to_string())));
+    let mut out = Json::from([
+        ("checksum", v.checksum.to_string().into()),
+        ("entries", v.checksum.count.into()),
+        ("size", v.checksum.size.into()),
+        ("depth", v.statistics.as_ref().ok().and_then(|s| s.depth).into()),
+        ("lastModified", v.last_modified().map(|t| t.to_string()).into()),
+    ]);
     if let Some(now) = now {
-        out.set("current", Json::Bool(v.checksum == now));
+        out.set("current", v.checksum == now);
     }
     if let Err(e) = &v.statistics {
-        out.set("error", Json::string(e.to_string()));
+        out.set("error", e.to_string());
     }
-    out.set("manifest", Json::string(v.key.as_str()));
+    out.set("manifest", &v.key);
     out
 }

@@ -14,7 +14,6 @@ mod show;
 mod to_reference;
 mod tree;
 mod verify;
-pub(crate) mod watch;
 
 use std::process::ExitCode;
 

@@ -88,18 +88,19 @@ fn lines(
 
 fn json(dir: &Dir<'_>, path: &str, digests: &Digests, depth: u32) -> Json {
     let digest = digests.of(dir);
-    let mut out = Json::object();
-    out.set("path", Json::string(path));
-    out.set("digest", Json::string(digest.to_string()));
-    out.set("entries", Json::int(digest.count));
-    out.set("size", Json::int(digest.size));
-    out.set("files", Json::int(dir.files().len()));
+    let mut out = Json::from([
+        ("path", path.into()),
+        ("digest", digest.to_string().into()),
+        ("entries", digest.count.into()),
+        ("size", digest.size.into()),
+        ("files", dir.files().len().into()),
+    ]);
     if depth > 0 {
         let below = dir.dirs().map(|sub| {
             let path = if path.is_empty() { sub.name().to_owned() } else { format!("{path}/{}", sub.name()) };
             json(&sub, &path, digests, depth - 1)
         });
-        out.set("directories", Json::Array(below.collect()));
+        out.set("directories", below.collect::<Json>());
     }
     out
 }

@@ -11,12 +11,12 @@ use zaro::meta::json::Json;
 
 use super::bucket;
 use super::load::load;
-use super::watch::Spinner;
 use crate::args::Common;
 use crate::checksum::HashingArgs;
 use crate::output;
 use crate::paint::{Paint, plain, plural};
 use crate::path::local_path;
+use crate::progress::Spinner;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,13 +68,14 @@ impl Verify {
             findings.extend(bucket::findings(common, &objects, &manifest, self.bytes).await?);
         }
         let text = if self.json {
-            let mut out = Json::object();
-            out.set("manifest", Json::string(self.manifest.as_str()));
-            out.set("ok", Json::Bool(findings.is_empty()));
-            out.set("checksum", Json::string(checksum.to_string()));
-            out.set("entries", Json::int(manifest.len()));
-            out.set("findings", Json::Array(findings.iter().map(json).collect()));
-            format!("{}\n", out.pretty())
+            let report = Json::from([
+                ("manifest", (&self.manifest).into()),
+                ("ok", findings.is_empty().into()),
+                ("checksum", checksum.to_string().into()),
+                ("entries", manifest.len().into()),
+                ("findings", findings.iter().map(json).collect()),
+            ]);
+            format!("{}\n", report.pretty())
         } else {
             let paint = Paint::stdout(common.color);
             let mut out: String = findings.iter().map(|f| line(f, paint)).collect();
@@ -94,11 +95,7 @@ impl Verify {
 
 /// A finding for programs.
 pub(crate) fn json(f: &Finding) -> Json {
-    let mut out = Json::object();
-    out.set("rule", Json::string(f.rule));
-    out.set("key", f.key.as_deref().map_or(Json::Null, Json::string));
-    out.set("message", Json::string(f.message.as_str()));
-    out
+    Json::from([("rule", f.rule.into()), ("key", f.key.as_deref().into()), ("message", (&f.message).into())])
 }
 
 /// A finding for people.

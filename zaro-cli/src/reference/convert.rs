@@ -46,7 +46,7 @@ impl Convert {
         let done = self.making.make(common, &source, &self.to, &mut addresses).await?;
         if self.json {
             let out = done.json(Some(&self.to), &addresses.counts());
-            return output::print(&format!("{}\n", out.pretty()));
+            return output::json(&out);
         }
         report(common, &self.to, &done, &addresses.counts());
         Ok(())

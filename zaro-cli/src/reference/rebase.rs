@@ -74,17 +74,13 @@ impl Rebase {
         if self.json {
             let mut out = done.json(to, &counts);
             let pairs = counts.pairs.iter().map(|(from, to, n)| {
-                let mut pair = Json::object();
-                pair.set("from", Json::string(from.as_str()));
-                pair.set("to", Json::string(to.as_str()));
-                pair.set("references", Json::int(n));
-                pair
+                Json::from([("from", from.into()), ("to", to.into()), ("references", (*n).into())])
             });
-            out.set("changed", Json::Array(pairs.collect()));
-            out.set("unchanged", Json::int(counts.unchanged));
-            let left = counts.unchanged_places.iter().map(|p| Json::string(p.prefix.as_str()));
-            out.set("unchanged_prefixes", Json::Array(left.collect()));
-            return output::print(&format!("{}\n", out.pretty()));
+            out.set("changed", pairs.collect::<Json>());
+            out.set("unchanged", counts.unchanged);
+            let left = counts.unchanged_places.iter().map(|p| &p.prefix);
+            out.set("unchanged_prefixes", left.collect::<Json>());
+            return output::json(&out);
         }
         let would = if self.dry_run { "would change" } else { "changed" };
         for (from, to, n) in &counts.pairs {

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use zaro::Result;
-use zaro::meta::Json;
 use zaro::meta::path::shown;
 use zaro::reference::arrays::Arrays;
 use zaro::reference::stat::{ArrayStat, Stat as Counted, stat};
@@ -51,56 +50,11 @@ impl Stat {
                 counted.broken
             ));
         }
-        let text = match self.json {
-            true => format!("{}\n", json(&self.uri, &counted).pretty()),
-            false => table(&counted, Paint::stdout(common.color)),
-        };
-        output::print(&text)
+        match self.json {
+            true => output::json(&counted.json(&self.uri)),
+            false => output::print(&table(&counted, Paint::stdout(common.color))),
+        }
     }
-}
-
-fn json(uri: &str, stat: &Counted) -> Json {
-    let mut out = Json::object();
-    out.set("uri", Json::string(zaro::redacted(uri)));
-    out.set("arrays", Json::Array(stat.arrays.iter().map(|a| numbers(a, Some(&a.path))).collect()));
-    out.set("total", numbers(&stat.total, None));
-    out.set("documents", Json::int(stat.documents));
-    out.set("document_bytes", Json::int(stat.document_bytes));
-    out.set("strays", Json::int(stat.strays));
-    out.set("stray_keys", Json::Array(stat.stray_keys.iter().map(Json::string).collect()));
-    out.set("broken", Json::int(stat.broken));
-    let places = stat.places.iter().map(|p| {
-        let mut out = Json::object();
-        out.set("prefix", Json::string(zaro::redacted(&p.prefix)));
-        out.set("scheme", Json::string(p.scheme.as_str()));
-        out.set("objects", Json::int(p.objects));
-        out.set("references", Json::int(p.references));
-        out.set("bytes", Json::int(p.bytes));
-        out
-    });
-    out.set("places", Json::Array(places.collect()));
-    out
-}
-
-fn numbers(stat: &ArrayStat, path: Option<&str>) -> Json {
-    let mut out = Json::object();
-    if let Some(path) = path {
-        out.set("path", Json::string(shown(path)));
-    }
-    for (name, n) in [
-        ("chunks", stat.chunks),
-        ("present", stat.present),
-        ("missing", stat.missing()),
-        ("inline", stat.inline),
-        ("whole", stat.whole),
-        ("objects", stat.objects),
-        ("bytes", stat.bytes),
-        ("unsized", stat.unsized_chunks),
-        ("inline_bytes", stat.inline_bytes),
-    ] {
-        out.set(name, Json::int(n));
-    }
-    out
 }
 
 const HEAD: [&str; 8] =

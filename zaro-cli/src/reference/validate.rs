@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::meta::{Json, Level};
-use zaro::reference::validate::{MapFinding, MapReport, ValidateOptions, validate};
+use zaro::meta::Level;
+use zaro::reference::validate::{MapReport, ValidateOptions, validate};
 
 use crate::args::Common;
 use crate::output;
@@ -67,45 +67,12 @@ impl Validate {
         watch.finish();
         let report = report?;
         let failed = report.errors > 0 || (common.strict && report.warnings > 0);
-        let text = match self.json {
-            true => format!("{}\n", json(&self.uri, &report, failed).pretty()),
-            false => lines(&report, failed, Paint::stdout(common.color)),
-        };
-        output::print(&text)?;
+        match self.json {
+            true => output::json(&report.json(&self.uri, failed))?,
+            false => output::print(&lines(&report, failed, Paint::stdout(common.color)))?,
+        }
         Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
     }
-}
-
-fn json(uri: &str, report: &MapReport, failed: bool) -> Json {
-    let mut out = Json::object();
-    out.set("uri", Json::string(zaro::redacted(uri)));
-    out.set("ok", Json::Bool(!failed));
-    for (name, n) in [
-        ("entries", report.entries),
-        ("arrays", report.arrays),
-        ("objects", report.objects),
-        ("decoded", report.decoded),
-        ("errors", report.errors),
-        ("warnings", report.warnings),
-    ] {
-        out.set(name, Json::int(n));
-    }
-    let finding = |f: &MapFinding| {
-        let mut out = Json::object();
-        for (name, text) in [
-            ("rule", f.rule),
-            ("level", if f.level == Level::Error { "error" } else { "warning" }),
-            ("node", f.node.as_str()),
-            ("key", f.key.as_str()),
-            ("url", &*zaro::redacted(&f.url)),
-            ("message", f.message.as_str()),
-        ] {
-            out.set(name, Json::string(text));
-        }
-        out
-    };
-    out.set("findings", Json::Array(report.findings.iter().map(finding).collect()));
-    out
 }
 
 fn lines(report: &MapReport, failed: bool, paint: Paint) -> String {
@@ -126,10 +93,7 @@ fn lines(report: &MapReport, failed: bool, paint: Paint) -> String {
         out.push_str(&format!("… and {} more (--limit)\n", plural(hidden, "finding")));
     }
     let verdict = if failed { paint.red("not valid") } else { paint.green("valid") };
-    let entries = match report.entries {
-        1 => "1 entry".to_owned(),
-        n => format!("{n} entries"),
-    };
+    let entries = plural(report.entries, "entry");
     out.push_str(&format!(
         "{verdict}: {entries}, {}, {}, {} decoded, {}, {}\n",
         plural(report.arrays, "array"),

@@ -4,6 +4,7 @@
 //! whole.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -80,6 +81,18 @@ pub struct Added {
     pub data_type: DataType,
     /// The shapes of their levels, the largest first.
     pub levels: Vec<Vec<u64>>,
+}
+
+impl Added {
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        Json::from([
+            ("path", (&self.path).into()),
+            ("data_type", self.data_type.to_string().into()),
+            ("levels", (&self.levels).into()),
+        ])
+    }
 }
 
 /// Adds labels called `name` to the image at `path`. Blocks until it is done.
@@ -568,10 +581,8 @@ pub fn parse_colors(text: &str) -> Result<Vec<LabelColor>> {
         let json = Json::parse(text.as_bytes())?.value;
         let colors: Option<Vec<LabelColor>> = match &json {
             Json::Array(items) => {
-                let mut label = Json::object();
-                label.set("colors", Json::Array(items.clone()));
-                let mut group = Json::object();
-                group.set("image-label", label);
+                let label = Json::from([("colors", Json::Array(items.clone()))]);
+                let group = Json::from([("image-label", label)]);
                 parse::group(&group).label.map(|l| l.colors).filter(|c| c.len() == items.len())
             }
             Json::Object(members) => members
@@ -591,6 +602,42 @@ pub fn parse_colors(text: &str) -> Result<Vec<LabelColor>> {
     let lines =
         lines.enumerate().filter(|(i, l)| *i > 0 || l.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
     lines.map(|(_, line)| parse_color(line)).collect()
+}
+
+/// Colours of values as people give them, each a colour, several with blanks between, or a file of them. Of two for one
+/// value, the last counts.
+pub fn collect_colors(given: &[String]) -> Result<Vec<LabelColor>> {
+    let mut all: Vec<LabelColor> = Vec::new();
+    for text in given {
+        let found = if Path::new(text).is_file() {
+            parse_colors(&read_text(Path::new(text))?).map_err(|e| e.within(text))?
+        } else {
+            text.split_whitespace().map(parse_color).collect::<Result<_>>()?
+        };
+        for color in found {
+            all.retain(|c| c.value != color.value);
+            all.push(color);
+        }
+    }
+    Ok(all)
+}
+
+/// What is known of values, from a JSON file: a list of objects that each have a `label-value`.
+pub fn read_properties(path: &Path) -> Result<Vec<Json>> {
+    let json = Json::parse(read_text(path)?.as_bytes())?.value;
+    let items = json.items().unwrap_or_default().to_vec();
+    let fits = |item: &Json| item.get("label-value").is_some_and(|v| v.as_i128().is_some());
+    if items.is_empty() || !items.iter().all(fits) {
+        return Err(Error::usage(format!(
+            "{}: properties are a list of objects, each with a whole number as its label-value",
+            path.display()
+        )));
+    }
+    Ok(items)
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|e| Error::from(e).within(path.display()))
 }
 
 /// The colour of one value: `1=FF0000FF`, `1=#FF0000`, `1,255,0,0,255`.

@@ -105,6 +105,22 @@ pub struct Converted {
     pub levels: Vec<Vec<u64>>,
 }
 
+impl Converted {
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        Json::from([
+            ("path", (&self.path).into()),
+            ("name", (&self.name).into()),
+            ("axes", self.axes.iter().map(|a| &a.name).collect()),
+            ("scale", (&self.scale).into()),
+            ("units", self.axes.iter().map(|a| a.unit.as_deref()).collect()),
+            ("data_type", self.data_type.to_string().into()),
+            ("levels", (&self.levels).into()),
+        ])
+    }
+}
+
 /// Makes an image of each source at `path`: of one the image itself, of several a `bioformats2raw.layout` with the images 0,
 /// 1, 2 in it. Blocks until it is done.
 pub fn convert(

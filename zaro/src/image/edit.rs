@@ -45,6 +45,53 @@ pub struct ChannelEdit {
     pub active: Option<bool>,
 }
 
+impl ChannelEdit {
+    /// From `CHANNEL:KEY=VALUE,…`: a channel's number or name, and what changes of it.
+    pub fn parse(text: &str) -> Result<(Which, Self), String> {
+        fn split<'a>(text: &'a str, by: char, wanted: &str) -> Result<(&'a str, &'a str), String> {
+            let parts = text.split_once(by).filter(|(a, _)| !a.is_empty());
+            parts.ok_or_else(|| format!("{text:?} is not {wanted}"))
+        }
+        let number = |text: &str| {
+            let x = text.trim().parse().ok().filter(|x: &f64| x.is_finite());
+            x.map(Some).ok_or_else(|| format!("{text:?} is not a number"))
+        };
+        let (which, changes) = split(text, ':', "CHANNEL:KEY=VALUE,...")?;
+        let which = which.parse().map_or_else(|_| Which::Name(which.to_owned()), Which::Number);
+        let mut edit = Self::default();
+        for change in changes.split(',').filter(|c| !c.is_empty()) {
+            let (key, value) = split(change, '=', "KEY=VALUE")?;
+            let flag =
+                || value.parse().map(Some).map_err(|_| format!("{key} is true or false, not {value:?}"));
+            match key {
+                "label" | "name" => edit.label = Some(value.to_owned()),
+                "color" | "colour" => {
+                    let color = parse::color(value);
+                    edit.color = Some(color.ok_or_else(|| format!("{value:?} is no colour such as 00FF00"))?);
+                }
+                "window" => {
+                    let ends = value.split_once("..").or_else(|| value.split_once(':'));
+                    let (start, end) = ends.ok_or("a window is START:END")?;
+                    (edit.window.start, edit.window.end) = (number(start)?, number(end)?);
+                }
+                "start" => edit.window.start = number(value)?,
+                "end" => edit.window.end = number(value)?,
+                "min" => edit.window.min = number(value)?,
+                "max" => edit.window.max = number(value)?,
+                "family" => {
+                    let families = "a family is linear, polynomial, logarithmic or exponential";
+                    edit.family = Some(Family::parse(value).ok_or(families)?);
+                }
+                "coefficient" => edit.coefficient = number(value)?,
+                "inverted" => edit.inverted = flag()?,
+                "active" => edit.active = flag()?,
+                _ => return Err(format!("a channel has no {key:?}")),
+            }
+        }
+        Ok((which, edit))
+    }
+}
+
 /// What changes of an image.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Edit {

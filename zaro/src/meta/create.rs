@@ -39,6 +39,23 @@ pub enum Layout {
     Axes(Vec<usize>),
 }
 
+/// `C`, `F`, or the dimensions in the order in which they are stored: `2,0,1`.
+impl std::str::FromStr for Layout {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "C" | "c" => Ok(Self::C),
+            "F" | "f" => Ok(Self::F),
+            axes => {
+                let axes = axes.split(',').map(|n| n.trim().parse().ok()).collect::<Option<_>>();
+                axes.map(Self::Axes)
+                    .ok_or_else(|| "write C, F or an order of dimensions such as 2,0,1".to_owned())
+            }
+        }
+    }
+}
+
 /// An array to be made. `NewArray { shape, data_type, ..NewArray::default() }` is enough.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewArray {

@@ -330,6 +330,12 @@ impl<T: Into<Json> + Clone> From<&[T]> for Json {
     }
 }
 
+impl<T: Into<Json>> From<Vec<T>> for Json {
+    fn from(items: Vec<T>) -> Self {
+        items.into_iter().collect()
+    }
+}
+
 impl<T: Into<Json> + Clone> From<&Vec<T>> for Json {
     fn from(items: &Vec<T>) -> Self {
         items.as_slice().into()

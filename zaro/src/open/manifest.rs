@@ -1,5 +1,6 @@
 //! One version of a Zarr, opened by its manifest.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -24,6 +25,23 @@ impl Targets for OneStore {
     async fn target(&self, remote: &Remote) -> Result<Target> {
         Ok(Target { store: Arc::clone(&self.0), key: remote.url.to_string() })
     }
+}
+
+/// The manifest at `uri`: a file, or an object of a store.
+pub async fn read_manifest(uri: &str, options: &StoreOptions) -> Result<Manifest> {
+    let path = uri.strip_prefix("file://").unwrap_or(uri);
+    if !path.contains("://") {
+        let path = Path::new(path);
+        let place = |e: Error| e.with_store(path.display());
+        if path.is_dir() {
+            return Err(place(Error::usage("a folder, where the file of a manifest was expected")));
+        }
+        return parse(std::fs::File::open(path).map_err(|e| place(e.into()))?).map_err(place);
+    }
+    let (folder, name) = uri.rsplit_once('/').unwrap_or(("", uri));
+    let text = super::open_store(folder, options).await?.get(name, None).await?;
+    let text = text.ok_or_else(|| Error::not_found("there is no such manifest").with_store(uri))?;
+    parse(text.as_ref()).map_err(|e| e.with_store(uri))
 }
 
 /// The version that the manifest at `spot` names. Its objects are at `objects`, or where they follow from the place

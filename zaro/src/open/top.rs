@@ -7,6 +7,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::Result;
+use crate::meta::Json;
 use crate::meta::path::{join, normal};
 
 /// The documents that make a folder a node.
@@ -43,13 +44,36 @@ fn climb(uri: &str) -> Option<(String, String)> {
     }
     let below = start.strip_prefix(&top).ok()?.to_str().filter(|b| !b.is_empty())?;
     // The address of a document is that of its node.
-    let is_document = |name: &str| DOCUMENTS.contains(&name) || [".zattrs", ".zmetadata"].contains(&name);
     let below = match below.rsplit_once('/') {
         Some((folder, name)) if is_document(name) => folder,
         None if is_document(below) => "",
         _ => below,
     };
     Some((top.to_str()?.to_owned(), below.to_owned()))
+}
+
+/// Whether a name is that of a document of a node.
+fn is_document(name: &str) -> bool {
+    DOCUMENTS.contains(&name) || [".zattrs", ".zmetadata"].contains(&name)
+}
+
+/// Whether a file is there that is a document of a node, or lies in an array.
+#[must_use]
+pub fn is_of_zarr(path: &Path) -> bool {
+    let Ok(file) = path.canonicalize() else { return false };
+    if !file.is_file() {
+        return false;
+    }
+    let is_document = file.file_name().and_then(|n| n.to_str()).is_some_and(is_document);
+    let is_array = |folder: &Path| {
+        let v3 = || std::fs::read(folder.join("zarr.json")).ok();
+        let says_array = |bytes: Vec<u8>| {
+            Json::parse(&bytes)
+                .is_ok_and(|d| d.value.get("node_type").and_then(|t| t.as_str()) == Some("array"))
+        };
+        folder.join(".zarray").exists() || v3().is_some_and(says_array)
+    };
+    is_document || file.ancestors().skip(1).any(is_array)
 }
 
 #[cfg(test)]
@@ -81,5 +105,24 @@ mod tests {
         }
         let remote = ("s3://bucket/a.zarr".to_owned(), "x".to_owned());
         assert_eq!(from_the_top("s3://bucket/a.zarr", "/x/").unwrap(), remote);
+    }
+
+    #[test]
+    fn files_of_zarrs_are_no_outputs() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let group = make("g/zarr.json", r#"{"zarr_format": 3, "node_type": "group"}"#);
+        let chunk = make("g/x/c/0/0", "");
+        assert!(!is_of_zarr(&chunk));
+        make("g/x/zarr.json", r#"{"zarr_format": 3, "node_type": "array"}"#);
+        make("g/y/.zarray", "{}");
+        let own = make("g/manifest.json", "");
+        assert!(is_of_zarr(&group) && is_of_zarr(&chunk) && is_of_zarr(&make("g/y/0.0", "")));
+        assert!(!is_of_zarr(&own) && !is_of_zarr(&dir.path().join("g/x/new.npy")) && !is_of_zarr(dir.path()));
     }
 }

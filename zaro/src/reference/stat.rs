@@ -12,7 +12,9 @@ use futures::stream::StreamExt;
 
 use super::arrays::{Arrays, Part};
 use super::{Location, Map, Remote};
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Result, redacted};
+use crate::meta::Json;
+use crate::meta::path::shown;
 use crate::num::u64_of;
 
 /// What is in a map.
@@ -61,7 +63,55 @@ pub struct ArrayStat {
     pub inline_bytes: u64,
 }
 
+impl Stat {
+    /// As JSON, of the store at `uri`.
+    #[must_use]
+    pub fn json(&self, uri: &str) -> Json {
+        let place = |p: &PlaceStat| {
+            Json::from([
+                ("prefix", redacted(&p.prefix).into_owned().into()),
+                ("scheme", (&p.scheme).into()),
+                ("objects", p.objects.into()),
+                ("references", p.references.into()),
+                ("bytes", p.bytes.into()),
+            ])
+        };
+        let array = |a: &ArrayStat| {
+            let mut out = Json::from([("path", shown(&a.path).into())]);
+            a.numbers().into_iter().for_each(|(name, n)| out.set(name, n));
+            out
+        };
+        let total: Vec<(String, Json)> =
+            self.total.numbers().into_iter().map(|(name, n)| (name.to_owned(), n.into())).collect();
+        Json::from([
+            ("uri", redacted(uri).into_owned().into()),
+            ("arrays", self.arrays.iter().map(array).collect()),
+            ("total", Json::Object(total)),
+            ("documents", self.documents.into()),
+            ("document_bytes", self.document_bytes.into()),
+            ("strays", self.strays.into()),
+            ("stray_keys", (&self.stray_keys).into()),
+            ("broken", self.broken.into()),
+            ("places", self.places.iter().map(place).collect()),
+        ])
+    }
+}
+
 impl ArrayStat {
+    fn numbers(&self) -> [(&'static str, u64); 9] {
+        [
+            ("chunks", self.chunks),
+            ("present", self.present),
+            ("missing", self.missing()),
+            ("inline", self.inline),
+            ("whole", self.whole),
+            ("objects", self.objects),
+            ("bytes", self.bytes),
+            ("unsized", self.unsized_chunks),
+            ("inline_bytes", self.inline_bytes),
+        ]
+    }
+
     /// Chunks of the grid that the map does not have.
     #[must_use]
     pub fn missing(&self) -> u64 {

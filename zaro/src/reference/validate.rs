@@ -16,7 +16,7 @@ use super::addresses::is_relative;
 use super::arrays::{Arrays, ChunkGrid, Part};
 use super::{Location, Map, Remote, Targets};
 use crate::array::{Array, Missing, OnProgress, Progress, ReadOptions, Selection};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, redacted};
 use crate::group::Zarr;
 use crate::meta::path::shown;
 use crate::meta::{Json, Level};
@@ -88,6 +88,34 @@ pub struct MapReport {
     pub warnings: u64,
     /// The findings, up to the limit.
     pub findings: Vec<MapFinding>,
+}
+
+impl MapReport {
+    /// As JSON, of the store at `uri`; `failed` says whether it is judged not valid.
+    #[must_use]
+    pub fn json(&self, uri: &str, failed: bool) -> Json {
+        let finding = |f: &MapFinding| {
+            Json::from([
+                ("rule", f.rule.into()),
+                ("level", f.level.to_string().into()),
+                ("node", (&f.node).into()),
+                ("key", (&f.key).into()),
+                ("url", redacted(&f.url).into_owned().into()),
+                ("message", (&f.message).into()),
+            ])
+        };
+        Json::from([
+            ("uri", redacted(uri).into_owned().into()),
+            ("ok", (!failed).into()),
+            ("entries", self.entries.into()),
+            ("arrays", self.arrays.into()),
+            ("objects", self.objects.into()),
+            ("decoded", self.decoded.into()),
+            ("errors", self.errors.into()),
+            ("warnings", self.warnings.into()),
+            ("findings", self.findings.iter().map(finding).collect()),
+        ])
+    }
 }
 
 /// Checks `map`, which is the map of `zarr`.

@@ -1,6 +1,7 @@
 //! A reference store written to where it is asked for: whole, or not at all.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Map as _, ReferenceStore};
 use super::addresses::Addresses;
@@ -117,6 +118,7 @@ impl Writing<'_> {
 
     /// As a folder of Parquet on this machine.
     pub async fn parquet_folder(&mut self, path: &Path) -> Result<Converted> {
+        let local = |path: &Path| -> SharedStore { Arc::new(LocalStore::new(path)) };
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
         let empty = path.is_dir() && std::fs::read_dir(path).map_err(fault)?.next().is_none();
         let there = path.exists() && !empty;
@@ -125,13 +127,12 @@ impl Writing<'_> {
             return Err(no_folder(path.display()));
         }
         if there {
-            let local: SharedStore = std::sync::Arc::new(LocalStore::new(path));
-            check_references(&local, path.display()).await?;
+            check_references(&local(path), path.display()).await?;
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let part = temporary_folder(parent);
         let begun = Unfinished(&part);
-        let done = self.parquet(&(std::sync::Arc::new(LocalStore::new(&part)) as SharedStore)).await?;
+        let done = self.parquet(&local(&part)).await?;
         if there {
             replace_folder(&part, path).map_err(fault)?;
         } else {

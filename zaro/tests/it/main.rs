@@ -13,6 +13,8 @@ mod common;
 mod copy;
 mod errors;
 mod examples;
+#[cfg(feature = "image")]
+mod format;
 #[cfg(all(feature = "testing", feature = "cloud"))]
 mod gather;
 #[cfg(feature = "grib")]

@@ -54,12 +54,12 @@ impl Extent {
     /// Between which values nearly all pixels are, where values were counted; else the least and the greatest.
     pub(super) fn shown(&self) -> (f64, f64) {
         let total: u64 = self.counts.iter().sum();
-        let beyond = of_u64(total) * BEYOND;
+        let beyond = num::f64_of_u64(total) * BEYOND;
         let low = past(self.counts.iter().enumerate(), beyond);
         let high = past(self.counts.iter().enumerate().rev(), beyond);
         match (low, high) {
             (Some(low), Some(high)) if low < high => {
-                (self.first + of_u64(num::u64_of(low)), self.first + of_u64(num::u64_of(high)))
+                (self.first + num::f64_of_usize(low), self.first + num::f64_of_usize(high))
             }
             _ => self.between(),
         }
@@ -71,7 +71,7 @@ fn past<'a>(mut counts: impl Iterator<Item = (usize, &'a u64)>, beyond: f64) -> 
     let mut sum = 0;
     let found = counts.find(|(_, n)| {
         sum += **n;
-        of_u64(sum) > beyond
+        num::f64_of_u64(sum) > beyond
     });
     found.map(|(place, _)| place)
 }
@@ -97,16 +97,6 @@ fn count(data_type: &DataType, bytes: &[u8], counts: &mut [u32]) {
     }
 }
 
-#[allow(clippy::as_conversions, reason = "numbers beyond 2^53 may be rounded: this is what a window shows")]
-fn of_u64(n: u64) -> f64 {
-    n as f64
-}
-
-#[allow(clippy::as_conversions, reason = "numbers beyond 2^53 may be rounded: this is what a window shows")]
-fn of_i64(n: i64) -> f64 {
-    n as f64
-}
-
 macro_rules! integers {
     ($type:ty, $bytes:expr, $float:expr) => {{
         let numbers = $bytes.as_chunks().0.iter().map(|b| <$type>::from_le_bytes(*b));
@@ -126,14 +116,14 @@ fn floats(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 
 fn of(data_type: &DataType, bytes: &[u8]) -> Option<(f64, f64)> {
     match data_type {
-        DataType::UInt(8) => integers!(u8, bytes, of_u64),
-        DataType::UInt(16) => integers!(u16, bytes, of_u64),
-        DataType::UInt(32) => integers!(u32, bytes, of_u64),
-        DataType::UInt(64) => integers!(u64, bytes, of_u64),
-        DataType::Int(8) => integers!(i8, bytes, of_i64),
-        DataType::Int(16) => integers!(i16, bytes, of_i64),
-        DataType::Int(32) => integers!(i32, bytes, of_i64),
-        DataType::Int(64) => integers!(i64, bytes, of_i64),
+        DataType::UInt(8) => integers!(u8, bytes, num::f64_of_u64),
+        DataType::UInt(16) => integers!(u16, bytes, num::f64_of_u64),
+        DataType::UInt(32) => integers!(u32, bytes, num::f64_of_u64),
+        DataType::UInt(64) => integers!(u64, bytes, num::f64_of_u64),
+        DataType::Int(8) => integers!(i8, bytes, num::f64_of_i64),
+        DataType::Int(16) => integers!(i16, bytes, num::f64_of_i64),
+        DataType::Int(32) => integers!(i32, bytes, num::f64_of_i64),
+        DataType::Int(64) => integers!(i64, bytes, num::f64_of_i64),
         DataType::Float(Float::F16) => {
             floats(bytes.as_chunks().0.iter().map(|b| f64::from(f16::from_le_bytes(*b))))
         }

@@ -162,6 +162,21 @@ pub struct Built {
     pub resumed: bool,
 }
 
+impl Built {
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        let level =
+            |(path, shape): &(String, Vec<u64>)| Json::from([("path", path.into()), ("shape", shape.into())]);
+        Json::from([
+            ("levels", self.levels.iter().map(level).collect()),
+            ("method", self.method.text().into()),
+            ("resumed", self.resumed.into()),
+            ("labels", (&self.labels).into()),
+        ])
+    }
+}
+
 /// How a plain array becomes an image.
 #[derive(Debug, Clone, Default)]
 pub struct Frame {

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::image::render::samples::real;
 use crate::image::render::settings::{Region, Size};
 use crate::num;
+use crate::num::f64_of_u64 as real;
 
 /// How the pixels of a picture lie in those of a level, along one axis. Whole numbers, so that nothing is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -233,8 +233,7 @@ pub(super) async fn guess(pyramid: &Pyramid, channel: u64, t: u64) -> Result<(f6
         return Ok(kind.range().unwrap_or((0.0, 1.0)));
     }
     let last = values.len() - 1;
-    let beyond = super::samples::whole(super::samples::real(num::u64_of(last)) * BEYOND);
-    let beyond = num::usize_of(beyond)?;
+    let beyond = num::usize_of_f64(num::f64_of_usize(last) * BEYOND);
     let mut at = |i: usize| *values.select_nth_unstable_by(i.min(last), f64::total_cmp).1;
     let (least, most) = (at(0), at(last));
     let (low, high) = (at(beyond), at(last - beyond));

@@ -11,9 +11,10 @@ use crate::image::model::{Axis, Labels, Level};
 use crate::image::render::frame::{Frame, Span};
 use crate::image::render::picture::Picture;
 use crate::image::render::quantum::byte;
-use crate::image::render::samples::{Kind, real, whole};
+use crate::image::render::samples::Kind;
 use crate::image::render::source::{Axes, Block, Pick, Pyramid, Wanted, scaled, scaled_range};
 use crate::num;
+use crate::num::{f64_of_u64 as real, u64_of_f64 as whole};
 
 /// How opaque values without a colour are.
 const UNNAMED: f64 = 0.5;

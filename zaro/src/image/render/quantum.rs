@@ -1,7 +1,7 @@
 //! Intensities to grey values, as OMERO defines them.
 
 use crate::image::model::Family;
-use crate::image::render::samples::real_i128;
+use crate::num::f64_of_i128;
 
 /// How the intensities of one channel become 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,7 +42,7 @@ impl Curve {
 
     /// The same curve for intensities less `origin`.
     pub(super) fn less(&self, origin: i128) -> Self {
-        let origin = real_i128(origin);
+        let origin = f64_of_i128(origin);
         Self { start: self.start - origin, end: self.end - origin, ..*self }
     }
 

@@ -253,7 +253,7 @@ fn cell(
         let down = f64::from(inner(longest, rows)) / f64::from(own.1.max(1));
         let by = across.min(down);
         let side = |n: u32| {
-            let scaled = super::samples::whole((f64::from(n) * by + 1e-6).floor());
+            let scaled = crate::num::u64_of_f64(f64::from(n) * by + 1e-6);
             u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
         };
         (side(own.0), side(own.1))

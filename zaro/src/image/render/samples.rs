@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::meta::DataType;
 use crate::meta::dtype::Float;
+use crate::num;
 
 /// A type of number that can be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +69,8 @@ impl Kind {
             Self::I16 => (i16::MIN.into(), i16::MAX.into()),
             Self::U32 => (0.0, u32::MAX.into()),
             Self::I32 => (i32::MIN.into(), i32::MAX.into()),
-            Self::U64 => (0.0, real_u64(u64::MAX)),
-            Self::I64 => (real_i64(i64::MIN), real_i64(i64::MAX)),
+            Self::U64 => (0.0, num::f64_of_u64(u64::MAX)),
+            Self::I64 => (num::f64_of_i64(i64::MIN), num::f64_of_i64(i64::MAX)),
             Self::F16 | Self::BF16 | Self::F32 | Self::F64 => return None,
         })
     }
@@ -96,10 +97,10 @@ impl Kind {
             Self::I16 => each(bytes, out, |b| i16::from_le_bytes(b).into()),
             Self::U32 => each(bytes, out, |b| u32::from_le_bytes(b).into()),
             Self::I32 => each(bytes, out, |b| i32::from_le_bytes(b).into()),
-            Self::U64 if origin == 0 => each(bytes, out, |b| real_u64(u64::from_le_bytes(b))),
-            Self::I64 if origin == 0 => each(bytes, out, |b| real_i64(i64::from_le_bytes(b))),
-            Self::U64 => each(bytes, out, |b| real_i128(i128::from(u64::from_le_bytes(b)) - origin)),
-            Self::I64 => each(bytes, out, |b| real_i128(i128::from(i64::from_le_bytes(b)) - origin)),
+            Self::U64 if origin == 0 => each(bytes, out, |b| num::f64_of_u64(u64::from_le_bytes(b))),
+            Self::I64 if origin == 0 => each(bytes, out, |b| num::f64_of_i64(i64::from_le_bytes(b))),
+            Self::U64 => each(bytes, out, |b| num::f64_of_i128(i128::from(u64::from_le_bytes(b)) - origin)),
+            Self::I64 => each(bytes, out, |b| num::f64_of_i128(i128::from(i64::from_le_bytes(b)) - origin)),
             Self::F16 => each(bytes, out, |b| half::f16::from_le_bytes(b).to_f64()),
             Self::BF16 => each(bytes, out, |b| half::bf16::from_le_bytes(b).to_f64()),
             Self::F32 => each(bytes, out, |b| f32::from_le_bytes(b).into()),
@@ -130,42 +131,12 @@ impl Kind {
     }
 }
 
-#[allow(clippy::as_conversions, reason = "rounds to the nearest, which is meant")]
-fn real_u64(x: u64) -> f64 {
-    x as f64
-}
-
-#[allow(clippy::as_conversions, reason = "rounds to the nearest, which is meant")]
-fn real_i64(x: i64) -> f64 {
-    x as f64
-}
-
-#[allow(clippy::as_conversions, reason = "rounds to the nearest, which is meant")]
-pub(super) fn real_i128(x: i128) -> f64 {
-    x as f64
-}
-
 /// Up to here all whole numbers are real numbers, too: 2^53.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-#[allow(
-    clippy::as_conversions,
-    reason = "`as` stays within the range; what is behind the point is meant to go"
-)]
 fn whole_part(x: f64) -> i128 {
     // Far beyond all samples there is nothing to tell apart.
-    x.clamp(-2e19, 2e19) as i128
-}
-
-/// A position or a length as a real number.
-pub(super) fn real(n: u64) -> f64 {
-    real_u64(n)
-}
-
-/// The position that a real number lies in: the whole part; 0 below 0.
-#[allow(clippy::as_conversions, reason = "`as` cuts off behind the point, and at 0")]
-pub(super) fn whole(x: f64) -> u64 {
-    x as u64
+    num::i128_of_f64(x.clamp(-2e19, 2e19).trunc())
 }
 
 #[cfg(test)]

@@ -24,7 +24,9 @@ mod systems;
 mod transforms;
 mod walk;
 
-use crate::error::Result;
+use std::path::Path;
+
+use crate::error::{Error, Result};
 use crate::group::Zarr;
 use crate::image::version::{self, Stated, Version};
 use crate::meta::{Format, Json};
@@ -58,6 +60,33 @@ impl Judged {
 /// Checks the node at `path` and all that belongs to it.
 pub async fn validate(zarr: &Zarr, path: &str, options: &Options) -> Result<Report> {
     walk::validate(zarr, path, options).await
+}
+
+/// The attributes in a JSON file, if `uri` is one: those of a `zarr.json`, or the document itself. Reference stores are
+/// JSON files, too. What is no JSON is an error if the file is `certain` to be one.
+pub fn attributes_in(uri: &str, certain: bool) -> Result<Option<Json>> {
+    let path = Path::new(uri.strip_prefix("file://").unwrap_or(uri));
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    if !(name.ends_with(".json") || name == ".zattrs") || !path.is_file() {
+        return Ok(None);
+    }
+    let place = |e: Error| e.with_store(path.display());
+    let bytes = std::fs::read(path).map_err(|e| place(e.into()))?;
+    let document = match Json::parse(&bytes) {
+        Ok(document) => document.value,
+        Err(e) if certain => return Err(place(e)),
+        Err(_) => return Ok(None),
+    };
+    if document.get("refs").is_some()
+        || document.get(".zgroup").is_some()
+        || document.get("zarr.json").is_some()
+    {
+        return Ok(None);
+    }
+    if document.get("zarr_format").is_some() {
+        return Ok(Some(document.get("attributes").cloned().unwrap_or_else(Json::object)));
+    }
+    Ok(Some(document))
 }
 
 /// Checks one document of attributes, without the hierarchy it is from.

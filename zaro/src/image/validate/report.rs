@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::error::redacted;
 use crate::image::version::Version;
 use crate::meta::Json;
 use crate::meta::path::shown;
@@ -58,15 +59,15 @@ impl Finding {
     /// As JSON.
     #[must_use]
     pub fn json(&self) -> Json {
-        let mut out = Json::object();
-        out.set("rule", Json::string(self.rule));
-        out.set("level", Json::string(self.level.text()));
-        out.set("node", Json::string(self.node.as_str()));
-        out.set("path", Json::string(self.path.as_str()));
-        out.set("found", Json::string(self.found.as_str()));
-        out.set("wanted", Json::string(self.wanted.as_str()));
-        out.set("fix", self.fix.as_deref().map_or(Json::Null, Json::string));
-        out
+        Json::from([
+            ("rule", self.rule.into()),
+            ("level", self.level.text().into()),
+            ("node", (&self.node).into()),
+            ("path", (&self.path).into()),
+            ("found", (&self.found).into()),
+            ("wanted", (&self.wanted).into()),
+            ("fix", self.fix.as_deref().into()),
+        ])
     }
 }
 
@@ -107,6 +108,23 @@ impl Report {
     pub fn is_valid(&self, strict: bool) -> bool {
         let limit = if strict { Level::Should } else { Level::Must };
         self.findings.iter().all(|f| f.level < limit)
+    }
+
+    /// As JSON, of what is at `uri` and is judged valid or not.
+    #[must_use]
+    pub fn json(&self, uri: &str, valid: bool) -> Json {
+        Json::from([
+            ("uri", redacted(uri).into_owned().into()),
+            ("valid", valid.into()),
+            ("version", self.version.to_string().into()),
+            ("stated", self.stated.as_deref().into()),
+            ("assumed", (self.stated.is_none() && !self.asked).into()),
+            ("nodes", self.nodes.into()),
+            ("must", self.count(Level::Must).into()),
+            ("should", self.count(Level::Should).into()),
+            ("lint", self.count(Level::Lint).into()),
+            ("findings", self.findings.iter().map(Finding::json).collect()),
+        ])
     }
 
     /// Puts the findings in order: by node, the grave ones first, else in the order of the documents.

@@ -4,6 +4,9 @@
 //! and delete markers do, since without them old versions would come back. Deleting takes such a report, looks
 //! again whether each line of it still holds, and only then deletes.
 
+use std::collections::HashSet;
+use std::io::Write;
+
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::BucketZarr;
@@ -11,6 +14,7 @@ use super::create::named;
 use crate::error::{Error, Result};
 use crate::manifest::digest::Digest;
 use crate::manifest::model::Manifest;
+use crate::meta::Json;
 use crate::store::object::versions::ObjectVersion;
 
 /// How many deletions are under way at once.
@@ -44,6 +48,60 @@ pub struct Garbage {
     pub unreadable: Vec<(String, String)>,
     /// How many manifests were looked at.
     pub manifests: u64,
+}
+
+impl Garbage {
+    /// Writes what could go, one JSON object per line.
+    pub fn write_list(&self, out: &mut impl Write) -> Result<()> {
+        for g in &self.versions {
+            let line =
+                [("key", (&g.key).into()), ("versionId", (&g.version).into()), ("size", g.size.into())];
+            writeln!(out, "{}", Json::from(line))?;
+        }
+        Ok(())
+    }
+
+    /// Those of a list that may not go, as people name them.
+    #[must_use]
+    pub fn not_among(&self, list: &[(String, String)]) -> Vec<String> {
+        let found: HashSet<(&str, &str)> =
+            self.versions.iter().map(|g| (g.key.as_str(), g.version.as_str())).collect();
+        let stays = |(key, version): &&(String, String)| !found.contains(&(key.as_str(), version.as_str()));
+        list.iter().filter(stays).map(|(key, version)| format!("{key} ({version})")).collect()
+    }
+
+    /// As JSON; `deleted` says how many versions went, and their bytes.
+    #[must_use]
+    pub fn json(&self, deleted: Option<(u64, u64)>) -> Json {
+        let broken = self.broken.iter().map(|(checksum, gone)| {
+            Json::from([("checksum", checksum.to_string().into()), ("gone", (*gone).into())])
+        });
+        Json::from([
+            ("manifests", self.manifests.into()),
+            ("versions", self.all.0.into()),
+            ("size", self.all.1.into()),
+            ("deleteMarkers", self.markers.into()),
+            ("unnamed", self.versions.len().into()),
+            ("unnamedSize", self.size.into()),
+            ("broken", broken.collect()),
+            ("deleted", deleted.map(|(n, _)| n).into()),
+            ("deletedSize", deleted.map(|(_, n)| n).into()),
+        ])
+    }
+}
+
+/// Keys and versions of a list that [`Garbage::write_list`] wrote.
+pub fn read_list(text: &[u8]) -> Result<Vec<(String, String)>> {
+    let lines = text.split(|b| *b == b'\n').filter(|l| !l.is_empty());
+    lines
+        .map(|line| {
+            let value = Json::parse(line)?.value;
+            let field = |name: &str| value.get(name).and_then(Json::as_str).map(str::to_owned);
+            field("key")
+                .zip(field("versionId"))
+                .ok_or_else(|| Error::invalid("a line without key and versionId"))
+        })
+        .collect()
 }
 
 /// Looks for garbage. `kept` are manifests besides those in the bucket; with `only_these` the bucket's own do not count.

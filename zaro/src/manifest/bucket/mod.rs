@@ -28,7 +28,7 @@ pub use self::create::{
     CreateOptions, Created, Source, StoreOptions, Stored, checksum, create, current, document_at,
 };
 pub use self::embargo::{EMBARGOED, EmbargoCheck, Unembargoed, unembargo};
-pub use self::gc::{Garbage, GarbageVersion, collect, delete};
+pub use self::gc::{Garbage, GarbageVersion, collect, delete, read_list};
 pub use self::history::{History, State};
 pub use self::inventory::Inventory;
 pub use self::verify::{BucketVerdict, verify, verify_bytes};
