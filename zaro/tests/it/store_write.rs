@@ -286,7 +286,8 @@ async fn a_file_changed_in_place_is_changed() {
         memory.put("k", "x").unwrap();
         memory.get_for_update("k").await.unwrap().unwrap()
     };
-    let e = store.put("k", text("three"), Condition::Unchanged(foreign)).await.unwrap_err();
+    assert_eq!(store.put("k", text("three"), Condition::Unchanged(foreign)).await.unwrap(), Put::Refused);
+    let e = store.put("k", text("three"), Condition::Unchanged(ObjectMeta::Unknown)).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Usage, "{e}");
 }
 
