@@ -83,7 +83,8 @@ fn lines(report: &MapReport, failed: bool, paint: Paint) -> String {
             Level::Warning => paint.yellow("warning"),
         };
         let place = if f.key.is_empty() { plain(&f.node) } else { plain(&f.key) };
-        let url = if f.url.is_empty() { String::new() } else { format!(" {}:", plain(&zaro::redacted(&f.url))) };
+        let url =
+            if f.url.is_empty() { String::new() } else { format!(" {}:", plain(&zaro::redacted(&f.url))) };
         let rule = format!("[{}]", f.rule);
         out.push_str(&format!("{level}: {place}:{url} {} {}\n", plain(&f.message), paint.dim(&rule)));
     }

@@ -158,3 +158,33 @@ fn overwriting_is_for_what_is_a_zarr() {
     common::zaro_with(&args, &whole).text();
     assert_eq!(values(&s, "@:/a.zarr", "g/x").trim(), "7\n8\n9");
 }
+
+#[test]
+fn a_part_is_of_one_array() {
+    let s = source();
+    s.zaro(&["copy", "@:/a.zarr", "@:/p.zarr", "--select", "0:2"]).fails(2, "this is a group");
+    s.zaro(&["copy", "@:/a.zarr", "@:/p.zarr", "--path", "g/x", "--select", "0:2"]).text();
+}
+
+#[test]
+fn numbers_become_others_only_if_nothing_is_lost() {
+    let s = Store::new();
+    let eight = |n: [i64; 2]| n.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    s.array("a.zarr", &[2], "int64", "0", "", &eight([3, 1 << 24]));
+    for to in ["float16", "float32", "float64", "bfloat16"] {
+        let made = format!("@:/{to}.zarr");
+        let run = s.zaro(&["copy", "@:/a.zarr", &made, "--dtype", to]);
+        match to {
+            "float16" => drop(run.fails(4, "float16")),
+            _ => assert_eq!(s.zaro(&["read", &made, "--format", "json"]).text().trim(), "[3.0,16777216.0]"),
+        }
+    }
+    s.array("b.zarr", &[2], "int64", "0", "", &eight([3, (1 << 24) + 1]));
+    s.zaro(&["copy", "@:/b.zarr", "@:/c.zarr", "--dtype", "float32"]).fails(4, "without rounding");
+    // Clamped, what stands for missing elements would be zero, as others are.
+    let two = [0i16, -9999].iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    let extra = r#","dimension_names":["x"],"attributes":{"_FillValue":-9999}"#;
+    s.array("m.zarr", &[2], "int16", "0", extra, &two);
+    s.zaro(&["copy", "@:/m.zarr", "@:/n.zarr", "--dtype", "uint8", "--clamp"]).fails(5, "stands for missing");
+    s.zaro(&["copy", "@:/m.zarr", "@:/n.zarr", "--dtype", "int32", "--clamp"]).text();
+}

@@ -395,3 +395,22 @@ fn times_without_a_fill_value_are_not_a_time() {
         }
     }
 }
+
+#[test]
+fn packed_floats_and_huge_integers_mean_the_same() {
+    let s = Store::new();
+    // xarray unpacks to another type if a fill value is said, be it NaN.
+    s.put("p.zarr/zarr.json", GROUP);
+    let extra = r#","dimension_names":["x"],"attributes":{"scale_factor":0.1,"add_offset":1e9}"#;
+    s.array("p.zarr/v", &[1], "float32", r#""NaN""#, extra, &1f32.to_le_bytes());
+    s.zaro(&["copy", "@:/p.zarr", "@:/q.zarr", "--zarr-format", "2", "--verify"]).text();
+    assert!(file(&s, "q.zarr/v/.zarray").contains(r#""fill_value":null"#));
+    // It compares an integer beyond 64 bits as the elements are: the nearest float32 is masked.
+    s.put("a.zarr/.zgroup", r#"{"zarr_format":2}"#);
+    s.put("a.zarr/v/.zarray", v2_document(&[1], r#""<f4""#, "null")).put("a.zarr/v/0", 1e20f32.to_le_bytes());
+    s.put("a.zarr/v/.zattrs", r#"{"_ARRAY_DIMENSIONS":["x"],"_FillValue":100000000000000000000}"#);
+    s.zaro(&["copy", "@:/a.zarr", "@:/b.zarr", "--zarr-format", "3", "--verify"]).text();
+    assert_eq!(cf(&s, "@:/b.zarr", "v"), cf(&s, "@:/a.zarr", "v"));
+    // Base64 of the float64 that float32 has in place of it.
+    assert!(file(&s, "b.zarr/v/zarr.json").contains(r#""_FillValue":"AAAAQIy1FUQ=""#));
+}

@@ -296,3 +296,34 @@ fn what_is_replaced_stays_until_the_new_is_whole() {
     assert!(!store.file("old.zarr/x").exists());
     assert_eq!(left(store.path()), 0);
 }
+
+#[test]
+fn a_node_on_a_disk_that_is_not_there_is_not_left_out() {
+    for format in ["2", "3"] {
+        let s = Store::new();
+        for name in ["a", "b"] {
+            s.zaro(&["create", "@:/n.zarr", name, "--shape", "2", "--dtype", "i2", "--zarr-format", format])
+                .text();
+        }
+        std::fs::rename(s.file("n.zarr/a"), s.file("a")).unwrap();
+        std::os::unix::fs::symlink(s.file("a"), s.file("n.zarr/a")).unwrap();
+        let all = s.zaro(&["list", "@:/n.zarr"]).text();
+        std::fs::rename(s.file("a"), s.file("away")).unwrap();
+        for words in [["list", "@:/n.zarr"], ["info", "@:/n.zarr"], ["consolidate", "@:/n.zarr"]] {
+            s.zaro(&words).fails(6, "a link that leads nowhere");
+        }
+        std::fs::rename(s.file("away"), s.file("a")).unwrap();
+        s.zaro(&["consolidate", "@:/n.zarr"]).text();
+        assert_eq!(s.zaro(&["list", "@:/n.zarr"]).text(), all);
+    }
+}
+
+#[test]
+fn a_dimension_is_resized_once() {
+    let s = Store::new();
+    s.zaro(&["create", "@:/a.zarr", "--shape", "10,3", "--dtype", "i2", "--dims", "t,x"]).text();
+    for other in ["t=2", "0=2", "t=-1"] {
+        s.zaro(&["resize", "@:/a.zarr", "--axis", "t=8", "--axis", other]).fails(2, "named twice");
+    }
+    s.zaro(&["resize", "@:/a.zarr", "--axis", "t=8", "--axis", "1=2"]).text();
+}

@@ -243,3 +243,35 @@ fn samples_read_the_same_in_every_form() {
         assert_eq!(first, last, "{name}");
     }
 }
+
+#[test]
+fn only_references_are_replaced_by_references() {
+    let s = store();
+    s.put("notes.json", r#"{"my":"notes"}"#).put("thesis.json.gz", "my thesis").put("old.json", DOCUMENT);
+    for to in ["data/one.bin", "notes.json", "thesis.json.gz"] {
+        let before = std::fs::read(s.file(to)).unwrap();
+        let to_path = format!("@:/{to}");
+        let words = ["ref", "convert", "@:/refs.json", &to_path, "--form", "json", "--overwrite"];
+        s.zaro(&words).fails(2, "no document of references");
+        assert_eq!(std::fs::read(s.file(to)).unwrap(), before);
+    }
+    s.zaro(&["ref", "convert", "@:/refs.json", "@:/old.json", "--overwrite"]).text();
+}
+
+#[test]
+fn secrets_of_addresses_are_not_shown() {
+    let s = Store::new();
+    let secret = DOCUMENT.replace("data/two.bin", "http://user:s3cr3t@127.0.0.1:9/two.bin?sig=S1GN");
+    s.put("refs.json", secret).put("data/one.bin", [1, 2, 3, 4]);
+    let once = ["--option", "http://:retries=0"];
+    for words in [&["ref", "stat", "@:/refs.json"][..], &["ref", "validate", "@:/refs.json"]] {
+        for more in [&[][..], &["--json"]] {
+            let run = s.zaro(&[words, &once, more].concat());
+            let shown = format!("{}{}", run.out, run.err);
+            assert!(shown.contains("127.0.0.1"), "{shown}");
+            assert!(!shown.contains("s3cr3t") && !shown.contains("S1GN"), "{shown}");
+        }
+    }
+    let run = s.zaro(&["info", "@", "--header", "Authorization Bearer T0KEN"]);
+    assert!(!run.err.contains("T0KEN"), "{}", run.err);
+}

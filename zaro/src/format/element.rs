@@ -204,7 +204,11 @@ fn real(f: Float, word: &str, out: &mut Vec<u8>) -> Option<()> {
     }
     // `.5`, `5.` and `+5` are no JSON, but plain enough.
     let x: f64 = word.parse().ok()?;
-    put_finite(f, if f == Float::F32 { word.parse::<f32>().ok()?.to_bits().into() } else { float::from_f64(f, x) }, out)
+    put_finite(
+        f,
+        if f == Float::F32 { word.parse::<f32>().ok()?.to_bits().into() } else { float::from_f64(f, x) },
+        out,
+    )
 }
 
 /// `1.5+2j`, `(1.5-2j)`, `2j`, `1.5`, or JSON's `[1.5, 2]`.

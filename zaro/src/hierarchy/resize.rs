@@ -80,7 +80,9 @@ pub async fn resize_by(
                 && Document::of(store, &path).await?.put_back(&to, &from).await.is_err()
             {
                 turn.leave();
-                return Err(e.within("the shape is perhaps changed already; rerun the same command to finish"));
+                return Err(
+                    e.within("the shape is perhaps changed already; rerun the same command to finish")
+                );
             }
             return Err(e);
         }
@@ -92,7 +94,9 @@ pub async fn resize_by(
     if let Err(e) = clear_outside(&document, old, &new).await {
         // The shape has changed: the same command is to finish this, not to change it once more.
         turn.leave();
-        return Err(e.within("the shape is changed, but not all is cleared; rerun the same command to finish"));
+        return Err(
+            e.within("the shape is changed, but not all is cleared; rerun the same command to finish")
+        );
     }
     turn.done();
     Ok((new, before))

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Map as _, ReferenceStore};
 use super::addresses::Addresses;
 use super::arrays::Arrays;
 use super::convert::{ConvertOptions, Converted, to_json, to_parquet};
 use super::json_write::{Compression, JsonWriter};
+use super::{Map as _, ReferenceStore};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
 use crate::meta::Json;
@@ -77,7 +77,8 @@ impl Writing<'_> {
     /// Fails if there is something at `key` of a store, called `name`, unless it is a document of references that may be replaced.
     pub async fn check_document(&self, store: &SharedStore, key: &str, name: &str) -> Result<()> {
         self.check_free(store.exists(key).await?, name)?;
-        let no_references = || Error::usage(format!("{name} is no document of references; it is not replaced"));
+        let no_references =
+            || Error::usage(format!("{name} is no document of references; it is not replaced"));
         let map = match super::json::open(store, key, &[]).await {
             Ok(Some(map)) => map,
             Ok(None) => return Ok(()),

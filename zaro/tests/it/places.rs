@@ -586,3 +586,32 @@ fn what_does_not_fit_is_not_begun() {
         assert!(!to.exists());
     }
 }
+
+#[test]
+fn a_relative_resize_that_fails_is_made_once() {
+    for change in [-40i64, 40] {
+        for call in 1.. {
+            let dir = tempfile::tempdir().unwrap();
+            let store = local(dir.path());
+            wait(hierarchy::create_group(&store, "", Format::V3, &Json::object(), Existing::Refuse)).unwrap();
+            counted(&store, "x", Format::V3, 95, 10);
+            wait(hierarchy::consolidate(&store, "")).unwrap();
+            let by = |old: &[u64]| Ok(vec![old[0].checked_add_signed(change).unwrap()]);
+            let failing = Arc::new(FaultStore::new(store.clone()).with_call(call, Fault::Final));
+            let failed = wait(hierarchy::resize_by(&(failing.clone() as SharedStore), "x", by)).is_err();
+            let now = read(&store, "x");
+            assert!(now[54] == 55 && (now.len() == 95 || now.len() as i64 == 95 + change), "call {call}");
+            if failed {
+                wait(hierarchy::resize_by(&store, "x", by)).unwrap();
+            }
+            let now = read(&store, "x");
+            assert_eq!(now.len() as i64, 95 + change, "call {call}");
+            assert!(now.iter().enumerate().all(|(i, v)| usize::from(*v) == if i < 95 { i + 1 } else { 0 }));
+            assert!(!dir.path().join("x/.zaro-turn.json").exists(), "call {call}");
+            if failing.calls() < call {
+                assert!(call > 10);
+                break;
+            }
+        }
+    }
+}

@@ -518,12 +518,16 @@ async fn what_is_no_listing_of_a_bucket_is_not_an_empty_one() {
         )
     };
     let page = |inner: &str| format!("<ListBucketResult>{inner}</ListBucketResult>");
-    let cut = page(&row("z/a"));
+    let ends = "<IsTruncated>false</IsTruncated>";
+    let cut = page(&format!("{ends}{}", row("z/a")));
     for (what, answer) in [
+        ("says nothing at all", page("")),
+        ("does not say whether it goes on", page(&row("z/a"))),
+        ("has fewer keys than it says", page(&format!("{ends}<KeyCount>5</KeyCount>{}", row("z/a")))),
         ("goes on without saying where", page(&format!("<IsTruncated>true</IsTruncated>{}", row("z/a")))),
         ("an error", "<Error><Code>InternalError</Code></Error>".to_owned()),
         ("a page of a proxy", "<html><body>proxy error</body></html>".to_owned()),
-        ("another prefix", page(&row("elsewhere/a"))),
+        ("another prefix", page(&format!("{ends}{}", row("elsewhere/a")))),
         ("cut off", cut.strip_suffix("</ListBucketResult>").unwrap().to_owned()),
         ("nothing", String::new()),
     ] {
@@ -536,6 +540,18 @@ async fn what_is_no_listing_of_a_bucket_is_not_an_empty_one() {
         let keys: Result<Vec<_>, _> = futures::TryStreamExt::try_collect(store.keys("")).await;
         assert_eq!(keys.unwrap_err().kind(), ErrorKind::Io, "{what}");
     }
+    // One that does not name the document of the group that is listed is of another time.
+    let server = TinyServer::start(move |r| match r.target.contains("list-type") {
+        true => TinyReply::Answer(200, vec![], page(ends).into_bytes()),
+        false if r.target.ends_with("/z/zarr.json") => {
+            TinyReply::Object(br#"{"zarr_format":3,"node_type":"group"}"#.to_vec())
+        }
+        false => TinyReply::status(404),
+    });
+    let mut options = options();
+    (options.store.anonymous, options.store.endpoint) = (true, Some(server.url()));
+    let e = zaro::open("s3://b/z", &options).await.unwrap().walk("").await.unwrap_err();
+    assert!(e.to_string().contains("does not name the document"), "{e}");
 }
 
 #[test]

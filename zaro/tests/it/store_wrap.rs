@@ -13,7 +13,8 @@ use zaro::store::wrap::limit::LimitStore;
 use zaro::store::wrap::log::{LogStore, Method, Outcome, RequestLog};
 use zaro::store::wrap::prefix::PrefixStore;
 use zaro::store::wrap::retry::{RetryPolicy, RetryStore};
-use zaro::store::{ByteRange, SharedStore, Store, StoreExt as _};
+use zaro::store::wrap::withhold::WithholdStore;
+use zaro::store::{ByteRange, Condition, KeyEntry, SharedStore, Store, StoreExt as _};
 use zaro::testing::{Fault, FaultStore, sample_objects, store_suite};
 
 fn memory(objects: &[(String, Vec<u8>)]) -> Arc<MemoryStore> {
@@ -309,4 +310,30 @@ async fn no_remote_fault_becomes_a_missing_key() {
         assert!(store.size("k").await.is_err());
         assert!(store.list("").await.is_err());
     }
+}
+
+#[tokio::test]
+async fn documents_are_held_back_until_they_are_released() {
+    let memory: SharedStore = Arc::new(MemoryStore::new());
+    let store = WithholdStore::all(memory.clone());
+    let put = |key: &'static str| store.put(key, Bytes::from_static(b"x"), Condition::Absent);
+    for key in ["zarr.json", "0/zarr.json", "0/c/0", "g/.zgroup", "g/.zattrs"] {
+        assert!(put(key).await.unwrap().is_done());
+        assert!(!put(key).await.unwrap().is_done(), "it is there for who made it");
+    }
+    let names = |found: &[KeyEntry]| {
+        let mut names: Vec<_> = found.iter().map(|e| e.key.clone()).collect();
+        names.sort();
+        names
+    };
+    let all = |store: SharedStore| async move {
+        let found: Vec<KeyEntry> = futures::TryStreamExt::try_collect(store.keys("")).await.unwrap();
+        found
+    };
+    assert_eq!(names(&all(memory.clone()).await), ["0/c/0"]);
+    let listed = store.list("").await.unwrap();
+    assert_eq!((listed.objects, listed.prefixes), (vec!["zarr.json".into()], vec!["0".into(), "g".into()]));
+    assert_eq!(store.list("0").await.unwrap().objects, ["zarr.json"]);
+    store.release().await.unwrap();
+    assert_eq!(names(&all(memory).await), ["0/c/0", "0/zarr.json", "g/.zattrs", "g/.zgroup"]);
 }

@@ -252,7 +252,8 @@ pub(super) fn down(meta: &ArrayMeta, draft: &mut ArrayMeta) {
         FillValue::None => {
             attributes.remove(FILL_VALUE);
             // NaN is missing in any case; but the type that packed values unpack to depends on whether it is said.
-            let packed = ["scale_factor", "add_offset"].iter().any(|name| meta.attributes.get(name).is_some());
+            let packed =
+                ["scale_factor", "add_offset"].iter().any(|name| meta.attributes.get(name).is_some());
             undefined = packed || !is_nan(&meta.fill, &meta.data_type);
         }
         FillValue::Element(element) => {
