@@ -316,7 +316,7 @@ async fn no_remote_fault_becomes_a_missing_key() {
 async fn documents_are_held_back_until_they_are_released() {
     let memory: SharedStore = Arc::new(MemoryStore::new());
     let store = WithholdStore::all(memory.clone());
-    let put = |key: &'static str| store.put(key, Bytes::from_static(b"x"), Condition::Absent);
+    let put = |key: &'static str| store.put(key, bytes::Bytes::from_static(b"x"), Condition::Absent);
     for key in ["zarr.json", "0/zarr.json", "0/c/0", "g/.zgroup", "g/.zattrs"] {
         assert!(put(key).await.unwrap().is_done());
         assert!(!put(key).await.unwrap().is_done(), "it is there for who made it");
