@@ -67,6 +67,12 @@ impl Attrs {
             return Err(Error::usage(format!("{name:?} is to be set and taken away")));
         }
         let (store, path) = common.open_for_writing(&self.target, false).await?;
+        if !self.unset.is_empty() {
+            let node = common.zarr_in(&store).await?.node(&path).await?;
+            for name in self.unset.iter().filter(|name| node.meta.attributes().get(name).is_none()) {
+                common.warn(&format!("there is no attribute {name:?}"));
+            }
+        }
         hierarchy::edit_attributes(&store, &path, &edit).await?;
         store.finish().await
     }

@@ -398,7 +398,7 @@ impl Job<'_> {
         let watch = self.watch(if measured { 2 } else { 1 })?;
         let windows = || self.reading.windows(self.common.memory / 2, self.order);
         if measured {
-            for window in windows()? {
+            for window in windows().await? {
                 // What is lost here is counted when the same window is written.
                 let block = self.read(&window, &watch, &mut Lost::default()).await?;
                 let longest = block.items().map(|item| String::from_utf8_lossy(item).chars().count()).max();
@@ -407,7 +407,7 @@ impl Job<'_> {
         }
         sink.begin(&layout, &mut out).map_err(|e| if is_usage(&e) { placed(e, self.array) } else { e })?;
         let mut lost = self.lost();
-        for window in windows()? {
+        for window in windows().await? {
             self.common.note(&format!("reading {:?} of {:?}", window.shape(), layout.shape));
             let block = self.read(&window, &watch, &mut lost).await?;
             sink.block(&block, &mut out)?;

@@ -3,6 +3,8 @@
 //! Whoever can stop in order is told to, and then leaves no half file behind. If nobody can, at the second signal, or
 //! after ten seconds, the process ends there and then; its temporary files go with it.
 
+use std::fs::File;
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +21,38 @@ static CANCEL: Mutex<Vec<Arc<AtomicBool>>> = Mutex::new(Vec::new());
 /// Sets `cancel` at the first signal.
 pub(crate) fn stops(cancel: &Arc<AtomicBool>) {
     CANCEL.lock().unwrap_or_else(PoisonError::into_inner).push(cancel.clone());
+}
+
+/// Standard input, whose reader does not wait on after a signal.
+pub(crate) struct StoppableStdin {
+    /// Not buffered: what a buffer holds is not seen by who waits for the pipe.
+    pipe: File,
+    cancel: Arc<AtomicBool>,
+}
+
+impl StoppableStdin {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let (pipe, cancel) = (std::io::stdin().as_fd().try_clone_to_owned()?.into(), Arc::default());
+        stops(&cancel);
+        Ok(Self { pipe, cancel })
+    }
+}
+
+impl std::io::Read for StoppableStdin {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let pause = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        loop {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(std::io::Error::other("stopped by a signal"));
+            }
+            let mut waited = [rustix::event::PollFd::new(&self.pipe, rustix::event::PollFlags::IN)];
+            match rustix::event::poll(&mut waited, Some(&pause)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                // What cannot be waited for is read; so is the end.
+                _ => return self.pipe.read(buf),
+            }
+        }
+    }
 }
 
 /// Waits for signals from now on.

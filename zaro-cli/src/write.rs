@@ -24,7 +24,7 @@ use crate::path::local_path;
 use crate::progress::Watch;
 use crate::read::OrderArg;
 use crate::select::Part;
-use crate::{output, resize};
+use crate::{output, resize, signal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -219,7 +219,7 @@ impl Write {
             Error::usage("no format is known by that name (.npy .raw .bin .csv .json); add --input-format")
         })?;
         let origin = match self.from.as_os_str() == "-" {
-            true => Origin::Pipe(Box::new(std::io::stdin())),
+            true => Origin::Pipe(Box::new(signal::StoppableStdin::new()?)),
             false => Origin::open(&self.from)?,
         };
         match format {

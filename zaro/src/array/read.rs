@@ -20,6 +20,9 @@ use crate::meta::{Format, path};
 use crate::num;
 use crate::store::{GetOptions, Object, ObjectMeta};
 
+/// How many elements without a fixed size are looked at in one place to know how long they are.
+const SAMPLE: u64 = 100;
+
 impl Array {
     /// Reads `selection`.
     pub async fn read(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
@@ -67,6 +70,32 @@ impl Array {
         reader.direct().map_err(|e| self.named(e))?;
         drop(reader);
         self.inner.refuse_odd(buffer).map_err(|e| self.named(e))
+    }
+
+    /// About how many bytes an element takes in memory: those without a fixed size are read at three places to know.
+    pub async fn item_bytes(&self) -> Result<usize> {
+        let meta = &self.inner.meta;
+        let fixed = meta.data_type.size();
+        if !meta.data_type.is_variable() {
+            return Ok(fixed);
+        }
+        let mut longest = 0;
+        for place in 0..3u64 {
+            let start: Vec<u64> =
+                meta.shape.iter().map(|n| (n.saturating_sub(1) / 2).saturating_mul(place)).collect();
+            let mut left = SAMPLE;
+            let count = start.iter().zip(&meta.shape).rev().map(|(first, n)| {
+                let count = n.saturating_sub(*first).min(left.max(1));
+                left = left.checked_div(count).unwrap_or(0);
+                count
+            });
+            let mut count: Vec<u64> = count.collect();
+            count.reverse();
+            let slab = self.read(&Selection::start_count(&start, &count), &ReadOptions::default()).await?;
+            let bytes: usize = slab.items().map(<[u8]>::len).sum();
+            longest = longest.max(bytes.div_ceil(slab.len().max(1)));
+        }
+        Ok(fixed.saturating_add(longest))
     }
 
     /// The encoded bytes of the chunk at `index` of the grid; `None` if it is not there.

@@ -69,23 +69,25 @@ impl Reading {
     }
 
     /// What one element may take in memory.
-    fn item_size(&self) -> usize {
-        let meta = self.array.meta();
-        // Variable-length elements have a size only once they are read; a guess keeps windows moderate.
-        let read = if meta.data_type.is_variable() { 256 } else { meta.data_type.size() };
+    async fn item_size(&self) -> Result<usize> {
+        // Elements without a fixed size are perhaps longer elsewhere.
+        let read = match self.array.item_bytes().await? {
+            about if self.array.meta().data_type.is_variable() => about.saturating_mul(2).max(256),
+            exact => exact,
+        };
         // Times become strings.
         let made = |cf: &Cf| if cf.data_type().is_variable() { 64 } else { cf.data_type().size() };
         let letters = self.letters.as_ref().map_or(1, |(n, _)| n.saturating_mul(2));
-        read.saturating_mul(letters).saturating_add(self.cf.as_ref().map_or(0, made)).max(1)
+        Ok(read.saturating_mul(letters).saturating_add(self.cf.as_ref().map_or(0, made)).max(1))
     }
 
     /// The answer cut into windows of at most `budget` bytes each, one after the other.
-    pub fn windows(&self, budget: usize, order: Order) -> Result<impl Iterator<Item = View> + '_> {
+    pub async fn windows(&self, budget: usize, order: Order) -> Result<impl Iterator<Item = View> + '_> {
+        let item_size = self.item_size().await?;
         // A budget too small to work with is stretched a little, or a large array would be read element by element.
-        let total = self.view.count()?.saturating_mul(num::u64_of(self.item_size()));
+        let total = self.view.count()?.saturating_mul(num::u64_of(item_size));
         let least = usize::try_from((total >> 12).min(1 << 20)).unwrap_or(0);
-        let cutting =
-            Cutting { item_size: self.item_size(), budget: budget.max(least), order, sequential: true };
+        let cutting = Cutting { item_size, budget: budget.max(least), order, sequential: true };
         Ok(self.view.windows(self.array.meta(), cutting).map(|window| self.view.narrowed(&window)))
     }
 

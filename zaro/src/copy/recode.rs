@@ -10,6 +10,7 @@ use super::cells;
 use super::scratch::Scratch;
 use super::target::{Region, Target};
 use crate::array::{Array, ReadOptions, Selection, Slab, Values, WriteOptions};
+use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::meta::{ArrayMeta, Json, Mode, v3};
 use crate::num;
@@ -32,8 +33,7 @@ pub(super) fn check(run: &Run<'_>, source: &Array, made: &Array, target: &Target
 pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
     let from = target.region.chunks(source.meta());
     let to = made.meta().grid.largest();
-    // In between, an element has its type of before the cast or after it.
-    let size = source.meta().data_type.size().max(made.meta().data_type.size());
+    let size = item_size(run, source, made)?;
     let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
     if let Some(cell) = cells::cell(run, source, made, target) {
         return cells::copy(run, source, made, target, &cell);
@@ -44,7 +44,12 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
             WriteOptions { blank: true, cancel: run.options.cancel.clone(), ..WriteOptions::default() };
         made.write(&Selection::start_count(start, count), Values::from(slab), &options)
     };
-    match cutting.way(run.memory / 6)? {
+    let way = match cutting.way(run.memory / 6)? {
+        // Temporary chunks hold elements of a fixed size only.
+        Way::Between { write, .. } if source.meta().data_type.is_variable() => Way::Direct(write),
+        way => way,
+    };
+    match way {
         Way::Direct(blocks) => {
             let path = progress_of(made, &blocks);
             each(run, &blocks, run.before(&path), &|n| run.note(&path, n), |start, count| {
@@ -81,6 +86,19 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
             })
         }
     }
+}
+
+/// What an element takes in between, where it has its type of before the cast or after it. Those without a fixed size: about,
+/// but not so much that a chunk does not fit.
+fn item_size(run: &Run<'_>, source: &Array, made: &Array) -> Result<usize> {
+    let size = source.meta().data_type.size().max(made.meta().data_type.size());
+    if !source.meta().data_type.is_variable() {
+        return Ok(size);
+    }
+    let chunk =
+        made.meta().grid.largest().iter().zip(made.shape()).map(|(chunk, n)| *chunk.min(n)).product::<u64>();
+    let most = num::u64_of(run.memory / 8) / chunk.max(1);
+    Ok(wait(source.item_bytes())?.min(usize::try_from(most).unwrap_or(usize::MAX)).max(size))
 }
 
 /// Under which name the blocks that are done are noted. Their shape is part of it: with another, as other memory gives,
@@ -206,7 +224,7 @@ fn between(scratch: &Scratch, like: &ArrayMeta, pieces: &[Vec<u64>]) -> Result<A
 /// Reads source and copy once more and compares them, bit for bit.
 pub(super) fn verify(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
     let to = made.meta().grid.largest();
-    let size = source.meta().data_type.size().max(made.meta().data_type.size());
+    let size = item_size(run, source, made)?;
     let from = target.region.chunks(source.meta());
     let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
     let blocks = match cutting.way(run.memory / 8) {

@@ -48,7 +48,7 @@ fn written(reading: &Reading, sink: &mut dyn Sink, order: Order, budget: usize) 
     let mut out = Vec::new();
     let mut lost = Lost::of_text();
     sink.begin(&reading.layout(order), &mut out).unwrap();
-    for window in reading.windows(budget, order).unwrap() {
+    for window in wait(reading.windows(budget, order)).unwrap() {
         let options = ReadOptions { order, ..ReadOptions::default() };
         let slab = wait(reading.read(&window, &options, &mut lost)).unwrap();
         sink.block(&slab, &mut out).unwrap();

@@ -55,6 +55,12 @@ pub fn fill_value(meta: &ArrayMeta) -> FillValue {
     }
     match meta.attributes.get(FILL_VALUE) {
         None | Some(Json::Null) => FillValue::None,
+        // xarray takes any number for a truth value, in V3 only.
+        Some(value)
+            if meta.format == Format::V3 && meta.data_type == DataType::Bool && value.as_i128().is_some() =>
+        {
+            FillValue::Element(Fill([u8::from(value.as_i128() != Some(0))].to_vec().into()))
+        }
         Some(value) => match turned(meta).map(|t| decode(value, &t)) {
             Some(element @ FillValue::Element(_)) => element,
             _ => decode(value, &meta.data_type),
