@@ -2,7 +2,7 @@
 //!
 //! Documents are known by their text. Chunks are known by what the store says of each without reading it: the number,
 //! size and time of a file, the `ETag` of an object, the checksum of an entry of an archive, the place and the state of what
-//! a reference leads to ([`Store::state`](crate::store::Store::state)). They are put together without an order, as listings have none.
+//! a reference leads to ([`ObjectMeta::text`](crate::store::ObjectMeta::text)). They are put together without an order, as listings have none.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
