@@ -607,7 +607,7 @@ fn a_relative_resize_that_fails_is_made_once() {
             let now = read(&store, "x");
             assert_eq!(now.len() as i64, 95 + change, "call {call}");
             assert!(now.iter().enumerate().all(|(i, v)| usize::from(*v) == if i < 95 { i + 1 } else { 0 }));
-            assert!(!dir.path().join("x/.zaro-turn.json").exists(), "call {call}");
+            assert!(!failed || !dir.path().join("x/.zaro-turn.json").exists(), "call {call}");
             if failing.calls() < call {
                 assert!(call > 10);
                 break;
