@@ -128,6 +128,7 @@ pub mod store;
 pub mod suggest;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod time;
 
 pub use array::{
     Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab, Values, WriteOptions,

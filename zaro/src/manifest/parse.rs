@@ -8,9 +8,9 @@ use std::io::Read;
 use super::build::Builder;
 use super::model::{EntryRef, Fields, Manifest, Statistics};
 use super::scan::Scanner;
-use super::time::Time;
 use crate::error::{Error, Result};
 use crate::meta::json::Json;
+use crate::time::Time;
 
 /// No member besides `entries` is longer.
 const MAX_MEMBER: usize = 1 << 20;
