@@ -36,7 +36,7 @@ pub mod wrap;
 mod write;
 pub mod zip;
 
-pub(crate) use percent::percent_decode;
+pub(crate) use percent::{percent_decode, percent_encode, percent_encode_key};
 pub use pin::Pin;
 pub(crate) use pin::md5_hex;
 pub use site::{Relation, Site};
