@@ -34,7 +34,6 @@ pub mod model;
 mod pack;
 pub mod parse;
 pub mod place;
-mod scan;
 mod spool;
 pub mod store;
 mod text;
