@@ -134,6 +134,7 @@ pub mod store;
 pub mod suggest;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod time;
 pub mod validate;
 
 pub use array::{

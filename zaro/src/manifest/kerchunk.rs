@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::meta::json::Json;
 use crate::reference::parquet::{Writer, Written};
 use crate::reference::{Location, Remote};
-use crate::store::SharedStore;
+use crate::store::{SharedStore, percent_encode, percent_encode_key};
 
 /// The address of an entry's version: `{base}/{key}?versionId={version}`, in a web address with what is not plain as
 /// percent signs.
@@ -19,25 +19,14 @@ pub fn url(base: &str, key: &str, version: Option<&str>) -> String {
     out.push('/');
     // Web addresses are encoded; in those of buckets a key is as it is.
     match out.starts_with("http://") || out.starts_with("https://") {
-        true => push_percent(&mut out, key, true),
+        true => out.extend(percent_encode_key(key)),
         false => out.push_str(key),
     }
     if let Some(version) = version {
         out.push_str("?versionId=");
-        push_percent(&mut out, version, false);
+        out.extend(percent_encode(version));
     }
     out
-}
-
-fn push_percent(out: &mut String, text: &str, slashes: bool) {
-    for b in text.bytes() {
-        if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~') || (slashes && b == b'/') {
-            out.push(char::from(b));
-        } else {
-            out.push('%');
-            out.push_str(&text::hex(&[b]).to_ascii_uppercase());
-        }
-    }
 }
 
 /// Writes the references as Kerchunk's JSON, version 1: every key stands for one whole object, in the version that the

@@ -4,9 +4,9 @@ use super::digest::Digest;
 use super::model::Statistics;
 use super::parse::parse_head;
 use super::place;
-use super::time::Time;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::{ByteRange, SharedStore, StoreExt as _, join};
+use crate::time::Time;
 
 /// A version of a Zarr: one manifest file.
 #[derive(Debug)]

@@ -20,11 +20,11 @@ use super::cache::{Cache, Stamp};
 use super::digest::{ETag, Hasher, Hashing, hash_reader};
 use super::lanes;
 use super::model::{EntryRef, Fields, Manifest};
-use super::time::Time;
 use crate::error::{Error, Result};
 use crate::num;
 use crate::store::local::is_temporary;
 use crate::store::{DELETING, JOURNAL, REPLACEMENT, WRITING};
+use crate::time::Time;
 
 /// Names of files and folders that are no part of a Zarr where the archive's own client makes the checksum.
 pub const EXCLUDED: [&str; 5] = [".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"];

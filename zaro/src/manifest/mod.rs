@@ -5,7 +5,7 @@
 //! manifest is a version: it can be told from another without the data, checked against them, and read through.
 //!
 //! ```text
-//!   text      JSON as the checksum and the proof of concept write it       time   moments of a manifest
+//!   text      JSON as the checksum and the proof of concept write it
 //!   digest    what a directory comes to, and what an object comes to       local  a folder, hashed on all cores
 //!   checksum  keys with digests, as they come -> digests of directories    cache  digests of files that did not change
 //!   lanes     MD5 of several messages at once
@@ -34,18 +34,16 @@ pub mod model;
 mod pack;
 pub mod parse;
 pub mod place;
-mod scan;
 mod spool;
 pub mod store;
 mod text;
-pub mod time;
 pub mod verify;
 pub mod write;
 
+pub use crate::time::Time;
 pub use build::Builder;
 pub use checksum::TreeHasher;
 pub use digest::{Digest, ETag};
 pub use model::{Entry, EntryRef, Fields, Leaf, Manifest, Statistics};
 pub use parse::{parse, parse_head};
-pub use time::Time;
 pub use write::{Finished, Layout, Stream, WriteOptions};

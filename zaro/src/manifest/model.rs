@@ -6,8 +6,8 @@
 
 use super::digest::{Digest, ETag};
 use super::pack::{Beside, Row};
-use super::time::Time;
 use crate::num;
+use crate::time::Time;
 
 pub use super::pack::EntryRef;
 

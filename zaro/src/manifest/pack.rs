@@ -5,8 +5,8 @@
 
 use super::digest::ETag;
 use super::text;
-use super::time::Time;
 use crate::error::{Error, Result};
+use crate::time::Time;
 
 /// One entry. 64 bytes.
 #[derive(Debug, Clone, Copy)]

@@ -7,10 +7,10 @@ use std::io::Read;
 
 use super::build::Builder;
 use super::model::{EntryRef, Fields, Manifest, Statistics};
-use super::scan::Scanner;
-use super::time::Time;
 use crate::error::{Error, Result};
 use crate::meta::json::Json;
+use crate::meta::json::stream::Scanner;
+use crate::time::Time;
 
 /// No member besides `entries` is longer.
 const MAX_MEMBER: usize = 1 << 20;
@@ -36,7 +36,7 @@ struct Order {
 
 /// Reads a manifest.
 pub fn parse(from: impl Read) -> Result<Manifest> {
-    let mut scanner = Scanner::new(from);
+    let mut scanner = Scanner::new("a manifest", from);
     scanner.begin()?;
     let mut parser = Parser {
         scanner,
@@ -61,7 +61,7 @@ pub struct Head {
 
 /// Reads what a document states, and none of its entries if the statistics come before them, as they usually do.
 pub fn parse_head(from: impl Read) -> Result<Head> {
-    let mut scanner = Scanner::new(from);
+    let mut scanner = Scanner::new("a manifest", from);
     scanner.begin()?;
     scanner.expect(b'{')?;
     let (mut name, mut schema_version, mut first) = (Vec::new(), None, true);
@@ -165,7 +165,7 @@ impl Parser<'_> {
         }
         if let Some(early) = early {
             let mut inner = Parser {
-                scanner: Scanner::new(early.as_slice()),
+                scanner: Scanner::new("a manifest", early.as_slice()),
                 builder: std::mem::replace(&mut self.builder, Builder::new(Fields::ALL)),
                 name: Vec::new(),
                 version: Vec::new(),

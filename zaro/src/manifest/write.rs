@@ -13,8 +13,8 @@ use super::digest::Digest;
 use super::model::{EntryRef, Fields, Leaf, Manifest, Statistics};
 use super::spool::Spool;
 use super::text;
-use super::time::Time;
 use crate::error::{Error, Result};
+use crate::time::Time;
 
 /// How a document looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

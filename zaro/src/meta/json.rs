@@ -5,6 +5,8 @@
 //! that a document can be written back; and `NaN`, `Infinity`, `-Infinity` — which Python writes and the grammar
 //! forbids — are read, and counted as deviations so that strict readers can refuse them.
 
+pub(crate) mod stream;
+
 use std::fmt;
 
 use super::numeral::Numeral;
@@ -503,8 +505,10 @@ impl<'a> Parser<'a> {
                     return Ok(out);
                 }
                 Some(b'\\') => {
-                    self.at += 1;
-                    out.push(self.escape()?);
+                    let rest = self.text.get(self.at..).unwrap_or_default();
+                    let (c, length) = stream::escape(rest).map_err(|e| self.fault(e.message()))?;
+                    out.push(c);
+                    self.at += length;
                 }
                 Some(_) => return Err(self.fault("a control character inside a string")),
                 None => return Err(self.fault("a string without an end")),
@@ -519,46 +523,6 @@ impl<'a> Parser<'a> {
         let start = self.at;
         self.at += end;
         self.text.get(start..self.at).unwrap_or_default()
-    }
-
-    fn escape(&mut self) -> Result<char> {
-        let c = self.peek();
-        self.at += 1;
-        Ok(match c {
-            Some(b'"') => '"',
-            Some(b'\\') => '\\',
-            Some(b'/') => '/',
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'n') => '\n',
-            Some(b'r') => '\r',
-            Some(b't') => '\t',
-            Some(b'u') => {
-                let unit = self.hex4()?;
-                let code = match unit {
-                    0xd800..=0xdbff if self.word("\\u") => {
-                        let low = self.hex4()?;
-                        if (0xdc00..=0xdfff).contains(&low) {
-                            0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00)
-                        } else {
-                            return Err(self.fault("half a surrogate pair"));
-                        }
-                    }
-                    u => u,
-                };
-                char::from_u32(code).ok_or_else(|| self.fault("half a surrogate pair"))?
-            }
-            _ => return Err(self.fault("an unknown escape")),
-        })
-    }
-
-    fn hex4(&mut self) -> Result<u32> {
-        let digits = self.text.get(self.at..self.at + 4).unwrap_or_default();
-        if digits.len() != 4 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(self.fault("a \\u escape without four hexadecimal digits"));
-        }
-        self.at += 4;
-        u32::from_str_radix(digits, 16).map_err(|_| self.fault("a bad \\u escape"))
     }
 
     fn array(&mut self, depth: u32) -> Result<Json> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::stat::{Objects, PlaceStat};
 use super::{Remote, Target, Targets};
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::percent_encode;
 
 /// How addresses change.
 #[derive(Debug)]
@@ -217,17 +218,7 @@ pub fn is_relative(url: &str) -> bool {
 /// The address of one version of an object; `None` where there is no way to write it.
 fn with_version(url: &str, version: &str) -> Option<String> {
     let scheme = url.split_once("://")?.0.to_ascii_lowercase();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
-    let encoded: String = version
-        .chars()
-        .flat_map(|c| {
-            let mut buffer = [0; 4];
-            match plain(c) {
-                true => vec![c.to_string()],
-                false => c.encode_utf8(&mut buffer).bytes().map(|b| format!("%{b:02X}")).collect(),
-            }
-        })
-        .collect();
+    let encoded = percent_encode(version);
     match scheme.as_str() {
         _ if url.contains("versionId=") => Some(url.to_owned()),
         "s3" | "s3a" | "http" | "https" => {

@@ -29,6 +29,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
+use crate::time::Time;
 
 /// How many redirects are followed.
 const MAX_REDIRECTS: usize = 8;
@@ -591,8 +592,7 @@ fn http_date(text: &str) -> Option<i64> {
     let [_, day, month, year, time, "GMT"] = words.as_slice() else { return None };
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = months.iter().position(|m| m == month)?.checked_add(1)?;
-    let millis = super::object::parse_time(&format!("{year}-{month:02}-{day:0>2}T{time}Z"))?;
-    Some(millis.div_euclid(1000))
+    Some(Time::parse(&format!("{year}-{month:02}-{day:0>2}T{time}Z")).ok()?.seconds)
 }
 
 /// The bytes of a 206, checked against what was asked for.

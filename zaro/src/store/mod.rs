@@ -38,7 +38,7 @@ pub mod zip;
 
 pub use get::{GetOptions, LocalMeta, MAX_WHOLE, Object, ObjectMeta, RemoteMeta};
 pub(crate) use get::{KeptOpen, changed, one_state};
-pub(crate) use percent::percent_decode;
+pub(crate) use percent::{percent_decode, percent_encode, percent_encode_key};
 pub use pin::Pin;
 pub(crate) use pin::md5_hex;
 pub use site::{Relation, Site};

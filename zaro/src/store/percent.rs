@@ -1,23 +1,21 @@
 //! Percent signs in addresses.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
+
+const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const KEY: &AsciiSet = &PART.remove(b'/');
+
 /// `%41` to `A`; `None` if the bytes are not Unicode.
 pub(crate) fn percent_decode(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(b) = bytes.next() {
-        let mut ahead = bytes.clone();
-        let digits = (b == b'%').then(|| [ahead.next(), ahead.next()]);
-        let value = digits.and_then(|[high, low]| {
-            let digit = |b: Option<u8>| char::from(b?).to_digit(16).and_then(|d| u8::try_from(d).ok());
-            Some(digit(high)? << 4 | digit(low)?)
-        });
-        match value {
-            Some(v) => {
-                out.push(v);
-                bytes = ahead;
-            }
-            None => out.push(b),
-        }
-    }
-    String::from_utf8(out).ok()
+    percent_decode_str(text).decode_utf8().ok().map(Into::into)
+}
+
+/// `text` with everything encoded but letters, digits and `-._~`.
+pub(crate) fn percent_encode(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, PART)
+}
+
+/// The same for a key, whose slashes stay.
+pub(crate) fn percent_encode_key(key: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(key, KEY)
 }

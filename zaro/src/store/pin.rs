@@ -1,7 +1,5 @@
 //! One state of an object, named from outside: what a manifest or a reference says the bytes must be.
 
-use std::fmt::Write as _;
-
 use md5::{Digest, Md5};
 
 use crate::error::{Error, Result};
@@ -92,10 +90,5 @@ pub(crate) fn is_md5(etag: &str) -> bool {
 
 /// The MD5 of bytes, in lower case.
 pub(crate) fn md5_hex(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(32);
-    for b in Md5::digest(bytes) {
-        // Writing to a string does not fail.
-        let _ = write!(out, "{b:02x}");
-    }
-    out
+    format!("{:032x}", u128::from_be_bytes(Md5::digest(bytes).into()))
 }

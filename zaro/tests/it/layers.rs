@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Each module of the library and the modules it may use besides itself. Everything may use the error and the checked
 /// numbers, which use nothing.
-const MAY_USE: [(&str, &[&str]); 22] = [
+const MAY_USE: [(&str, &[&str]); 23] = [
     ("error", &[]),
     ("num", &["error"]),
     // Names that are near each other, for messages.
@@ -16,7 +16,9 @@ const MAY_USE: [(&str, &[&str]); 22] = [
     ("blocking", &["error"]),
     // Whether a process is still there.
     ("process", &[]),
-    ("store", &["error", "num", "process"]),
+    // Moments as text.
+    ("time", &["error"]),
+    ("store", &["error", "num", "process", "time"]),
     ("meta", &["error", "num", "suggest"]),
     ("codec", &["error", "num", "meta"]),
     ("array", &["error", "num", "blocking", "store", "meta", "codec"]),
@@ -67,7 +69,19 @@ const MAY_USE: [(&str, &[&str]); 22] = [
     ("reference", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
     (
         "manifest",
-        &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "hierarchy", "reference"],
+        &[
+            "error",
+            "num",
+            "blocking",
+            "store",
+            "meta",
+            "codec",
+            "array",
+            "group",
+            "hierarchy",
+            "reference",
+            "time",
+        ],
     ),
     (
         "open",

@@ -23,9 +23,9 @@ use crate::manifest::digest::{Digest, ETag};
 use crate::manifest::model::{EntryRef, Fields, Manifest};
 use crate::manifest::parse::parse;
 use crate::manifest::spool::nameless;
-use crate::manifest::time::Time;
 use crate::manifest::write::{Finished, Stream, WriteOptions};
 use crate::store::object::versions::{ObjectVersion, Pages};
+use crate::time::Time;
 
 /// Where the list of objects comes from.
 #[derive(Debug, Clone, Default)]

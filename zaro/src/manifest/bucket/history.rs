@@ -13,8 +13,8 @@ use super::{BucketZarr, time_of};
 use crate::error::{Error, Result};
 use crate::manifest::digest::Digest;
 use crate::manifest::text;
-use crate::manifest::time::Time;
 use crate::store::object::versions::ObjectVersion;
+use crate::time::Time;
 
 /// A state of a Zarr.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,10 +11,10 @@ use flate2::read::MultiGzDecoder;
 use md5::{Digest as _, Md5};
 
 use crate::error::{Error, Result};
-use crate::manifest::time::Time;
 use crate::meta::json::Json;
 use crate::store::object::versions::ObjectVersion;
 use crate::store::percent_decode;
+use crate::time::Time;
 
 /// No line of a listing is longer: a key has at most 1024 bytes, three times that when encoded.
 const MAX_LINE: u64 = 1 << 16;
@@ -171,16 +171,12 @@ impl Inventory {
             "" if deleted => 0,
             size => size.parse().map_err(|_| format!("the size {size:?}"))?,
         };
-        let modified = Time::parse(field("LastModifiedDate")?).map_err(|e| e.to_string())?;
         Ok(Some(ObjectVersion {
             key,
             version: Some(field("VersionId")?).filter(|v| !v.is_empty()).unwrap_or("null").to_owned(),
             etag: field("ETag")?.trim_matches('"').to_owned(),
             size,
-            modified: modified
-                .seconds
-                .saturating_mul(1000)
-                .saturating_add(i64::from(modified.nanos / 1_000_000)),
+            modified: Time::parse(field("LastModifiedDate")?).map_err(|e| e.to_string())?.millis(),
             latest: flag("IsLatest")?,
             deleted,
         }))

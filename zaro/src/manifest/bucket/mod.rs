@@ -35,10 +35,10 @@ pub use self::verify::{BucketVerdict, verify, verify_bytes};
 use super::digest::Digest;
 use super::model::Manifest;
 use super::parse::parse;
-use super::time::Time;
 use crate::error::{Error, Result};
 use crate::store::object::bucket::Bucket;
 use crate::store::object::versions::ObjectVersion;
+use crate::time::Time;
 
 /// A Zarr in a bucket.
 #[derive(Clone)]

@@ -6,11 +6,11 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::generate::generate;
 use super::intern::Interner;
-use super::scan::{Cursor, Halt, Scan, Text, compact, whole};
 use super::table::{Entry, Fault, Table};
 use super::template::{Template, Templates};
 use crate::error::{Error, Result};
 use crate::meta::Json;
+use crate::meta::json::stream::{Cursor, Halt, Scan, Text, compact, whole};
 
 /// Base64 with its padding or without.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

@@ -8,7 +8,6 @@ mod document;
 mod feed;
 mod generate;
 mod intern;
-mod scan;
 mod table;
 mod template;
 

@@ -29,6 +29,7 @@ use crate::store::http::untrusted;
 use crate::store::options::StoreOptions;
 use crate::store::wrap::log::{self, RequestLog};
 use crate::store::wrap::retry::RetryPolicy;
+use crate::store::{percent_encode, percent_encode_key};
 
 /// No answer that is read here is longer: a page of a listing has at most a few megabytes.
 const MAX_ANSWER: usize = 256 << 20;
@@ -195,13 +196,13 @@ impl Bucket {
         // A bucket by path is asked for without a closing slash.
         if !(key.is_empty() && self.settings.path_style) {
             out.push('/');
-            encode(key, true, &mut out);
+            out.extend(percent_encode_key(key));
         }
         for (i, (name, value)) in query.iter().enumerate() {
             out.push(if i == 0 { '?' } else { '&' });
             out.push_str(name);
             out.push('=');
-            encode(value, false, &mut out);
+            out.extend(percent_encode(value));
         }
         out
     }
@@ -400,21 +401,6 @@ fn network(error: &HttpError) -> Error {
         return Error::io("the server's certificate is not trusted").with_source(cause);
     }
     transient_because(fault_of(error), None, Some(cause.into()))
-}
-
-/// Adds `text` with everything encoded but letters, digits and `-._~`; slashes stay in keys.
-pub(super) fn encode(text: &str, key: bool, out: &mut String) {
-    use std::fmt::Write as _;
-    for b in text.bytes() {
-        match b {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(b)),
-            b'/' if key => out.push('/'),
-            b => {
-                // Writing to a string does not fail.
-                let _ = write!(out, "%{b:02X}");
-            }
-        }
-    }
 }
 
 impl fmt::Display for Bucket {

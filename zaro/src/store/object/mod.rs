@@ -29,7 +29,6 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions as CloudGet, GetRange, ObjectMeta as CloudMeta, ObjectStore};
 
-pub(crate) use self::page::parse_time;
 use self::transport::{Reply, listing_fault, network_fault, reply_of};
 use self::write::Proven;
 use super::fault::{transient, transient_because};

@@ -8,6 +8,7 @@ use super::versions::ObjectVersion;
 use crate::error::{Error, Result};
 use crate::store::fault::transient;
 use crate::store::percent_decode;
+use crate::time::Time;
 
 /// A page of `ListObjectVersions` or `ListObjectsV2`.
 #[derive(Debug, Default)]
@@ -184,9 +185,9 @@ fn is_true(text: &str) -> bool {
 
 fn entry(fields: Fields, kind: &str) -> std::result::Result<ObjectVersion, String> {
     let key = fields.key.ok_or("an entry without a key")?;
-    let modified = fields.modified.as_deref().and_then(parse_time).ok_or_else(|| {
-        format!("{key:?} was last changed at {:?}", fields.modified.as_deref().unwrap_or(""))
-    })?;
+    let modified = fields.modified.unwrap_or_default();
+    let modified =
+        Time::parse(&modified).map_err(|_| format!("{key:?} was last changed at {modified:?}"))?.millis();
     let deleted = kind == "DeleteMarker";
     let size = match (deleted, fields.size) {
         (true, _) => 0,
@@ -197,55 +198,6 @@ fn entry(fields: Fields, kind: &str) -> std::result::Result<ObjectVersion, Strin
     let latest = kind == "Contents" || fields.latest.as_deref().is_some_and(is_true);
     let version = fields.version.unwrap_or_else(|| "null".to_owned());
     Ok(ObjectVersion { key, version, etag, size, modified, latest, deleted })
-}
-
-/// `2022-06-27T23:07:47.000Z` in milliseconds since 1970; also without the fraction, and with an offset.
-pub(crate) fn parse_time(text: &str) -> Option<i64> {
-    let field = |from: usize, to: usize| -> Option<i64> {
-        text.get(from..to).filter(|t| t.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
-    };
-    let mark = |at: usize, of: &[u8]| text.as_bytes().get(at).filter(|b| of.contains(b)).map(|_| ());
-    let (year, month, day) = (field(0, 4)?, field(5, 7)?, field(8, 10)?);
-    mark(4, b"-")?;
-    mark(7, b"-")?;
-    mark(10, b"Tt ")?;
-    let (hour, minute, second) = (field(11, 13)?, field(14, 16)?, field(17, 19)?);
-    mark(13, b":")?;
-    mark(16, b":")?;
-    let rest = text.get(19..)?;
-    let (millis, zone) = match rest.strip_prefix('.') {
-        None => (0, rest),
-        Some(fraction) => {
-            let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
-            let first: String = fraction.get(..digits)?.chars().chain("000".chars()).take(3).collect();
-            (first.parse::<i64>().ok().filter(|_| digits > 0)?, fraction.get(digits..)?)
-        }
-    };
-    let offset = match zone {
-        "Z" | "z" => 0,
-        zone => {
-            let sign = match zone.as_bytes().first()? {
-                b'+' => 1,
-                b'-' => -1,
-                _ => return None,
-            };
-            let digits: String = zone.get(1..)?.chars().filter(|c| *c != ':').collect();
-            let (h, m) = digits.split_at_checked(2)?;
-            sign * (h.parse::<i64>().ok()? * 60 + m.parse::<i64>().ok().filter(|_| m.len() == 2)?)
-        }
-    };
-    let in_range = (1..=12).contains(&month) && (1..=31).contains(&day);
-    if !in_range || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    // Days since 1970, by eras of 400 years that begin in March.
-    let y = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (y.div_euclid(400), y.rem_euclid(400));
-    let month_of_year = (month + 9) % 12;
-    let day_of_year = (153 * month_of_year + 2) / 5 + day - 1;
-    let days =
-        era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468;
-    Some(((days * 24 + hour) * 60 + minute - offset) * 60_000 + second * 1000 + millis)
 }
 
 #[cfg(test)]
@@ -348,21 +300,5 @@ mod tests {
         let forged = b"<ListVersionsResult><Version><Key>a</Key><Size>-1</Size>\
             <LastModified>2026-11-15T20:02:14Z</LastModified></Version></ListVersionsResult>";
         assert!(as_transient(&parse(forged).unwrap_err()).is_none());
-    }
-
-    #[test]
-    fn times() {
-        for (text, millis) in [
-            ("1970-01-01T00:00:00Z", 0),
-            ("2000-02-29T12:00:00+02:00", 951_818_400_000),
-            ("2022-06-27 23:07:47.5-00:30", 1_656_373_067_500),
-            ("1969-12-31T23:59:59.999Z", -1),
-        ] {
-            assert_eq!(parse_time(text), Some(millis), "{text}");
-        }
-        for bad in ["", "2022-06-27", "2022-13-01T00:00:00Z", "2022-06-27T23:07:47", "2022-06-27T23:07:47.Z"]
-        {
-            assert_eq!(parse_time(bad), None, "{bad}");
-        }
     }
 }

@@ -11,11 +11,11 @@ use quick_xml::events::Event;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 
-use super::bucket::{Answer, Ask, Bucket, FileBody, encode};
+use super::bucket::{Answer, Ask, Bucket, FileBody};
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::u64_of;
-use crate::store::Put;
 use crate::store::fault::transient;
+use crate::store::{Put, percent_encode};
 
 /// Bytes of an object.
 #[derive(Debug)]
@@ -137,16 +137,9 @@ impl Bucket {
         }
         if !tags.is_empty() {
             // A space as %20, which all servers read; Ceph takes a plus sign for itself.
-            let mut encoded = String::new();
-            for (name, value) in tags {
-                if !encoded.is_empty() {
-                    encoded.push('&');
-                }
-                encode(name, false, &mut encoded);
-                encoded.push('=');
-                encode(value, false, &mut encoded);
-            }
-            ask = ask.header("x-amz-tagging", encoded);
+            let pair =
+                |(name, value): &(&str, &str)| format!("{}={}", percent_encode(name), percent_encode(value));
+            ask = ask.header("x-amz-tagging", tags.iter().map(pair).collect::<Vec<_>>().join("&"));
         }
         // Some say first that all is well, and then in the text that it is not.
         let confirm = |headers: HeaderMap, body: Bytes| match headers.contains_key("etag") && !is_error(&body)

@@ -1,4 +1,4 @@
-//! Moments of a manifest: `2022-03-16T02:39:36+00:00`.
+//! Moments as manifests and servers write them: `2022-03-16T02:39:36+00:00`.
 
 use std::fmt;
 
@@ -49,6 +49,12 @@ impl Time {
     #[must_use]
     pub fn new(seconds: i64, nanos: u32) -> Self {
         Self { seconds, nanos: nanos.min(999_999_999), offset: 0 }
+    }
+
+    /// Thousandths of a second since 1970 began, in UTC.
+    #[must_use]
+    pub fn millis(&self) -> i64 {
+        self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanos / 1_000_000))
     }
 
     /// Parses a moment: date, `T` or a space, time, perhaps a fraction, and `Z` or an offset (`+02:00`, `+0200`,
@@ -246,6 +252,8 @@ mod tests {
             assert_eq!((time.seconds, time.nanos), (seconds, nanos), "{text}");
             assert_eq!(time.to_string(), written);
         }
+        assert_eq!(Time::parse("1969-12-31T23:59:59.999Z").unwrap().millis(), -1);
+        assert_eq!(Time::parse("2022-06-27 23:07:47.5-00:30").unwrap().millis(), 1_656_373_067_500);
     }
 
     #[test]

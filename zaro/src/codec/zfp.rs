@@ -13,40 +13,32 @@
 //! {"id": "zfpy", "mode": 4, "tolerance": 0.05, "rate": -1, "precision": -1}
 //! ```
 //!
-//! Written anew in Rust, with the source of the C library at hand (LLNL's zfp 1.0.1, BSD 3-clause; format version 5,
-//! default rounding): the lifting steps and the order of coefficients in `lift` are the library's, as the format
-//! fixes them. Streams are the library's to the bit. Exceptions, all in writing:
-//!
-//! * NaN and infinity are refused in lossy modes, and unsigned integers beyond the signed range in all: zfp or its
-//!   callers would silently write something else.
-//! * A rate below what a block's exponent takes is raised to that, which zfpy forgets.
-//! * Blocks of zeros are padded to `minbits` in reversible expert mode too, where zfp skips on reading what it does
-//!   not write.
+//! The coding is that of the crate `zfp-rs`, whose streams are those of the C library to the bit. Ours are the
+//! configuration, the types that zfp does not have, and what is refused in writing: NaN and infinity in lossy modes,
+//! and unsigned integers beyond the signed range in all, because zfp would silently write something else.
 //!
 //! On reading, a stream that ends before its last block does is an error; zfp would read what lies behind it.
-//!
-//! `stream`: bits. `plane`: embedded coding. `lift`: transforms. `block`: one block of each type. `field`: an array as
-//! blocks. `params`: limits and header. This file: configuration, and types that zfp does not have.
 
-mod block;
-mod field;
-mod lift;
-mod params;
-mod plane;
-mod stream;
 #[cfg(test)]
 mod tests;
 
-use half::{bf16, f16};
+use std::borrow::Cow;
 
-use self::field::Extents;
-use self::params::{Header, Kind, Params};
-use self::stream::{Reader, Writer};
+use bytemuck::{cast_slice, pod_read_unaligned, try_cast_slice, try_cast_slice_mut};
+use half::{bf16, f16};
+use zfp_rs::{
+    ZfpBitStream, ZfpConfig, ZfpDimensionality, ZfpField, ZfpFieldMetadata, ZfpFieldMut, ZfpHeaderMask,
+    ZfpScalar, ZfpScalarType as Kind, ZfpStreamAlignment,
+};
+
 use super::config::Config;
 use super::{ArrayToBytes, Buffer, Repr, Size};
 use crate::error::{Error, Result};
 use crate::meta::dtype::{DataType, Float};
 use crate::num;
+
+/// More bits than this for each block are refused: nothing uses them, and they would have to be padded.
+const MOST_BITS: u32 = 1 << 20;
 
 /// What decides how much of the values is kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -149,6 +141,136 @@ fn need<T>(value: Option<T>, name: &'static str) -> Result<T> {
     value.ok_or_else(|| Error::invalid(format!("{name:?} is missing")).with_field(name))
 }
 
+fn wrong(e: impl std::error::Error) -> Error {
+    Error::invalid(e.to_string())
+}
+
+impl Mode {
+    /// What it means for values of `kind` in blocks of `rank` dimensions.
+    fn config(self, kind: Kind, rank: usize) -> Result<ZfpConfig> {
+        match self {
+            Self::Reversible => Ok(ZfpConfig::reversible()),
+            Self::Expert { min_bits, max_bits, max_prec, min_exp } => {
+                if max_bits == 0 || min_bits > MOST_BITS {
+                    return Err(Error::invalid(format!(
+                        "a block cannot have at least {min_bits} and at most {max_bits} bits"
+                    )));
+                }
+                // No block is empty, and no header says so.
+                ZfpConfig::expert(min_bits.max(1), max_bits, max_prec, min_exp).map_err(wrong)
+            }
+            Self::Accuracy(tolerance) if tolerance.is_finite() => Ok(ZfpConfig::fixed_accuracy(tolerance)),
+            Self::Accuracy(tolerance) => {
+                Err(Error::invalid(format!("a tolerance of {tolerance} makes no sense")))
+            }
+            Self::Rate(rate) => {
+                let rank = u32::try_from(rank).unwrap_or(0);
+                ZfpDimensionality::try_from(rank)
+                    .ok()
+                    .filter(|_| rate > 0.0)
+                    .and_then(|d| ZfpConfig::fixed_rate(rate, kind, d, ZfpStreamAlignment::Unaligned).ok())
+                    .ok_or_else(|| Error::invalid(format!("a rate of {rate} bits per value makes no sense")))
+            }
+            Self::Precision(planes) => Ok(ZfpConfig::fixed_precision(planes)),
+        }
+    }
+}
+
+/// The extents as zfp has them: the fastest first, zeros behind the last. No dimension at all is one value.
+fn extents(shape: &[u64]) -> Result<[usize; 4]> {
+    if shape.len() > 4 {
+        return Err(Error::unsupported(format!("zfp has 1 to 4 dimensions, not {}", shape.len())));
+    }
+    let mut to = [usize::from(shape.is_empty()), 0, 0, 0];
+    for (to, from) in to.iter_mut().zip(shape.iter().rev()) {
+        *to = num::usize_of(*from)?;
+    }
+    Ok(to)
+}
+
+/// The product of those that are there.
+fn product(extents: impl IntoIterator<Item = usize>) -> usize {
+    extents.into_iter().filter(|n| *n > 0).fold(1, usize::saturating_mul)
+}
+
+/// Decodes an array behind `header` bits into its bytes.
+fn decode_as<T: ZfpScalar>(
+    bytes: &[u8],
+    header: u64,
+    config: &ZfpConfig,
+    extents: [usize; 4],
+) -> Result<Vec<u8>> {
+    let count = product(extents);
+    let run = |mut from: ZfpBitStream, values: &mut [T]| {
+        let capacity = from.capacity();
+        from.seek_read(header);
+        let mut field = ZfpFieldMut::new(values, extents).map_err(wrong)?;
+        match from.decompress(config, &mut field) {
+            Ok(read) if read <= capacity => Ok(()),
+            _ => Err(Error::invalid("ends before its last block")),
+        }
+    };
+    let stream = || ZfpBitStream::from_bytes(bytes).map_err(wrong);
+    let size = count.checked_mul(size_of::<T>()).ok_or_else(|| Error::invalid("the chunk is too large"))?;
+    let mut out = vec![0; size];
+    match try_cast_slice_mut(&mut out) {
+        Ok(values) => run(stream()?, values)?,
+        Err(_) => {
+            let mut values = vec![T::default(); count];
+            run(stream()?, &mut values)?;
+            out.copy_from_slice(cast_slice(&values));
+        }
+    }
+    // A stream in words of its own has no end within one; in bytes it may, and then what lies behind it must not
+    // matter.
+    if !bytes.len().is_multiple_of(8) {
+        let mut bytes = bytes.to_vec();
+        bytes.resize(bytes.len().next_multiple_of(8), 0xff);
+        if decode_as::<T>(&bytes, header, config, extents)? != out {
+            return Err(Error::invalid("ends before its last block"));
+        }
+    }
+    Ok(out)
+}
+
+/// Encodes an array behind what `to` has.
+fn encode_as<T: ZfpScalar>(
+    to: &mut ZfpBitStream,
+    bytes: &[u8],
+    config: &ZfpConfig,
+    extents: [usize; 4],
+) -> Result<()> {
+    let values = match try_cast_slice::<_, T>(bytes) {
+        Ok(values) => Cow::Borrowed(values),
+        Err(_) => bytes.chunks_exact(size_of::<T>()).map(pod_read_unaligned).collect(),
+    };
+    let field = ZfpField::new(&values, extents).map_err(wrong)?;
+    to.compress(config, &field).map_err(wrong)?;
+    Ok(())
+}
+
+/// What the header says, and how many bits it has.
+fn read_header(bytes: &[u8]) -> Result<(ZfpFieldMetadata, ZfpConfig, u64)> {
+    match bytes {
+        [b'z', b'f', b'p', 5, ..] => {}
+        [b'z', b'f', b'p', version, ..] => {
+            return Err(Error::unsupported(format!("version {version} of the format; zaro knows version 5")));
+        }
+        _ => return Err(Error::invalid("does not begin with \"zfp\"")),
+    }
+    // No header is longer than 148 bits.
+    let head = bytes.get(..24).unwrap_or(bytes);
+    let mut from = ZfpBitStream::from_bytes(head).map_err(wrong)?;
+    let header = from.read_header(ZfpHeaderMask::FULL).map_err(wrong)?;
+    if header.bits_read > head.len() * 8 {
+        return Err(Error::invalid("ends within its header"));
+    }
+    let (Some(field), Some(config)) = (header.metadata, header.config) else {
+        return Err(Error::invalid("has no header"));
+    };
+    Ok((field, config, num::u64_of(header.bits_read)))
+}
+
 impl ArrayToBytes for Zfp {
     fn name(&self) -> &'static str {
         if self.header { "zfpy" } else { "zfp" }
@@ -156,15 +278,15 @@ impl ArrayToBytes for Zfp {
 
     fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
         let (kind, _) = Guise::of(&decoded.data_type)?;
-        let extents = Extents::new(&decoded.shape)?;
-        let mut bits = kind.most_bits(extents.block_size());
-        if let Some(mode) = self.mode {
-            bits = bits.max(Params::of(mode, kind, extents.rank)?.min_bits);
-        }
-        // Multiplied before it is divided, but not beyond the range.
-        let bytes =
-            num::u64_of(extents.blocks()).saturating_mul(u64::from(bits)).div_ceil(64).saturating_mul(8);
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(64);
+        let extents = extents(&decoded.shape)?;
+        let mode = self.mode.unwrap_or(Mode::Reversible).config(kind, decoded.shape.len().max(1))?;
+        // As much as any mode may take: what others wrote need not be as short as can be.
+        let bytes = [mode, ZfpConfig::reversible()]
+            .into_iter()
+            .filter(|_| !decoded.shape.contains(&0))
+            .map(|config| config.maximum_size(kind, extents).unwrap_or(usize::MAX))
+            .max();
+        let bytes = bytes.unwrap_or(0).saturating_add(64);
         if self.header {
             // A header may have another shape of as many values, and another mode.
             return Ok(Size::AtMost(bytes.max(Size::AtMost(decoded.byte_size()?).compressed().limit())));
@@ -178,44 +300,37 @@ impl ArrayToBytes for Zfp {
         if count == 0 {
             return Ok(Buffer::default());
         }
-        let mut from = Reader::new(bytes);
-        let (extents, params) = if self.header {
-            let header = Header::read(&mut from)?;
-            if header.kind != kind {
+        let (extents, config, start) = if self.header {
+            let (field, config, start) = read_header(bytes)?;
+            if field.scalar_type != kind {
                 return Err(Error::invalid(format!(
-                    "holds {} where {} are expected",
-                    header.kind.name(),
-                    kind.name()
+                    "holds {:?} where {kind:?} are expected",
+                    field.scalar_type
                 )));
             }
             // The shape may differ: numcodecs' filters make everything one-dimensional.
-            if num::product(&header.shape).ok() != Some(num::u64_of(count)) {
+            if product(field.dims) != count {
                 return Err(Error::invalid(format!(
-                    "holds an array of shape {:?} where {:?} is expected",
-                    header.shape, decoded.shape
+                    "holds an array of the extents {:?}, fastest first, where the shape {:?} is expected",
+                    field.dims, decoded.shape
                 )));
             }
-            (Extents::new(&header.shape)?, header.params)
+            (field.dims, config, start)
         } else {
-            let extents = Extents::new(&decoded.shape)?;
-            (extents, Params::of(self.mode()?, kind, extents.rank)?)
+            (extents(&decoded.shape)?, self.mode()?.config(kind, decoded.shape.len().max(1))?, 0)
         };
         // Every block takes a bit at least. This keeps a few bytes from claiming a large chunk.
-        let fewest = num::u64_of(extents.blocks()).saturating_mul(u64::from(params.min_bits.max(1)));
+        let blocks = product(extents.map(|n| n.div_ceil(4)));
+        let fewest = num::u64_of(blocks).saturating_mul(u64::from(config.min_bits().max(1)));
         if num::u64_of(bytes.len()).saturating_mul(8) < fewest {
-            return Err(Error::invalid(format!(
-                "{} bytes are too few for {} blocks",
-                bytes.len(),
-                extents.blocks()
-            )));
+            return Err(Error::invalid(format!("{} bytes are too few for {blocks} blocks", bytes.len())));
         }
-        let size = match kind {
-            Kind::I32 | Kind::F32 => 4usize,
-            Kind::I64 | Kind::F64 => 8,
-        };
-        let size = count.checked_mul(size).ok_or_else(|| Error::invalid("the chunk is too large"))?;
-        let mut out = vec![0; size];
-        field::decode(&mut from, kind, extents, &params, &mut out)?;
+        let out = match kind {
+            Kind::I32 => decode_as::<i32>(bytes, start, &config, extents),
+            Kind::I64 => decode_as::<i64>(bytes, start, &config, extents),
+            Kind::F32 => decode_as::<f32>(bytes, start, &config, extents),
+            Kind::F64 => decode_as::<f64>(bytes, start, &config, extents),
+        }?;
         Ok(Buffer::fixed(guise.take_off(out)))
     }
 
@@ -225,18 +340,33 @@ impl ArrayToBytes for Zfp {
         if chunk.bytes.is_empty() {
             return Ok(Vec::new());
         }
-        let extents = Extents::new(&decoded.shape)?;
-        let params = Params::of(self.mode()?, kind, extents.rank)?;
-        let mut to = Writer::with_capacity(chunk.bytes.len() / 2);
+        let extents = extents(&decoded.shape)?;
+        let config = self.mode()?.config(kind, decoded.shape.len().max(1))?;
+        let most =
+            config.maximum_size(kind, extents).ok_or_else(|| Error::invalid("the chunk is too large"))?;
+        let mut to = ZfpBitStream::new(most).map_err(wrong)?;
         if self.header {
-            let shape = if decoded.shape.is_empty() { vec![1] } else { decoded.shape.clone() };
-            Header { kind, shape, params }.write(&mut to)?;
+            let field = ZfpFieldMetadata { scalar_type: kind, dims: extents };
+            to.write_header(&config, &field, ZfpHeaderMask::FULL).map_err(|e| {
+                Error::unsupported(format!("zfp cannot write the header of shape {:?}: {e}", decoded.shape))
+            })?;
         }
-        match guise.put_on(&chunk.bytes)? {
-            Some(bytes) => field::encode(&mut to, kind, extents, &params, &bytes)?,
-            None => field::encode(&mut to, kind, extents, &params, &chunk.bytes)?,
+        let bytes = guise.put_on(&chunk.bytes)?.map_or(Cow::Borrowed(&chunk.bytes), Cow::Owned);
+        let finite = match kind {
+            Kind::F32 => bytes.as_chunks().0.iter().all(|b| f32::from_le_bytes(*b).is_finite()),
+            Kind::F64 => bytes.as_chunks().0.iter().all(|b| f64::from_le_bytes(*b).is_finite()),
+            Kind::I32 | Kind::I64 => true,
+        };
+        if !finite && config.min_exp() >= zfp_rs::ZFP_MIN_EXP {
+            return Err(Error::invalid("NaN and infinity can be held in reversible mode only"));
         }
-        Ok(to.finish())
+        match kind {
+            Kind::I32 => encode_as::<i32>(&mut to, &bytes, &config, extents),
+            Kind::I64 => encode_as::<i64>(&mut to, &bytes, &config, extents),
+            Kind::F32 => encode_as::<f32>(&mut to, &bytes, &config, extents),
+            Kind::F64 => encode_as::<f64>(&mut to, &bytes, &config, extents),
+        }?;
+        to.into_bytes().map_err(wrong)
     }
 }
 
