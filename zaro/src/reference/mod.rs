@@ -22,6 +22,7 @@ pub mod addresses;
 pub mod arrays;
 pub mod convert;
 mod direct;
+mod hold;
 pub mod icechunk;
 pub mod json;
 pub mod json_write;

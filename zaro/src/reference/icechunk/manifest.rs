@@ -13,7 +13,7 @@ use zstd_safe::{DCtx, DDict, get_error_name};
 use super::flat::{Table, Tables, need};
 use super::id::Id;
 use crate::error::{Error, Result};
-use crate::num::{u64_of, usize_of};
+use crate::num::usize_of;
 use crate::reference::Span;
 use crate::store::Pin;
 
@@ -76,8 +76,8 @@ impl Manifest {
     }
 
     /// How much memory it takes.
-    pub(super) fn bytes(&self) -> u64 {
-        u64_of(self.payload.capacity())
+    pub(super) fn bytes(&self) -> usize {
+        self.payload.capacity()
     }
 
     fn chunks(&self, node: [u8; 8]) -> Result<Option<Tables<'_>>> {

@@ -17,11 +17,11 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
+use super::hold::Hold;
 use super::{Location, Map, Remote, SharedMap, Span};
 use crate::error::{Error, Result};
 use crate::store::{Listing, SharedStore, StoreExt as _, join, percent_decode};
 
-mod cache;
 mod config;
 mod file;
 mod flat;
@@ -37,14 +37,13 @@ pub use config::Container;
 pub use id::Id;
 pub use repo::{Named, Version, Versions};
 
-use cache::Manifests;
 use file::Kind;
 use manifest::{Manifest, Place};
 use repo::Repo;
 use snapshot::{Array, Form, Node, Part, Snapshot};
 
 /// How many bytes of manifests are held, unless told otherwise.
-const MANIFESTS: u64 = 128 << 20;
+const MANIFESTS: usize = 128 << 20;
 
 /// How many manifests are fetched at once for many keys.
 const FETCHES: usize = 8;
@@ -80,7 +79,7 @@ pub struct Repository {
     repo: Repo,
     id: Id,
     snapshot: Snapshot,
-    manifests: Manifests,
+    manifests: Hold<Id, Manifest>,
     containers: OnceCell<Vec<Container>>,
 }
 
@@ -100,14 +99,14 @@ impl Repository {
         };
         let snapshot = compute(bytes.len(), move || Snapshot::parse(file::open(&bytes, Kind::Snapshot)?, id));
         let snapshot = snapshot.await.map_err(|e| named(e).with_key(key))?;
-        let manifests = Manifests::new(MANIFESTS);
+        let manifests = Hold::new(MANIFESTS);
         Ok(Self { store, repo, id, snapshot, manifests, containers: OnceCell::new() })
     }
 
     /// Holds at most this many bytes of manifests, or the last one if it is larger.
     #[must_use]
-    pub fn with_memory(mut self, bytes: u64) -> Self {
-        self.manifests = Manifests::new(bytes);
+    pub fn with_memory(mut self, bytes: usize) -> Self {
+        self.manifests = Hold::new(bytes);
         self
     }
 
@@ -124,7 +123,7 @@ impl Repository {
     }
 
     async fn manifest(&self, id: Id) -> Result<Arc<Manifest>> {
-        let fetch = || async move {
+        let fetch = async {
             let key = format!("manifests/{id}");
             let at = |e: Error| e.with_key(&key).with_store(&self.store);
             let Some(bytes) = self.store.get(&key, None).await? else {
@@ -134,7 +133,7 @@ impl Repository {
             let parse = move || Manifest::parse(file::open(&bytes, Kind::Manifest)?, id);
             compute(size, parse).await.map_err(at)
         };
-        self.manifests.get(id, fetch).await
+        self.manifests.get(id, Manifest::bytes, fetch).await
     }
 
     /// The array and the index of the chunk that a key stands for.

@@ -22,6 +22,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 
+use super::hold::Hold;
 use super::{Location, Map, SharedMap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::u64_of;
@@ -29,7 +30,6 @@ use crate::store::{ByteRange, GetOptions, Listing, Object, ObjectMeta, SharedSto
 
 mod decode;
 mod footer;
-mod hold;
 mod layout;
 mod page;
 mod rows;
@@ -41,7 +41,6 @@ mod write;
 mod write_tests;
 
 use footer::{Footer, TAIL};
-use hold::Hold;
 use layout::{Layout, Metadata};
 use page::File;
 use rows::Rows;

@@ -15,7 +15,7 @@ use crate::store::fault::copy_of;
 const FLAT: usize = 256;
 
 /// Values by key, up to a number of bytes.
-pub(super) struct Hold<K, V> {
+pub(in crate::reference) struct Hold<K, V> {
     capacity: usize,
     state: Mutex<State<K, V>>,
 }
@@ -44,7 +44,7 @@ impl<K, V> fmt::Debug for Hold<K, V> {
 
 impl<K: Hash + Eq + Clone, V> Hold<K, V> {
     /// Keeps up to `capacity` bytes; the value made last is kept in any case.
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(in crate::reference) fn new(capacity: usize) -> Self {
         let state = State { held: HashMap::new(), order: BTreeMap::new(), clock: 0, bytes: 0 };
         Self { capacity, state: Mutex::new(state) }
     }
@@ -55,7 +55,7 @@ impl<K: Hash + Eq + Clone, V> Hold<K, V> {
 
     /// The value of `key`, made if it is not held. Those who wait for one that fails get the failure, which is not
     /// kept.
-    pub(super) async fn get(
+    pub(in crate::reference) async fn get(
         &self,
         key: K,
         cost: impl FnOnce(&V) -> usize,
