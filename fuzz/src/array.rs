@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use zaro::codec::{ArrayToBytes, shard::Shard};
 use zaro::group::{OpenOptions, Zarr};
 use zaro::meta::{DataType, Json, Mode, NodeMeta};
