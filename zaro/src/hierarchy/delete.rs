@@ -172,7 +172,7 @@ fn has_leftovers(there: &Listing) -> bool {
 
 /// Whether a deletion of the node at `path` was begun and not finished.
 pub async fn is_half_deleted(store: &SharedStore, path: &str) -> Result<bool> {
-    Ok(store.exists(&join(&normal(path)?, DELETING)).await?)
+    store.exists(&join(&normal(path)?, DELETING)).await
 }
 
 /// Fails if it was: whoever finishes it would delete what is made there now.

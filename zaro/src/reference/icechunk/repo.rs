@@ -302,5 +302,5 @@ pub(super) async fn is_here(store: &SharedStore) -> Result<bool> {
         Err(e) if e.kind() == ErrorKind::Invalid => {}
         Err(e) => return Err(e),
     }
-    Ok(store.exists("refs/branch.main/ref.json").await?)
+    store.exists("refs/branch.main/ref.json").await
 }
