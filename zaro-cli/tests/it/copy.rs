@@ -1,7 +1,7 @@
 //! `zaro copy`: the same elements elsewhere, in another form, and refusals.
 
 use crate::common;
-use crate::common::Store;
+use crate::common::{Store, v2_document};
 
 /// A Zarr with one array of 6 × 8 numbers in a group.
 fn source() -> Store {
@@ -187,4 +187,45 @@ fn numbers_become_others_only_if_nothing_is_lost() {
     s.array("m.zarr", &[2], "int16", "0", extra, &two);
     s.zaro(&["copy", "@:/m.zarr", "@:/n.zarr", "--dtype", "uint8", "--clamp"]).fails(5, "stands for missing");
     s.zaro(&["copy", "@:/m.zarr", "@:/n.zarr", "--dtype", "int32", "--clamp"]).text();
+}
+
+#[test]
+fn no_element_becomes_a_missing_one() {
+    let s = Store::new();
+    let attributes = r#"{"_ARRAY_DIMENSIONS":["x"]}"#;
+    let four = |n: [i32; 2]| n.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    let eight = |n: [f64; 2]| n.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    s.put("a.zarr/.zarray", v2_document(&[2], r#""<i4""#, "65535")).put("a.zarr/.zattrs", attributes);
+    s.put("b.zarr/.zarray", v2_document(&[2], r#""<f8""#, "0.0")).put("b.zarr/.zattrs", attributes);
+    for (chunk, fits) in [(four([65535, 7]), true), (four([70000, 7]), false)] {
+        s.put("a.zarr/0", chunk);
+        let run = s.zaro(&["copy", "@:/a.zarr", "@:/to.zarr", "--dtype", "uint16", "--clamp", "--overwrite"]);
+        if fits { drop(run.text()) } else { run.fails(4, "70000 would be missing") }
+    }
+    for (chunk, fits) in [(eight([-0.0, 7.0]), true), (eight([0.3, 7.0]), false)] {
+        s.put("b.zarr/0", chunk);
+        let run = s.zaro(&["copy", "@:/b.zarr", "@:/to.zarr", "--dtype", "int16", "--overwrite"]);
+        if fits { drop(run.text()) } else { run.fails(4, "0.3 would be missing") }
+    }
+}
+
+#[test]
+fn groups_in_the_middle_carry_what_they_did() {
+    let s = source();
+    s.zaro(&["consolidate", "@:/a.zarr", "g"]).text();
+    s.zaro(&["consolidate", "@:/a.zarr"]).text();
+    let documents = |to: &str| {
+        ["", "g/"].map(|group| std::fs::read_to_string(s.file(&format!("{to}/{group}zarr.json"))).unwrap())
+    };
+    let carries = |to: &str| documents(to).map(|d| d.contains(r#""x""#) || d.contains(r#""g/x""#));
+    assert_eq!(carries("a.zarr"), [true, true]);
+    for (more, wanted) in [(&[][..], true), (&["--no-consolidate"], false), (&["--chunks", "t=3"], true)] {
+        s.zaro(&[&["copy", "@:/a.zarr", "@:/to.zarr", "--overwrite", "--verify"], more].concat()).text();
+        assert_eq!(carries("to.zarr"), [wanted; 2], "{more:?}");
+        assert_eq!(
+            documents("to.zarr").map(|d| d.contains("consolidated_metadata")),
+            [wanted; 2],
+            "{more:?}"
+        );
+    }
 }

@@ -556,6 +556,16 @@ impl<'a> Planned<'a> {
             wait(hierarchy::put_documents(self.store, &step.to, format, stored, i == 0 && !there))?;
         }
         wait(hierarchy::consolidate_above(self.store, &self.to))?;
+        // Groups in the middle that carry the documents of those below them do so in the copy.
+        let carries = |step: &&Step| match &step.node.meta {
+            NodeMeta::Group(group) => group.consolidated.as_ref().is_some_and(|below| !below.is_empty()),
+            NodeMeta::Array(_) => false,
+        };
+        if self.options.consolidate != Some(false) {
+            for step in self.steps.iter().skip(1).rev().filter(carries) {
+                wait(hierarchy::consolidate(self.store, &step.to))?;
+            }
+        }
         if self.consolidate {
             wait(hierarchy::consolidate(self.store, &self.to))?;
         }

@@ -252,8 +252,10 @@ pub(super) struct Cast {
     codec: Box<dyn crate::codec::ArrayToArray>,
     from: Repr,
     to: Repr,
-    /// If no element may be rounded: those that are missing, in the new type and as they are, which may.
-    exact: Option<Vec<(Fill, Fill)>>,
+    /// Whether no element may be rounded but those that are missing.
+    exact: bool,
+    /// The elements that are missing, in the new type and as they are: no others may become one of them.
+    missing: Vec<(Fill, Fill)>,
 }
 
 impl Cast {
@@ -270,17 +272,14 @@ impl Cast {
         let rounds = !clamp && rounds(&from, to);
         let from = Repr { shape: vec![1], data_type: from, fill: meta.fill.clone() };
         let to = Repr { shape: vec![1], data_type: to.clone(), fill: Fill::zero(to) };
-        let mut cast = Self { codec, from, to, exact: None };
+        let mut cast = Self { codec, from, to, exact: rounds, missing: Vec::new() };
         cast.to.fill = cast.element(&meta.fill)?;
         if clamp {
             cast.check_missing(&missing::elements(meta))?;
         }
-        if rounds {
-            // What is missing may be rounded, if it is still nothing else.
-            let pair = |old: Fill| Ok((cast.element(&old)?, old));
-            let missing = missing::elements(meta).into_iter().map(pair).collect::<Result<_>>();
-            cast.exact = Some(missing.unwrap_or_default());
-        }
+        // What is missing may be rounded, if it is still nothing else. What the new type does not have says nothing there.
+        let pair = |old: Fill| Some((cast.element(&old).ok()?, old));
+        cast.missing = missing::elements(meta).into_iter().filter_map(pair).collect();
         Ok(cast)
     }
 
@@ -311,13 +310,16 @@ impl Cast {
     /// Elements in the new type.
     pub(super) fn apply(&self, bytes: Vec<u8>, count: u64) -> Result<Vec<u8>> {
         let of = |repr: &Repr| Repr { shape: vec![count], ..repr.clone() };
-        let Some(exempt) = &self.exact else {
+        if !self.exact && self.missing.is_empty() {
             return Ok(self.codec.encode(Buffer::fixed(bytes), &of(&self.from), &of(&self.to))?.bytes);
-        };
+        }
         let old = bytes.clone();
         let new = self.codec.encode(Buffer::fixed(bytes), &of(&self.from), &of(&self.to))?.bytes;
         // Fails as a whole if the nearest float of one is beyond the integers.
-        let back = self.codec.decode(Buffer::fixed(new.clone()), &of(&self.from), &of(&self.to));
+        let back = match self.exact {
+            true => self.codec.decode(Buffer::fixed(new.clone()), &of(&self.from), &of(&self.to)),
+            false => Ok(Buffer::fixed(old.clone())),
+        };
         let back = back.map(|back| back.bytes).unwrap_or_default();
         let (from, to) = (self.from.data_type.size(), self.to.data_type.size());
         let mut back = back.chunks_exact(from);
@@ -326,8 +328,10 @@ impl Cast {
                 Some(back) => back == old,
                 None => self.is_same(old, new),
             };
-            let missing = |(element, was): &(Fill, Fill)| *element.0 == *new && *was.0 != *old;
-            if !same && !exempt.iter().any(|(_, was)| *was.0 == *old) || exempt.iter().any(missing) {
+            let was_missing = |(_, was): &(Fill, Fill)| self.is_number(&was.0, old);
+            let is_missing = |(element, _): &(Fill, Fill)| *element.0 == *new;
+            let missing = self.missing.iter().any(was_missing);
+            if !missing && (!same || self.missing.iter().any(is_missing)) {
                 return Err(self.inexact(old, same));
             }
         }
@@ -336,6 +340,17 @@ impl Cast {
 }
 
 impl Cast {
+    /// Whether two elements of the old type are the same number: zero has two signs.
+    fn is_number(&self, a: &[u8], b: &[u8]) -> bool {
+        let zero = |x: &[u8]| {
+            let Some((sign, rest)) = x.split_last() else { return false };
+            matches!(self.from.data_type, DataType::Float(_))
+                && sign & 0x7f == 0
+                && rest.iter().all(|b| *b == 0)
+        };
+        a == b || zero(a) && zero(b)
+    }
+
     /// Whether an element of the new type is the old one.
     fn is_same(&self, old: &[u8], new: &[u8]) -> bool {
         let back = self.codec.decode(Buffer::fixed(new.to_vec()), &self.from, &self.to);
@@ -352,7 +367,7 @@ impl Cast {
     fn inexact(&self, old: &[u8], same: bool) -> Error {
         let (shown, to) = (self.shown(old), &self.to.data_type);
         Error::invalid(match same {
-            true => format!("{shown} would be missing in {to}: it is what the missing value is rounded to"),
+            true => format!("{shown} would be missing in {to}: it becomes what stands for missing elements"),
             false => format!("{shown} is no {to} without rounding; --clamp takes the nearest"),
         })
     }

@@ -31,11 +31,15 @@ impl Fill {
         }
     }
 
-    /// What elements without a fill value read as: V2's null. No moment is 1970 to zarr-python, but NaT.
+    /// What elements without a fill value read as: V2's null. No moment is 1970 to zarr-python, but NaT; and a struct is
+    /// what zero becomes, which in its fields of text is the digit.
     #[must_use]
     pub fn undefined(data_type: &DataType) -> Self {
         match data_type {
             DataType::DateTime(..) | DataType::TimeDelta(..) => Self(i64::MIN.to_le_bytes().into()),
+            DataType::Struct(fields) => {
+                Self(fields.iter().flat_map(|field| of_zero(&field.data_type)).collect::<Vec<_>>().into())
+            }
             t => Self::zero(t),
         }
     }
@@ -45,6 +49,20 @@ impl Fill {
     pub fn is_zero(&self) -> bool {
         self.0.iter().all(|b| *b == 0)
     }
+}
+
+/// What numpy makes of zero in a field of a struct.
+fn of_zero(t: &DataType) -> Vec<u8> {
+    let mut bytes = Fill::zero(t).0.to_vec();
+    match t {
+        DataType::FixedBytes(_) | DataType::FixedUtf32(_) => bytes.iter_mut().take(1).for_each(|b| *b = b'0'),
+        DataType::Struct(fields) => {
+            bytes = fields.iter().flat_map(|field| of_zero(&field.data_type)).collect()
+        }
+        DataType::SubArray(inner, shape) => bytes = of_zero(inner).repeat(shape.iter().product()),
+        _ => {}
+    }
+    bytes
 }
 
 /// Which rules a fill value was written by.

@@ -29,14 +29,14 @@ pub(crate) use v3::codecs as write_codecs;
 /// and `.zattrs`.
 pub type Stored = Vec<(&'static str, Json)>;
 
-/// A node's documents as they were read, with all that zaro has no word for.
+/// A node's documents as they were read, with all that zaro has no word for; without those of other nodes.
 pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
     let (format, document, attributes, name) = match meta {
         NodeMeta::Array(a) => (a.format, &a.document, &a.attributes, ".zarray"),
         NodeMeta::Group(g) => (g.format, &g.document, &g.attributes, ".zgroup"),
     };
     match format {
-        Format::V3 => vec![("zarr.json", lawful_node(document))],
+        Format::V3 => vec![("zarr.json", super::consolidate::without(document))],
         Format::V2 => {
             let mut stored = vec![(name, lawful(document))];
             if attributes.members().is_some_and(|m| !m.is_empty()) {
