@@ -240,7 +240,9 @@ impl Common {
         options.durable = durable;
         check_name(&at.uri)?;
         let (uri, path) = zaro::open::from_the_top(&at.uri, &at.path)?;
-        Ok((zaro::open::open_store_for_writing(&uri, &options).await?, path))
+        let store = zaro::open::open_store_for_writing(&uri, &options).await?;
+        zaro::open::refuse_references(&store).await?;
+        Ok((store, path))
     }
 
     /// The Zarr in a store that is written to. Its nodes' own documents are read: they are what is changed.

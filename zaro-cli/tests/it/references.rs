@@ -1,6 +1,6 @@
 //! Reference stores on the command line.
 
-use crate::common::{Store, zaro};
+use crate::common::{Store, tree, zaro};
 
 /// A sample that a real writer made.
 fn sample(name: &str) -> String {
@@ -97,4 +97,18 @@ fn a_mark_of_byte_order_is_passed_over_and_a_branch_of_plain_json_is_refused() {
     store.put("bom.json", [&b"\xef\xbb\xbf"[..], text.as_bytes()].concat());
     assert_eq!(store.zaro(&["read", "@:/bom.json", "v", "--format", "json"]).text().trim(), "[97]");
     assert_eq!(store.zaro(&["read", "@:/bom.json", "v", "--branch", "main"]).code, 2);
+}
+
+#[test]
+fn no_zarr_is_made_where_references_are() {
+    let s = Store::new();
+    s.put("r.parq/.zmetadata", r#"{"record_size":10,"metadata":{".zgroup":{"zarr_format":2}}}"#);
+    s.put("i/refs/branch.main/ref.json", r#"{"snapshot":"1CECHNKREP0F1RSTCMT0"}"#);
+    for to in ["@:/r.parq", "@:/i"] {
+        let at = s.file(to.trim_start_matches("@:/"));
+        let before = tree(&at);
+        s.zaro(&["create", to, "x", "--shape", "2", "--dtype", "i2"]).fails(5, "cannot be written to");
+        s.zaro(&["create", to, "--group"]).fails(5, "cannot be written to");
+        assert!(tree(&at) == before);
+    }
 }

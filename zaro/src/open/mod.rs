@@ -284,6 +284,18 @@ pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result
     rooted(store, &address.inner)
 }
 
+/// Fails if a store is known to hold references or a repository: a Zarr that is made in it would hide all they have.
+pub async fn refuse_references(store: &SharedStore) -> Result<()> {
+    // Who cannot tell has nothing that a Zarr would hide.
+    match reference::holds_references(store).await.unwrap_or(false) {
+        true => {
+            Err(Error::unsupported("this is a reference store or a repository, which cannot be written to")
+                .with_store(store))
+        }
+        false => Ok(()),
+    }
+}
+
 /// How an archive that is called `.ozx` is written: as the rules for these have it.
 fn ozx_form() -> Form {
     #[cfg(feature = "image")]

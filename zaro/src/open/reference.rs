@@ -130,6 +130,11 @@ fn unlogged(spot: &Spot) -> Spot {
     }
 }
 
+/// Whether the folder that `store` begins at holds references in Parquet or an Icechunk repository.
+pub(super) async fn holds_references(store: &SharedStore) -> Result<bool> {
+    Ok(folder(store).await?.is_some())
+}
+
 /// What the folder that `store` begins at holds.
 async fn folder(store: &SharedStore) -> Result<Option<Holds>> {
     if store.exists("zarr.json").await? {
