@@ -56,7 +56,7 @@ const QUIET_TURNS: u32 = 4;
 /// How long a caller waits for the first one to do something.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Joins spans of one object that several callers of [`Store::get`] or [`Store::get_pinned`] ask for at the same time:
+/// Joins spans of one object that several callers of [`Store::get_opts`] ask for at the same time:
 /// those at most [`MAX_GAP`] apart, into blocks of at most [`MAX_BLOCK`].
 ///
 /// A block that reaches beyond the end of its object is taken apart, so that only those fail whose bytes are not
