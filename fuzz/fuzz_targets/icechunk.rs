@@ -12,7 +12,7 @@ use zaro::codec::zstd::Zstd;
 use zaro::codec::{BytesToBytes, Size};
 use zaro::reference::Map;
 use zaro::reference::icechunk::{Repository, Version, versions};
-use zaro::store::Store;
+use zaro::store::{Store as _, StoreExt as _};
 use zaro::store::memory::MemoryStore;
 use zaro::store::zip::ZipStore;
 use zaro_fuzz::Seed;

@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use zaro::blocking::wait;
 use zaro::store::memory::MemoryStore;
 use zaro::store::zip::ZipStore;
-use zaro::store::{ByteRange, SharedStore, Store};
+use zaro::store::{ByteRange, SharedStore, Store as _, StoreExt as _};
 use zaro::testing::{ZipMaker, ZipMethod};
 use zaro_fuzz::Seed;
 use zaro_fuzz::array::Far;
