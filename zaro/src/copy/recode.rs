@@ -95,8 +95,9 @@ fn item_size(run: &Run<'_>, source: &Array, made: &Array) -> Result<usize> {
     if !source.meta().data_type.is_variable() {
         return Ok(size);
     }
+    let extents = made.meta().grid.largest();
     let chunk =
-        made.meta().grid.largest().iter().zip(made.shape()).map(|(chunk, n)| *chunk.min(n)).product::<u64>();
+        extents.iter().zip(made.shape()).fold(1u64, |all, (chunk, n)| all.saturating_mul(*chunk.min(n)));
     let most = num::u64_of(run.memory / 8) / chunk.max(1);
     Ok(wait(source.item_bytes())?.min(usize::try_from(most).unwrap_or(usize::MAX)).max(size))
 }

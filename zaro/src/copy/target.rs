@@ -316,17 +316,15 @@ impl Cast {
         let old = bytes.clone();
         let new = self.codec.encode(Buffer::fixed(bytes), &of(&self.from), &of(&self.to))?.bytes;
         // Fails as a whole if the nearest float of one is beyond the integers.
-        let back = match self.exact {
-            true => self.codec.decode(Buffer::fixed(new.clone()), &of(&self.from), &of(&self.to)),
-            false => Ok(Buffer::fixed(old.clone())),
-        };
-        let back = back.map(|back| back.bytes).unwrap_or_default();
+        let decode = || self.codec.decode(Buffer::fixed(new.clone()), &of(&self.from), &of(&self.to));
+        let back = self.exact.then(|| decode().map(|back| back.bytes).unwrap_or_default());
         let (from, to) = (self.from.data_type.size(), self.to.data_type.size());
-        let mut back = back.chunks_exact(from);
+        let mut back = back.as_deref().map(|back| back.chunks_exact(from));
         for (old, new) in old.chunks_exact(from).zip(new.chunks_exact(to)) {
-            let same = match back.next() {
-                Some(back) => back == old,
-                None => self.is_same(old, new),
+            let same = match back.as_mut().map(Iterator::next) {
+                None => true,
+                Some(Some(back)) => back == old,
+                Some(None) => self.is_same(old, new),
             };
             let was_missing = |(_, was): &(Fill, Fill)| self.is_number(&was.0, old);
             let is_missing = |(element, _): &(Fill, Fill)| *element.0 == *new;

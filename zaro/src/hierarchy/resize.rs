@@ -76,8 +76,10 @@ pub async fn resize_by(
         Err(e) => {
             // What fails has not happened: perhaps the groups above could not be told. Nothing was cleared yet.
             let noted = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
-            if let Some((from, to)) = noted
-                && Document::of(store, &path).await?.put_back(&to, &from).await.is_err()
+            let path = path.as_str();
+            let undo = |from, to| async move { Document::of(store, path).await?.put_back(to, from).await };
+            if let Some((from, to)) = &noted
+                && undo(from, to).await.is_err()
             {
                 turn.leave();
                 return Err(

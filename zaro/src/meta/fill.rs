@@ -59,7 +59,10 @@ fn of_zero(t: &DataType) -> Vec<u8> {
         DataType::Struct(fields) => {
             bytes = fields.iter().flat_map(|field| of_zero(&field.data_type)).collect()
         }
-        DataType::SubArray(inner, shape) => bytes = of_zero(inner).repeat(shape.iter().product()),
+        DataType::SubArray(inner, _) => {
+            let inner = of_zero(inner);
+            bytes = inner.repeat(bytes.len().checked_div(inner.len()).unwrap_or(0));
+        }
         _ => {}
     }
     bytes
