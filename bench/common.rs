@@ -45,6 +45,11 @@ pub fn report((wall, cpu): (f64, f64), check: u64) {
     println!("{{\"wall\": {wall}, \"cpu\": {cpu}, \"rss\": {}, \"check\": {check}}}", peak());
 }
 
+/// Waits for a line: what is counted outside is read between two passes.
+pub fn pause() {
+    let _ = std::io::stdin().read_line(&mut String::new()).expect("a line");
+}
+
 /// A layout to write, as the output's name says it: `raw_64`, `zstd_64`, or `shard256_32` for shards of 256 cubed with
 /// inner chunks of 32 cubed, zstd.
 #[derive(Debug, Clone, Copy)]

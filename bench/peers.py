@@ -1,6 +1,6 @@
 """The Python peers under the benchmark's command line.
 
-    peers.py PEER WORKLOAD PATH        PEER: tensorstore | tensorstore-cache | zarr-python | zarrs-py | gdal
+    peers.py PEER WORKLOAD PATH        PEER: tensorstore | tensorstore-cache | zarr-python | zarrs-py | gdal; PATH may be an address
     peers.py PEER write|copy FROM TO   PEER: tensorstore | zarr-python | zarrs-py
 
 See README.md for the workloads and the one JSON line that is printed. Each peer is imported before the
@@ -31,6 +31,14 @@ def check_sum(array):
     """The sum of uint16 values, or of float32 bit patterns, modulo 2^64."""
     array = np.ascontiguousarray(array)
     return int((array.view(np.uint32) if array.dtype.kind == "f" else array).sum(dtype=np.uint64))
+
+
+# Requests under way at once over HTTP, as of zaro.
+REQUESTS = 64
+
+
+def is_far(path):
+    return "://" in path
 
 
 def windows(shape):
@@ -67,7 +75,7 @@ def layout(path):
 
 
 class Tensorstore:
-    more = {}
+    more, context = {}, {}
 
     def __init__(self):
         import tensorstore
@@ -75,8 +83,10 @@ class Tensorstore:
 
     def open(self, path):
         # numpy needs a format: zarr.json is V3, .zarray is V2
-        driver = "zarr3" if os.path.exists(f"{path}/zarr.json") else "zarr"
-        array = self.ts.open({"driver": driver, "kvstore": f"file://{path}/", **self.more}, open=True, read=True).result()
+        driver = "zarr3" if is_far(path) or os.path.exists(f"{path}/zarr.json") else "zarr"
+        address = f"{path}/" if is_far(path) else f"file://{path}/"
+        context = self.ts.Context({**self.context, **({"http_request_concurrency": {"limit": REQUESTS}} if is_far(path) else {})})
+        array = self.ts.open({"driver": driver, "kvstore": address, **self.more}, open=True, read=True, context=context).result()
         return array.shape, lambda index: array[index].read().result()
 
     def create(self, path, shape):
@@ -120,7 +130,7 @@ class Tensorstore:
 
 class TensorstoreCache(Tensorstore):
     """With a cache of decoded chunks, as large as zaro's whole budget."""
-    more = {"context": {"cache_pool": {"total_bytes_limit": 256 << 20}}, "recheck_cached_data": "open"}
+    more, context = {"recheck_cached_data": "open"}, {"cache_pool": {"total_bytes_limit": 256 << 20}}
 
 
 class ZarrPython:
@@ -134,8 +144,18 @@ class ZarrPython:
             zarr.config.set({"codec_pipeline.path": self.pipeline})
 
     def open(self, path):
+        if is_far(path):
+            self.zarr.config.set({"async.concurrency": REQUESTS})
         array = self.zarr.open_array(path, mode="r")
         return array.shape, lambda index: array[index]
+
+    def series(self, path):
+        """One place at all times of the array `v` of a reference store, which fsspec makes of the references."""
+        from fsspec.implementations.reference import ReferenceFileSystem
+        self.zarr.config.set({"async.concurrency": REQUESTS})
+        files = ReferenceFileSystem(path, remote_protocol="http", remote_options={"asynchronous": True}, asynchronous=True)
+        array = self.zarr.open_array(self.zarr.storage.FsspecStore(files, read_only=True, path=""), path="v", mode="r", zarr_format=2)
+        return array[:, array.shape[1] // 2, array.shape[2] // 2]
 
     def create(self, path, shape):
         edge, inner, zstd = layout(path)
@@ -198,6 +218,16 @@ def main(name, workload, path, output=None):
     whole = None
     if workload == "open":
         check = peer.hierarchy(path)
+    elif workload == "series":
+        whole = peer.series(path)
+    elif workload == "twice":
+        _, read = peer.open(path)
+        pass_over = lambda: sum(check_sum(read(index)) for index in windows((256,) * 3)) % 2**64  # noqa: E731
+        check = pass_over()
+        print(json.dumps({"wall": time.perf_counter() - wall, "cpu": cpu_seconds() - cpu, "rss": peak_memory(), "check": check}), flush=True)
+        sys.stdin.readline()
+        wall, cpu = time.perf_counter(), cpu_seconds()
+        check = pass_over()
     elif output:
         check = 0  # what was written is read back by somebody else
         peer.write(values, output) if workload == "write" else peer.copy(path, output)

@@ -7,12 +7,12 @@ use std::sync::{Arc, OnceLock};
 use futures::TryStreamExt;
 use libfuzzer_sys::fuzz_target;
 use zaro::blocking::wait;
-use zaro::codec::config::Config;
-use zaro::codec::zstd::Zstd;
-use zaro::codec::{BytesToBytes, Size};
+use zaro::codec::registry::{Request, build};
+use zaro::codec::{Codec, Size};
+use zaro::meta::DataType;
 use zaro::reference::Map;
 use zaro::reference::icechunk::{Repository, Version, versions};
-use zaro::store::{Store as _, StoreExt as _};
+use zaro::store::StoreExt as _;
 use zaro::store::memory::MemoryStore;
 use zaro::store::zip::ZipStore;
 use zaro_fuzz::Seed;
@@ -32,7 +32,8 @@ fn files() -> &'static BTreeMap<String, Vec<u8>> {
         for entry in keys {
             let mut bytes = wait(zip.get(&entry.key, None)).expect("ours").expect("there").to_vec();
             if !entry.key.starts_with("chunks/") {
-                let zstd = Zstd::from_config(&Config::new(&[]), false).expect("ours");
+                let request = Request { name: "zstd", config: &[], strict: false, data_type: &DataType::UINT8 };
+                let Ok(Codec::Bytes(zstd)) = build(&request) else { unreachable!("a codec of ours") };
                 let plain = zstd.decode(&bytes[HEADER..], Size::AtMost(1 << 20)).expect("ours");
                 bytes.truncate(HEADER);
                 bytes[HEADER - 1] = 0;

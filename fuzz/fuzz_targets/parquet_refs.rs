@@ -28,7 +28,7 @@ fn seeds() -> Vec<Seed> {
 fuzz_target!(init: zaro_fuzz::start(seeds), |data: &[u8]| {
     let store = Arc::new(MemoryStore::new());
     store.put("v/refs.0.parq", data.to_vec()).expect("a good key");
-    let map = parquet::from_metadata(store, ZMETADATA.as_bytes()).expect("good metadata");
+    let map = parquet::from_metadata(store, ZMETADATA.as_bytes(), &zaro::Context::shared()).expect("good metadata");
     let _ = wait(map.list("v"));
     let _ = wait(map.locate("v/0.3"));
 });

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::stream::BoxStream;
 use zaro::codec::{ArrayToBytes, shard::Shard};
 use zaro::group::{OpenOptions, Zarr};
 use zaro::meta::{DataType, Json, Mode, NodeMeta};
 use zaro::store::memory::MemoryStore;
-use zaro::store::{GetOptions, Listing, Object, ObjectMeta, SharedStore, Store};
+use zaro::store::{Entry, GetOptions, ListOptions, Object, ObjectMeta, SharedStore, Store};
 use zaro::{Array, Index, Order, ReadOptions, Result, Selection};
 
 use crate::{Noise, Seed, cases, documents};
@@ -72,8 +73,8 @@ impl Store for Far {
         self.0.stat(key).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.0.list(prefix).await
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        self.0.list_opts(prefix, options)
     }
 }
 
@@ -105,7 +106,7 @@ pub fn read(document: &[u8], chunk: &[u8], mode: Mode) {
     let name = if document.windows(11).any(|w| w == b"\"node_type\"") { "zarr.json" } else { ".zarray" };
     let memory = Arc::new(MemoryStore::new());
     memory.put(name, document.to_vec()).expect("a good key");
-    let options = OpenOptions { mode, memory: 1 << 20, ..OpenOptions::default() };
+    let options = OpenOptions { mode, ..OpenOptions::default() }.with_memory(1 << 20);
     let open = |store: SharedStore| {
         let zarr = zaro::blocking::wait(Zarr::from_store(store, options.clone()))?;
         zaro::blocking::wait(zarr.array(""))

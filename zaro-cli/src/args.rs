@@ -11,7 +11,7 @@ use zaro::reference::ReferenceStore;
 use zaro::store::SharedStore;
 use zaro::store::options::StoreOptions;
 use zaro::store::wrap::log::RequestLog;
-use zaro::{Error, OpenOptions, Result, Zarr};
+use zaro::{Context, ContextOptions, Error, OpenOptions, Result, Zarr};
 
 use crate::number;
 use crate::paint::{Color, Paint, plain};
@@ -22,6 +22,10 @@ static BARE_NUMBERS: AtomicBool = AtomicBool::new(false);
 
 /// The heading of options that say how a store is reached.
 pub(crate) const STORE_OPTIONS: &str = "Store options";
+
+/// Those of them that are for stores which are only read.
+pub(crate) const OF_READING: [&str; 8] =
+    ["root", "reference_target", "template", "allow_local", "branch", "tag", "snapshot", "objects"];
 
 /// Where the Zarr is.
 #[derive(Debug, Clone, Args)]
@@ -212,20 +216,8 @@ impl Common {
             format: self.format(),
             use_consolidated: !self.no_consolidated,
             // One half for what the library has in flight, one for the piece that is being written.
-            memory: self.memory / 2,
             store: self.store_options()?,
         })
-    }
-
-    /// What `image render` took for `--crop` once: four numbers as `--region`. The other options are as before.
-    pub(crate) fn region_as_crop(&self) -> (Self, Option<String>) {
-        match &self.region {
-            Some(crop) if crop.contains(',') => {
-                self.warn("--region for a part of an image is an old name; use --crop");
-                (Self { region: None, ..self.clone() }, Some(crop.clone()))
-            }
-            _ => (self.clone(), None),
-        }
     }
 
     /// The version asked for.
@@ -295,8 +287,11 @@ impl Common {
         zaro::open::open_store_for_writing(uri, &self.store_options()?).await
     }
 
-    /// Sets the number of decoding threads; has to come before the first read.
-    pub(crate) fn apply_threads(&self) {
+    /// Sets the memory and the number of decoding threads of everything that is opened; has to come before the first read.
+    pub(crate) fn apply(&self) {
+        let mut options = ContextOptions::default().with_memory(self.memory / 2);
+        options.threads = self.threads.map(Into::into);
+        Context::new(options).share();
         if let Some(n) = self.threads {
             // Fails only if the pool exists already, and then a default is no harm.
             let _ = rayon::ThreadPoolBuilder::new().num_threads(n.into()).build_global();

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use zaro::coords::Query;
 use zaro::copy::{CopyOptions, KeysOption, conversion_notes, convert_in_place_with, copy};
 use zaro::format::dtype;
 use zaro::hierarchy::Existing;
@@ -17,6 +18,7 @@ use crate::output;
 use crate::paint::plural;
 use crate::path::local_path;
 use crate::progress::Watch;
+use crate::select::Named;
 use crate::storage::Storage;
 
 const EXAMPLES: &str = "\
@@ -31,7 +33,9 @@ Examples:
       zaro copy old.zarr new.zarr --zarr-format 3 --chunks 32,32,32 --shards 256,256,256 --codec zstd:3
   Long time series instead of maps, within 1 GiB of memory:
       zaro copy maps.zarr series.zarr --chunks time=10000,lat=8,lon=8 --memory 1G
-  One year of one variable, in single precision:
+  One year of two variables in a box, with their coordinates, as xarray's sel cuts them:
+      zaro copy data.zarr part.zarr --vars temperature,salinity --sel time=2000,lat=-10:10
+  The first days of one array, in single precision:
       zaro copy data.zarr part.zarr --path temperature --select '0:365,:,:' --dtype float32
 
 Rerun the same command to resume a copy that was stopped. Nothing that exists is
@@ -70,8 +74,13 @@ pub(crate) struct Copy {
     #[arg(long)]
     no_consolidate: bool,
     /// Only a part of an array: ranges such as 0:365,:,10:20 (a single number keeps its dimension)
-    #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
+    #[arg(long, value_name = "RANGES", allow_hyphen_values = true, conflicts_with_all = ["sel", "isel", "vars"], help_heading = "Selection")]
     select: Option<String>,
+    /// Only these arrays of a group, and the coordinates along their dimensions
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Selection")]
+    vars: Vec<String>,
+    #[command(flatten)]
+    named: Named,
     /// Wait until everything is on the disk (fsync)
     #[arg(long)]
     fsync: bool,
@@ -118,9 +127,8 @@ impl Copy {
         let mut options = self.options(common)?;
         options.progress = watch.callback_of_all();
         options.cancel = Some(watch.cancel.clone());
-        let (name, path) = (self.source.clone(), self.path.clone());
         let begun = std::time::Instant::now();
-        let copied = zaro::blocking::off(move || copy(&source, &name, &path, &store, &to, &options)).await;
+        let copied = copy(&source, &self.source, &self.path, &store, &to, &options).await;
         watch.finish();
         let copied = copied?;
         for note in &copied.notes {
@@ -161,6 +169,8 @@ impl Copy {
             || self.order.is_some()
             || self.dtype.is_some()
             || self.select.is_some()
+            || !self.vars.is_empty()
+            || !self.named.is_empty()
             || self.separator.is_some()
             || self.key_encoding.is_some();
         let Some(format) = common.format() else {
@@ -174,14 +184,13 @@ impl Copy {
         let at = Target { uri: self.source.clone(), path: self.path.clone() };
         let (store, path) = common.open_for_writing(&at, self.fsync).await?;
         let options = self.options(common)?;
-        let (nodes, notes) = zaro::blocking::off(move || {
-            let old = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-            let old = zaro::blocking::wait(Zarr::from_store(store.clone(), old));
-            // What cannot be read is refused by the conversion.
-            let notes = old.and_then(|old| conversion_notes(&old, &path, format)).unwrap_or_default();
-            Ok::<_, Error>((convert_in_place_with(&store, &path, format, &options)?, notes))
-        })
-        .await?;
+        let old = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+        // What cannot be read is refused by the conversion.
+        let notes = match Zarr::from_store(store.clone(), old).await {
+            Ok(old) => conversion_notes(&old, &path, format).await.unwrap_or_default(),
+            Err(_) => Vec::new(),
+        };
+        let nodes = convert_in_place_with(&store, &path, format, &options).await?;
         for note in &notes {
             common.warn(note);
         }
@@ -214,6 +223,11 @@ impl Copy {
             data_type: self.dtype.as_deref().map(dtype::parse).transpose()?.map(|(t, _)| t),
             clamp: self.clamp,
             region: self.select.as_deref().map(Selection::parse).transpose()?,
+            query: Query {
+                variables: self.vars.clone(),
+                by_index: self.named.indexes()?,
+                labels: self.named.labels()?,
+            },
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
             consolidate: match (self.consolidate, self.no_consolidate) {
                 (true, _) => Some(true),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use zaro::array::{Order, Values, WriteOptions};
+use zaro::array::{Order, WriteOptions};
 use zaro::hierarchy::{self, Existing};
 use zaro::meta::json::Json;
 use zaro::meta::{ChunkKeys, DataType, Fill, Format, NewArray, short};
@@ -68,7 +68,7 @@ impl Demo {
         let line = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<String>>();
         Ok(vec![
             line(&["info", &text(&ocean)]),
-            line(&["read", &text(&ocean), "sst", "--cf", "--sel", "month=6,lat=80:84,lon=200:205"]),
+            line(&["read", &text(&ocean), "sst", "--cf", "--isel", "month=6,lat=80:84,lon=200:205"]),
             line(&["read", &text(&ocean), "month", "--cf", "--format", "csv"]),
             line(&["read", &text(&ocean), "sst", "--cf", "--select", "6,::-1,:", "-o", &picture("july.png")]),
             line(&["info", &text(&cells)]),
@@ -92,7 +92,7 @@ impl Demo {
         let dir = self.dir.display();
         output::print(&format!(
             "\nEverything is in {dir}/: look at july.png, cells.png, tissue.png and nuclei.png, and try\n  \
-             zaro read {dir}/ocean.zarr sst --sel month=0 -o january.npy\n  \
+             zaro read {dir}/ocean.zarr sst --isel month=0 -o january.npy\n  \
              zaro meta {dir}/ocean.zarr sst --json\n  \
              zaro --help\n"
         ))
@@ -191,7 +191,7 @@ async fn put(store: &SharedStore, path: &str, new: &NewArray, bytes: Vec<u8>) ->
 async fn put_slab(store: &SharedStore, path: &str, new: &NewArray, slab: Slab) -> Result<()> {
     let array = hierarchy::create_array(store, path, new, Existing::Replace).await?;
     let options = WriteOptions { blank: true, ..WriteOptions::default() };
-    tokio::task::block_in_place(|| array.write(&Selection::all(), Values::from(&slab), &options))
+    array.write(&Selection::all(), slab.into(), &options).await
 }
 
 /// The elements of the field.

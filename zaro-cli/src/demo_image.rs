@@ -9,7 +9,7 @@ use zaro::image::{Version, document};
 use zaro::meta::{DataType, NewArray, short};
 use zaro::store::SharedStore;
 use zaro::store::local::LocalStore;
-use zaro::{Order, Result, Selection, Slab, Values, WriteOptions};
+use zaro::{Order, Result, Selection, Slab, WriteOptions};
 
 const DEPTH: usize = 6;
 const SIDE: usize = 480;
@@ -136,7 +136,7 @@ pub(crate) async fn make(root: &Path, labels: &Path) -> Result<()> {
     let made = hierarchy::create_array(&store, "0", &array, Existing::Replace).await?;
     let slab = Slab::new(&array.data_type, &shape, Order::C, light)?;
     let options = WriteOptions { blank: true, ..WriteOptions::default() };
-    tokio::task::block_in_place(|| made.write(&Selection::all(), Values::from(&slab), &options))?;
+    made.write(&Selection::all(), slab.into(), &options).await?;
     std::fs::write(labels, numpy(&numbers))?;
     Ok(())
 }

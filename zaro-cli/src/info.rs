@@ -1,16 +1,18 @@
 //! `zaro info`: what is here, for a person.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use clap::Args;
-use zaro::format::{dtype, model, shape_text};
+use zaro::coords::Summary;
+use zaro::format::describe::{byte_size, codec_text, main_array, size_of_item, size_text, times};
+use zaro::format::text::human_bytes;
+use zaro::format::{describe, dtype, model, shape_text};
+use zaro::image::word;
 use zaro::meta::path::shown;
-use zaro::meta::{ArrayMeta, CodecMeta, DataType, Json, NodeMeta};
+use zaro::meta::{ArrayMeta, Json, NodeMeta};
 use zaro::{Node, Result};
 
 use crate::args::{Common, Target};
-use crate::number::human_bytes;
-use crate::ome;
 use crate::output;
 use crate::paint::{Paint, cut, plain, plural};
 use crate::shell;
@@ -21,7 +23,8 @@ Examples:
   zaro info data.zarr group/array
   zaro info s3://bucket/image.zarr --anonymous
 
-For programs there are `zaro list --json` and `zaro meta --json`.";
+Of a group: dimensions, arrays with their units and names, and from where to where coordinates go,
+for which their first and last chunks are read.";
 
 /// A tree longer than this is cut short, unless --all is given.
 const MOST_LINES: usize = 200;
@@ -35,6 +38,9 @@ pub(crate) struct Info {
     /// Show every node and every attribute, however many
     #[arg(short, long)]
     all: bool,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
 }
 
 impl Info {
@@ -42,7 +48,9 @@ impl Info {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = common.open(&self.target.uri).await?;
         let nodes = zarr.walk(&self.target.path).await?;
+        let summary = Summary::of(&zarr, &nodes).await;
         let page = Page {
+            summary: &summary,
             paint: Paint::stdout(common.color),
             reached_by: common.reached_by(),
             uri: &zaro::redacted(&self.target.uri),
@@ -52,6 +60,10 @@ impl Info {
             common.warn_findings(&node.findings);
             common.warn_both(&zarr, &node.path, node.meta.format()).await?;
         }
+        if self.json {
+            output::json(&summary.json(&nodes, zarr.is_consolidated()))?;
+            return common.fail_on_damaged(&zarr);
+        }
         let text = match nodes.split_first() {
             Some((Node { path, meta: NodeMeta::Array(a), .. }, _)) => page.array(path, a),
             Some((top, below)) => page.group(top, below, zarr.is_consolidated()),
@@ -59,83 +71,6 @@ impl Info {
         };
         output::print(&text)?;
         common.fail_on_damaged(&zarr)
-    }
-}
-
-/// Bytes of all elements, before compression.
-fn byte_size(a: &ArrayMeta) -> u128 {
-    a.shape.iter().fold(1u128, |acc, n| acc.saturating_mul(u128::from(*n))).saturating_mul(size_of_item(a))
-}
-
-fn size_of_item(a: &ArrayMeta) -> u128 {
-    u128::try_from(a.data_type.size()).unwrap_or(u128::MAX)
-}
-
-/// `1.2 GiB`; nothing for elements without a size of their own.
-fn size_text(a: &ArrayMeta) -> String {
-    if a.data_type.is_variable() { "varying size".into() } else { human_bytes(byte_size(a)) }
-}
-
-fn times(shape: &[u64]) -> String {
-    shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" × ")
-}
-
-/// Names of codecs without those that only say how bytes lie.
-fn codec_names(codecs: &[CodecMeta]) -> Vec<String> {
-    let mut out = Vec::new();
-    for c in codecs {
-        let inner = c
-            .configuration
-            .iter()
-            .find(|(n, _)| c.name == "sharding_indexed" && n == "codecs")
-            .map(|(_, v)| v);
-        match inner.and_then(Json::items) {
-            Some(inner) => out.extend(inner.iter().filter_map(|c| {
-                c.as_str()
-                    .or_else(|| c.get("name").and_then(Json::as_str))
-                    .filter(|n| *n != "bytes")
-                    .map(str::to_owned)
-            })),
-            None if c.name == "bytes" => {}
-            None => out.push(codec_name(c)),
-        }
-    }
-    out
-}
-
-/// `zstd`; of blosc also what is inside.
-fn codec_name(c: &CodecMeta) -> String {
-    let name = c.name.strip_prefix("v2.").unwrap_or(&c.name);
-    let inside = c.configuration.iter().find(|(n, _)| n == "cname").and_then(|(_, v)| v.as_str());
-    match inside {
-        Some(inside) => format!("{name}-{inside}"),
-        None => name.to_owned(),
-    }
-}
-
-/// `zstd (level 3)`.
-fn codec_text(c: &CodecMeta) -> String {
-    let name = c.name.strip_prefix("v2.").unwrap_or(&c.name);
-    let settings: Vec<String> = c
-        .configuration
-        .iter()
-        .filter(|(_, v)| {
-            v.members().is_none() && !v.items().is_some_and(|i| i.iter().any(|x| x.members().is_some()))
-        })
-        .map(|(n, v)| format!("{n} {}", v.as_str().map_or_else(|| v.to_string(), str::to_owned)))
-        .collect();
-    let inner =
-        c.configuration.iter().find(|(n, _)| c.name == "sharding_indexed" && n == "codecs").map(|(_, v)| v);
-    let inner: Vec<String> = inner
-        .and_then(Json::items)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|c| c.as_str().or_else(|| c.get("name").and_then(Json::as_str)).map(str::to_owned))
-        .collect();
-    match (settings.is_empty(), inner.is_empty()) {
-        (true, true) => name.to_owned(),
-        (false, true) => format!("{name} ({})", settings.join(", ")),
-        _ => format!("{name} [{}]", inner.join(" → ")),
     }
 }
 
@@ -158,6 +93,7 @@ fn branches(depths: &[usize], shown: usize) -> Vec<Vec<bool>> {
 }
 
 struct Page<'a> {
+    summary: &'a Summary,
     paint: Paint,
     uri: &'a str,
     /// The words of the command line that say how the store is reached, if they can be shown.
@@ -196,6 +132,11 @@ impl Page<'_> {
         }
         let mut out = format!("{}\n{}\n", p.blue(&plain(&place)), p.dim(&facts.join(", ")));
         self.attributes(top.meta.attributes(), "", &mut out);
+        let dimensions = self.summary.dimensions.iter().map(|(name, n)| format!("{name}: {n}"));
+        let dimensions = dimensions.collect::<Vec<_>>().join(", ");
+        if !dimensions.is_empty() {
+            out.push_str(&format!("{} {}\n", p.dim("dimensions"), plain(&dimensions)));
+        }
         self.images(top, below, &mut out);
         self.tree(top, below, &mut out);
         if let Some(node) = main_array(below) {
@@ -240,6 +181,11 @@ impl Page<'_> {
                         p.bold(&name),
                         self.line(a)
                     ));
+                    let more = self.summary.variables.get(&node.path).map(|v| v.line()).unwrap_or_default();
+                    if !more.is_empty() {
+                        let bars = (1..=depth).map(|level| if goes_on(level) { "│   " } else { "    " });
+                        out.push_str(&format!("{}{}\n", p.dim(&bars.collect::<String>()), plain(&more)));
+                    }
                 }
             }
         }
@@ -261,20 +207,7 @@ impl Page<'_> {
         } else {
             plain(&shape_text(&a.shape, &names)).into_owned()
         });
-        let mut dim = Vec::new();
-        let grid = a.grid.regular_shape();
-        match (a.inner_chunks(), grid) {
-            (Some(inner), Some(shard)) => {
-                dim.push(format!("chunks {}", times(&inner)));
-                dim.push(format!("shards {}", times(&shard)));
-            }
-            (_, Some(chunk)) if !chunk.is_empty() => dim.push(format!("chunks {}", times(&chunk))),
-            (_, None) => dim.push(format!("chunks up to {}", times(&a.grid.largest()))),
-            _ => {}
-        }
-        dim.extend(codec_names(&a.codecs));
-        dim.push(size_text(a));
-        facts.push(p.dim(&plain(&dim.join(", "))).into_owned());
+        facts.push(p.dim(&plain(&describe::storage(a).join(", "))).into_owned());
         facts.join("  ")
     }
 
@@ -328,6 +261,10 @@ impl Page<'_> {
                 false => format!("{} uncompressed", size_text(a)),
             },
         );
+        let range = self.summary.variables.get(path).and_then(|v| v.range.as_ref());
+        if let Some(range) = range {
+            row("values", plain(&range.to_string()).into_owned());
+        }
         self.attributes(&zaro::cf::readable(a), "  ", &mut out);
         let picture;
         let more: &[&str] = match a.shape.len() {
@@ -377,7 +314,7 @@ impl Page<'_> {
     /// The images of the top group, with their levels.
     fn images(&self, node: &Node, below: &[Node], out: &mut String) {
         let p = self.paint;
-        let images = ome::words(node.meta.attributes());
+        let images = word::words(node.meta.attributes());
         if images.is_empty() {
             return;
         }
@@ -402,7 +339,7 @@ impl Page<'_> {
 
     /// The first image of a group further down, in a word.
     fn image_note(&self, node: &Node) -> String {
-        match ome::words(node.meta.attributes()).first() {
+        match word::words(node.meta.attributes()).first() {
             Some(image) => format!("  {}", self.paint.green(&plain(&image.text))),
             None => String::new(),
         }
@@ -420,29 +357,6 @@ impl Page<'_> {
             _ => String::new(),
         }
     }
-}
-
-/// The array that somebody most likely came for: a field rather than its coordinates, and the largest.
-fn main_array(below: &[Node]) -> Option<&Node> {
-    let arrays =
-        || below.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some((n, a)) } else { None });
-    // What others name as their coordinates, bounds, masks and the like.
-    let mut beside: BTreeSet<&str> = BTreeSet::new();
-    for (_, a) in arrays() {
-        beside.extend(a.dimension_names.iter().flatten().flatten().map(String::as_str));
-        for (name, value) in a.attributes.members().unwrap_or_default() {
-            if matches!(name.as_str(), "coordinates" | "bounds" | "grid_mapping" | "ancillary_variables") {
-                beside.extend(value.as_str().unwrap_or_default().split_whitespace());
-            }
-        }
-    }
-    let worth = |(n, a): &(&Node, &ArrayMeta)| {
-        let numbers = matches!(a.data_type, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_));
-        let field = !beside.contains(n.name());
-        (a.shape.len().min(2), numbers && field, field, byte_size(a))
-    };
-    // The first of equals.
-    arrays().rev().max_by_key(worth).map(|(n, _)| n)
 }
 
 #[cfg(test)]

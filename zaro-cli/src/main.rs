@@ -1,6 +1,6 @@
 //! The `zaro` command: open any Zarr, wherever it lives; look at it, read it, write it, check it.
 //!
-//! One file a command (`info`, `list`, `meta`, `read`, `validate`, `demo`, `completions`, `man`, and those that write:
+//! One file a command (`info`, `list`, `meta`, `read`, `validate`, `stat`, `demo`, `completions`, `man`, and those that write:
 //! `create`, `write`, `resize`, `attrs`, `consolidate`, `delete`), each with its options, its help and its examples;
 //! `args` has the options that all of them share. What a command does with Zarrs is the business of
 //! the library, [`zaro`]. Here is only what a terminal needs: options, text, colours and progress.
@@ -27,8 +27,6 @@ mod making;
 mod man;
 mod manifest;
 mod meta;
-mod number;
-mod ome;
 mod output;
 mod paint;
 mod path;
@@ -39,9 +37,9 @@ mod resize;
 mod select;
 mod shell;
 mod signal;
+mod stat;
 mod stdout;
 mod storage;
-mod table;
 mod validate;
 mod write;
 
@@ -50,6 +48,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+pub(crate) use zaro::format::text as number;
 use zaro::{Error, ErrorKind, Result};
 
 use crate::args::Common;
@@ -95,6 +94,7 @@ enum Command {
     Meta(meta::Meta),
     Read(Box<read::Read>),
     Validate(validate::Validate),
+    Stat(stat::Stat),
     Ref(reference::Ref),
     Copy(Box<copy::Copy>),
     Create(Box<create::Create>),
@@ -148,6 +148,12 @@ fn command() -> clap::Command {
     let shared: Vec<clap::Arg> = command.get_arguments().filter(|a| a.is_global_set()).cloned().collect();
     for name in ["completions", "man", "demo"] {
         let hidden = shared.iter().map(|a| a.clone().hide(true));
+        command = command.mut_subcommand(name, |c| c.args(hidden));
+    }
+    // What they write to is no reference store, repository or manifest.
+    for name in ["create", "write", "resize", "attrs", "consolidate", "delete"] {
+        let of_reading = shared.iter().filter(|a| args::OF_READING.contains(&a.get_id().as_str()));
+        let hidden: Vec<clap::Arg> = of_reading.map(|a| a.clone().hide(true)).collect();
         command = command.mut_subcommand(name, |c| c.args(hidden));
     }
     command
@@ -211,7 +217,7 @@ fn failed(e: &Error, color: paint::Color) -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<ExitCode> {
-    cli.common.apply_threads();
+    cli.common.apply();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         signal::listen();
@@ -230,6 +236,7 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode> {
         (Some(Command::Meta(c)), _) => c.run(common).await?,
         (Some(Command::Read(c)), _) => c.run(common).await?,
         (Some(Command::Validate(c)), _) => return c.run(common).await,
+        (Some(Command::Stat(c)), _) => c.run(common).await?,
         (Some(Command::Ref(c)), _) => return Box::pin(c.run(common)).await,
         (Some(Command::Copy(c)), _) => c.run(common).await?,
         (Some(Command::Create(c)), _) => c.run(common).await?,

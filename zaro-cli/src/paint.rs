@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
+pub(crate) use zaro::format::text::{cut, plain, plural};
 pub(crate) use zaro::format::value::is_safe;
 
 /// When to colour.
@@ -100,60 +101,5 @@ impl Paint {
     /// For errors.
     pub(crate) fn red(self, text: &str) -> Cow<'_, str> {
         self.code("1;31", text)
-    }
-}
-
-/// `text` with characters that are not safe written as escapes: names and attributes come from strangers.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    if text.chars().all(is_safe) {
-        return text.into();
-    }
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_safe(c) {
-            out.push(c);
-        } else {
-            out.extend(c.escape_default());
-        }
-    }
-    out.into()
-}
-
-/// `1 file`, `2 files`, `1 entry`, `2 entries`.
-pub(crate) fn plural(n: impl TryInto<u64>, word: &str) -> String {
-    let n = n.try_into().unwrap_or(u64::MAX);
-    match (n, word.strip_suffix("ry")) {
-        (1, _) => format!("1 {word}"),
-        (_, Some(stem)) => format!("{n} {stem}ries"),
-        (_, None) => format!("{n} {word}s"),
-    }
-}
-
-/// The first `width` characters of `text`, with `…` for the rest.
-pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(width) {
-        Some(_) => {
-            let end = text.char_indices().nth(width.saturating_sub(1)).map_or(text.len(), |(i, _)| i);
-            format!("{}…", text.get(..end).unwrap_or_default()).into()
-        }
-        None => text.into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_strangers_wrote_cannot_drive_the_terminal() {
-        assert_eq!(plain("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\n");
-        assert_eq!(plain("é😀"), "é😀");
-        assert_eq!(plain("a\u{7f}\u{9b}\u{202e}\u{2066}"), "a\\u{7f}\\u{9b}\\u{202e}\\u{2066}");
-    }
-
-    #[test]
-    fn cutting_counts_characters() {
-        assert_eq!(cut("héllo", 5), "héllo");
-        assert_eq!(cut("héllo", 3), "hé…");
     }
 }

@@ -8,8 +8,9 @@ use clap::{Args, ValueEnum};
 use zaro::array::windows::View;
 use zaro::array::{Missing, Order, Steady};
 use zaro::cf::{Lost, Reading, Related, related};
+use zaro::coords::{columns, read_points};
 use zaro::format::colormap::Colormap;
-use zaro::format::{Layout, Sink, csv, json, npy, picture, raw, shape_text, value};
+use zaro::format::{Layout, Sink, csv, json, npy, picture, raw, shape_text, table, value};
 use zaro::meta::DataType;
 use zaro::meta::path::{join, shown};
 use zaro::store::local::{check_space, free_space};
@@ -21,15 +22,20 @@ use crate::output::Output;
 use crate::paint::{Paint, plain};
 use crate::path::output_path;
 use crate::progress::Watch;
-use crate::select::Part;
-use crate::table;
+use crate::select::{Part, points};
 
 const EXAMPLES: &str = "\
 Examples:
   A table of an array's corners:
       zaro read data.zarr temperature
-  One time step as a picture:
-      zaro read data.zarr temperature --sel time=0 -o map.png
+  One time step as a picture, by its position or by its date:
+      zaro read data.zarr temperature --isel time=0 -o map.png
+      zaro read data.zarr temperature --sel time=2000-07-01 -o map.png
+  A month of a box, and the place nearest to 150.4 degrees east:
+      zaro read data.zarr temperature --sel time=2000-07,lat=-10:10,lon=150.4 --method nearest
+  The same as a table with coordinates, and one value per station of a list:
+      zaro read data.zarr temperature --sel time=2000-07 --cf --format csv --coords
+      zaro read data.zarr temperature --points stations.csv --method nearest
   A block, as numpy's file:
       zaro read data.zarr temperature --start 0,10,20 --count 1,4,4 -o block.npy
   Every second row backwards, as JSON:
@@ -39,7 +45,7 @@ Examples:
   Unpacked numbers and readable times:
       zaro read data.zarr time --cf --format csv
   From a public bucket:
-      zaro read s3://bucket/data.zarr temperature --anonymous --sel time=0,lat=0:3
+      zaro read s3://bucket/data.zarr temperature --anonymous --isel time=0,lat=0:3
 
 A picture of numbers leaves NaN, _FillValue, missing_value and a fill value other than
 zero transparent. Row 0 is at the top; turn it with --select '::-1,:'.";
@@ -78,9 +84,19 @@ pub(crate) struct Read {
     /// Fail on missing chunks instead of filling in the fill value
     #[arg(long)]
     complete: bool,
-    /// In CSV: one line an element, with its place in the array and a header
+    /// In CSV: one line per element, with its place in the array and a header
     #[arg(long)]
     long: bool,
+    /// In CSV: one line per element, with the values of its coordinates and a header
+    #[arg(long)]
+    coords: bool,
+
+    /// One value per point: lat=10,lon=20.5 (may be repeated), or a CSV file with a header of dimension names
+    #[arg(long, value_name = "FILE|NAME=VALUE,…", allow_hyphen_values = true, help_heading = "Selection")]
+    points: Vec<String>,
+    /// The same with positions, counted from 0
+    #[arg(long, value_name = "FILE|NAME=INDEX,…", conflicts_with = "points", help_heading = "Selection")]
+    ipoints: Vec<String>,
 
     /// The colours of a picture
     #[arg(long, value_enum, value_name = "NAME", default_value_t, help_heading = "Picture")]
@@ -161,6 +177,7 @@ impl Read {
         common.warn_findings(array.findings());
         common.warn_both(&zarr, array.path(), array.meta().format).await?;
         let meta = array.meta();
+        self.part.look_up(&zarr, &array).await.map_err(|e| placed(e, &array))?;
         let view = self.part.view(meta).map_err(|e| placed(e, &array))?;
         let reading = if self.cf {
             let beside = beside(&zarr, &array, common).await;
@@ -168,8 +185,7 @@ impl Read {
         } else {
             Reading::stored(&array, view.clone())
         };
-        let format =
-            self.format.or_else(|| self.output.as_deref().and_then(Format::of_file)).unwrap_or(Format::Table);
+        let format = self.form();
         if let (None, Some(path)) = (self.format, &self.output)
             && Format::of_file(path).is_none()
             && path.as_os_str() != "-"
@@ -179,7 +195,8 @@ impl Read {
                 path.display()
             )));
         }
-        if format != Format::Table {
+        let pointwise = !self.points.is_empty() || !self.ipoints.is_empty();
+        if format != Format::Table && !pointwise {
             refuse_endless(&array, &view, format, self.part.is_whole(), self.output.is_some())?;
         }
         if format == Format::Png && self.output.is_none() && std::io::stdout().is_terminal() {
@@ -196,8 +213,17 @@ impl Read {
         let (steady, complete, view) = (array.steady().await?, self.complete, reading.view());
         let job = Job { array: &array, steady: &steady, reading: &reading, order, complete, as_text, common };
         let mut sink: Box<dyn Sink> = match format {
+            Format::Table if pointwise => Box::new(table::Whole(mark(common))),
             Format::Table => return job.print_table(self.output.as_deref()).await,
-            Format::Csv => Box::new(csv::Csv::new(self.cf, self.long.then(|| view.clone()))),
+            Format::Csv => {
+                let csv = csv::Csv::new(self.cf);
+                Box::new(match self.coords || self.long {
+                    _ if pointwise => csv,
+                    true if self.coords => csv.long(columns(&zarr, &array, view).await?, array_name(&array)),
+                    true => csv.long(csv::Column::places(view, &view.names(meta)), "value"),
+                    false => csv,
+                })
+            }
             Format::Json => Box::new(json::Lists::new(self.cf)),
             Format::Npy => {
                 if npy::loses_its_type(&reading.data_type()) {
@@ -213,6 +239,9 @@ impl Read {
                 transparent: if reading.is_decoded() { Vec::new() } else { picture::transparent(meta) },
             })),
         };
+        if pointwise {
+            return self.read_points(&zarr, &job, sink).await;
+        }
         let layout = reading.layout(order);
         if format == Format::Png
             && value::number(&layout.data_type, &[0; 8]).is_some()
@@ -230,6 +259,38 @@ impl Read {
         job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await
     }
 
+    /// The format asked for.
+    fn form(&self) -> Format {
+        self.format.or_else(|| self.output.as_deref().and_then(Format::of_file)).unwrap_or(Format::Table)
+    }
+
+    /// One value per point.
+    async fn read_points(&self, zarr: &Zarr, job: &Job<'_>, mut sink: Box<dyn Sink>) -> Result<()> {
+        let (array, lookup) = (job.array, self.part.named.lookup());
+        let points = points(if self.points.is_empty() { &self.ipoints } else { &self.points })?;
+        let rest = self.part.indexes(array.meta(), None)?;
+        let watch = job.watch(1)?;
+        let (options, lookup) = (job.options(&watch), (!self.points.is_empty()).then_some(&lookup));
+        let slab = read_points(zarr, array, &points, lookup, &rest, &options).await;
+        let mut lost = job.lost();
+        let slab = job.reading.apply(slab.map_err(|e| placed(e, array))?, &mut lost)?;
+        watch.finish();
+        job.steady.check().await?;
+        job.warn_after(&lost);
+        let names = points.dimensions(array, &rest);
+        if let (true, Format::Csv) = (self.coords || self.long, self.form()) {
+            let columns = points.columns(zarr, array, &rest).await?;
+            sink = Box::new(csv::Csv::new(self.cf).long(columns, array_name(array)));
+        }
+        let (shape, data_type) = (slab.shape.clone(), slab.data_type.clone());
+        let width = slab.items().map(|item| String::from_utf8_lossy(item).chars().count()).max().unwrap_or(0);
+        let mut out = Output::open(self.output.as_deref())?;
+        sink.begin(&Layout { shape, names, data_type, order: Order::C, width }, &mut out)?;
+        sink.block(&slab, &mut out)?;
+        sink.end(&mut out)?;
+        out.finish()
+    }
+
     /// What to say of options that the format does not heed, where a reader of the output would believe they held.
     fn idle_options(&self, format: Format, data_type: &DataType) -> Vec<String> {
         let picture = format == Format::Png;
@@ -240,6 +301,7 @@ impl Read {
                 "C order is kept",
             ),
             ("--long", self.long && format != Format::Csv, "it is for csv"),
+            ("--coords", self.coords && format != Format::Csv, "it is for csv"),
             ("--range", self.range.is_some() && !picture, "it is for pictures, and limits no numbers"),
             ("--colormap", self.colormap != ColormapArg::default() && !picture, "it is for pictures"),
             (
@@ -272,6 +334,16 @@ async fn beside(zarr: &Zarr, array: &Array, common: &Common) -> Related {
         ));
         Related::default()
     })
+}
+
+/// How a table's brackets are marked.
+fn mark(common: &Common) -> Box<table::Mark> {
+    let paint = Paint::stdout(common.color);
+    Box::new(move |text| paint.dim(text).into_owned())
+}
+
+fn array_name(array: &Array) -> &str {
+    array.path().rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("value")
 }
 
 /// Whether the fault lies in what was asked of the array, not in the output.
@@ -328,7 +400,7 @@ fn advice(layout: &Layout) -> String {
             left -= 1;
             indexes.push("0".to_owned());
             if let Some(Some(name)) = layout.names.get(i) {
-                named.push(format!("--sel {name}=0"));
+                named.push(format!("--isel {name}=0"));
             }
         } else {
             indexes.push(":".to_owned());
@@ -355,14 +427,17 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    async fn read(&self, view: &View, watch: &Watch, lost: &mut Lost) -> Result<Slab> {
-        let options = ReadOptions {
+    fn options(&self, watch: &Watch) -> ReadOptions {
+        ReadOptions {
             order: self.order,
             missing: if self.complete { Missing::Error } else { Missing::Fill },
             progress: watch.callback(),
             cancel: Some(watch.cancel.clone()),
-        };
-        let slab = self.reading.read(view, &options, lost).await?;
+        }
+    }
+
+    async fn read(&self, view: &View, watch: &Watch, lost: &mut Lost) -> Result<Slab> {
+        let slab = self.reading.read(view, &self.options(watch), lost).await?;
         watch.window_done(view.count()?.saturating_mul(num::u64_of(self.array.meta().data_type.size())));
         Ok(slab)
     }
@@ -452,7 +527,7 @@ impl Job<'_> {
             let header = format!("{} {}", self.reading.data_type(), plain(&shape_text(&shape, &names)));
             let _ = writeln!(std::io::stderr(), "{}", Paint::stderr(self.common.color).dim(&header));
         }
-        table::print(&block, &shape, Paint::stdout(self.common.color), &mut out)?;
+        table::print(&block, &shape, &mark(self.common), &mut out)?;
         out.finish()
     }
 }

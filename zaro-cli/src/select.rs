@@ -1,12 +1,76 @@
-//! The options of `zaro read` and `zaro write` that say which part is meant.
+//! The options of `zaro read`, `zaro write` and `zaro copy` that say which part is meant.
 
-use clap::Args;
-use zaro::array::select::split_outside_brackets;
-use zaro::array::{Index, Selection};
-use zaro::meta::ArrayMeta;
-use zaro::{Error, Result};
+use std::fs::File;
+use std::sync::OnceLock;
 
+use clap::{Args, ValueEnum};
 use zaro::array::windows::View;
+use zaro::array::{Index, Selection};
+use zaro::coords::{self, Labels, Lookup, Method, Points};
+use zaro::meta::ArrayMeta;
+use zaro::{Array, Error, Result, Zarr};
+
+/// Dimensions by name, by index and by value.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Named {
+    /// Values of coordinates by dimension name, as in xarray: time=2000-07,lat=-10:10,lon=150.5 or 'station=[a,b]'; slices
+    /// include both ends; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", allow_hyphen_values = true, help_heading = "Selection")]
+    pub(crate) sel: Vec<String>,
+    /// Positions by dimension name, counted from 0: time=3:9 or 'time=0,lat=[1,5]'; may be repeated
+    #[arg(long, value_name = "NAME=INDEX", allow_hyphen_values = true, help_heading = "Selection")]
+    pub(crate) isel: Vec<String>,
+    /// What --sel takes where no value is exactly the one given: exact (an error), nearest, pad (the one before), backfill
+    #[arg(
+        long,
+        value_enum,
+        value_name = "METHOD",
+        default_value_t,
+        hide_possible_values = true,
+        help_heading = "Selection"
+    )]
+    method: MethodArg,
+    /// How far off that may be: a number, or a span such as 12h
+    #[arg(long, value_name = "DISTANCE", help_heading = "Selection")]
+    tolerance: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum MethodArg {
+    #[default]
+    Exact,
+    Nearest,
+    #[value(alias = "ffill")]
+    Pad,
+    #[value(alias = "bfill")]
+    Backfill,
+}
+
+impl Named {
+    /// Whether nothing was said.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sel.is_empty() && self.isel.is_empty()
+    }
+
+    /// How values are looked up.
+    pub(crate) fn lookup(&self) -> Lookup {
+        let method = match self.method {
+            MethodArg::Exact => Method::Exact,
+            MethodArg::Nearest => Method::Nearest,
+            MethodArg::Pad => Method::Pad,
+            MethodArg::Backfill => Method::Backfill,
+        };
+        Lookup { method, tolerance: self.tolerance.clone() }
+    }
+
+    pub(crate) fn labels(&self) -> Result<Labels> {
+        Labels::parse(&self.sel, self.lookup())
+    }
+
+    pub(crate) fn indexes(&self) -> Result<Vec<(String, Index)>> {
+        Selection::parse_named(&self.isel)
+    }
+}
 
 /// Which part of an array.
 #[derive(Debug, Clone, Default, Args)]
@@ -20,18 +84,32 @@ pub(crate) struct Part {
     /// Python-like indexes: '0:10:2,:,5' or '[1,4,2],...,::-1'; a single number drops the dimension, ... stands for
     /// as many : as are missing
     #[allow(rustdoc::broken_intra_doc_links, reason = "a help text with brackets")]
-    #[arg(long, value_name = "INDEXES", allow_hyphen_values = true, conflicts_with_all = ["start", "count", "sel"], help_heading = "Selection")]
+    #[arg(long, value_name = "INDEXES", allow_hyphen_values = true, conflicts_with_all = ["start", "count"], help_heading = "Selection")]
     select: Option<String>,
-    /// Indexes by dimension name: time=3:9 or 'time=0,lat=10:20', counted from 0, not values of coordinates; may be
-    /// repeated
-    #[arg(long, visible_alias = "isel", value_name = "NAME=INDEX", allow_hyphen_values = true, conflicts_with_all = ["start", "count"], help_heading = "Selection")]
-    sel: Vec<String>,
+    #[command(flatten)]
+    pub(crate) named: Named,
+    /// What the names mean in the array, once that is known.
+    #[arg(skip)]
+    found: OnceLock<Vec<Index>>,
 }
 
 impl Part {
     /// Whether nothing was said, so that the whole array is meant.
     pub(crate) fn is_whole(&self) -> bool {
-        self.start.is_none() && self.count.is_none() && self.select.is_none() && self.sel.is_empty()
+        self.start.is_none() && self.count.is_none() && self.select.is_none() && self.named.is_empty()
+    }
+
+    /// Finds out what names and values mean in an array; has to come before [`Self::view`].
+    pub(crate) async fn look_up(&self, zarr: &Zarr, array: &Array) -> Result<()> {
+        if self.named.is_empty() {
+            return Ok(());
+        }
+        if self.start.is_some() || self.count.is_some() || self.select.is_some() {
+            return Err(Error::usage("--sel and --isel cannot be used with --select, --start or --count"));
+        }
+        let found = coords::indexes(zarr, array, &self.named.indexes()?, &self.named.labels()?).await?;
+        let _ = self.found.set(found);
+        Ok(())
     }
 
     /// What these options ask of an array with these metadata.
@@ -41,17 +119,30 @@ impl Part {
 
     /// The same, where `--start` without `--count` means as many positions as `count` says.
     pub(crate) fn view_of(&self, meta: &ArrayMeta, count: Option<&[u64]>) -> Result<View> {
-        let indexes = if let Some(text) = &self.select {
-            Selection::parse(text)?.indexes(meta)?
-        } else if !self.sel.is_empty() {
-            named(&self.sel, meta)?
+        View::new(&self.indexes(meta, count)?, meta)
+    }
+
+    pub(crate) fn indexes(&self, meta: &ArrayMeta, count: Option<&[u64]>) -> Result<Vec<Index>> {
+        if let Some(text) = &self.select {
+            Selection::parse(text)?.indexes(meta)
         } else if self.start.is_some() || self.count.is_some() {
             let count = count.filter(|c| c.len() == meta.shape.len());
-            block(self.start.as_deref(), self.count.as_deref().or(count), meta)?
+            block(self.start.as_deref(), self.count.as_deref().or(count), meta)
         } else {
-            Vec::new()
-        };
-        View::new(&indexes, meta)
+            Ok(self.found.get().cloned().unwrap_or_default())
+        }
+    }
+}
+
+/// The points of `--points` or `--ipoints`: each NAME=VALUE,…, or a CSV file.
+pub(crate) fn points(texts: &[String]) -> Result<Points> {
+    match texts {
+        [file] if !file.contains('=') => {
+            let named = |e: Error| e.within(file);
+            let mut input = File::open(file).map_err(|e| named(e.into()))?;
+            Points::csv(&mut input).map_err(named)
+        }
+        texts => Points::parse(texts),
     }
 }
 
@@ -82,58 +173,9 @@ fn block(start: Option<&[u64]>, count: Option<&[u64]>, meta: &ArrayMeta) -> Resu
         }
     }
     let at = |numbers: Option<&[u64]>, d: usize| numbers.and_then(|v| v.get(d)).copied();
-    Ok(meta
-        .shape
-        .iter()
-        .enumerate()
-        .map(|(d, extent)| {
-            let start = at(start, d).unwrap_or(0);
-            Index::Span(start, at(count, d).unwrap_or_else(|| extent.saturating_sub(start)))
-        })
-        .collect())
-}
-
-/// The index of one dimension. What looks like a date or a coordinate's value is told apart from a mistyped index.
-fn position(name: &str, text: &str) -> Result<Index> {
-    // Neither a minus sign behind a digit nor a point, a letter or a slash is part of an index.
-    let inside = |w: &[u8]| matches!(w, [b'0'..=b'9', b'-'] | [b'0'..=b'9', b'.'] | [b'.', b'0'..=b'9']);
-    let odd =
-        text.contains(|c: char| c.is_alphabetic() || c == '/') || text.as_bytes().windows(2).any(inside);
-    if odd {
-        return Err(Error::usage(format!(
-            "{name}={text}: --sel takes indexes, counted from 0, such as {name}=3 or {name}=3:9, not values; \
-             `zaro read … {name} --cf --format csv --long` shows which index a value has"
-        )));
-    }
-    Index::parse(text)
-}
-
-/// `--sel`.
-fn named(items: &[String], meta: &ArrayMeta) -> Result<Vec<Index>> {
-    let mut indexes = vec![Index::All; meta.shape.len()];
-    for item in items.iter().flat_map(|text| split_outside_brackets(text)) {
-        let Some((name, index)) = item.split_once('=') else {
-            return Err(Error::usage(format!("{item:?} is not of the form NAME=INDEX")));
-        };
-        let name = name.trim();
-        let d = meta.dimension(name)?;
-        let index = position(name, index)?;
-        match indexes.get_mut(d) {
-            Some(slot) if *slot == Index::All => *slot = index,
-            _ => return Err(Error::usage(format!("the dimension {name:?} is named twice"))),
-        }
-    }
-    Ok(indexes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commas_in_brackets_do_not_separate() {
-        assert_eq!(split_outside_brackets("0:2,[1,2],:"), ["0:2", "[1,2]", ":"]);
-        assert_eq!(split_outside_brackets("3,"), ["3"]);
-        assert!(split_outside_brackets("").is_empty());
-    }
+    let span = |(d, extent): (usize, &u64)| {
+        let start = at(start, d).unwrap_or(0);
+        Index::Span(start, at(count, d).unwrap_or_else(|| extent.saturating_sub(start)))
+    };
+    Ok(meta.shape.iter().enumerate().map(span).collect())
 }

@@ -23,6 +23,14 @@ pub(crate) fn stops(cancel: &Arc<AtomicBool>) {
     CANCEL.lock().unwrap_or_else(PoisonError::into_inner).push(cancel.clone());
 }
 
+/// Whether what was to be done is all but done.
+static LATE: AtomicBool = AtomicBool::new(false);
+
+/// From now on a first signal comes too late: what was begun happens, and the exit code says so.
+pub(crate) fn too_late() {
+    LATE.store(true, Ordering::Relaxed);
+}
+
 /// Standard input, whose reader does not wait on after a signal.
 pub(crate) struct StoppableStdin {
     /// Not buffered: what a buffer holds is not seen by who waits for the pipe.
@@ -72,6 +80,10 @@ async fn wait(mut signal: Signal, kind: SignalKind) {
     let at_once = 128 + kind.as_raw_value();
     let mut first = true;
     while signal.recv().await.is_some() {
+        if first && LATE.load(Ordering::Relaxed) {
+            first = false;
+            continue;
+        }
         let mut told = false;
         for cancel in CANCEL.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             // One whose owner is gone stops nothing.

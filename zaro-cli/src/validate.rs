@@ -3,30 +3,35 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::Result;
 use zaro::meta::{Finding, Level};
-use zaro::validate::{Report, validate};
+use zaro::validate::{Report, validate, validate_data};
+use zaro::{ReadOptions, Result};
 
 use crate::args::{Common, Target};
 use crate::output;
 use crate::paint::{Paint, plain, plural};
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
   zaro validate data.zarr
   zaro validate data.zarr --strict          warnings count as errors
+  zaro validate data.zarr --data            every chunk is read and decoded
   zaro validate data.zarr --json | jq '.findings[].rule'
 
 Checks the metadata of every node, whether its codecs can be built, the names of V3 nodes, and
-whether consolidated metadata agree with the nodes' own. Chunks are not read.
-Exit code 1 if there is an error.";
+whether consolidated metadata agree with the nodes' own. Chunks are read only with --data; each
+that is broken is an error, with its key. Exit code 1 if there is an error.";
 
-/// Check the metadata of every node against the specification
+/// Check all metadata against the specification, and chunks with --data
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Validate {
     #[command(flatten)]
     target: Target,
+    /// Read and decode every chunk, too
+    #[arg(long)]
+    data: bool,
     /// As JSON, for programs
     #[arg(long)]
     json: bool,
@@ -36,6 +41,11 @@ impl Validate {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let report = match common.open_direct(&self.target.uri).await {
+            Ok(zarr) if self.data => {
+                let watch = Watch::new(0, common.progress);
+                let options = ReadOptions { cancel: Some(watch.cancel.clone()), ..ReadOptions::default() };
+                validate_data(&zarr, &zarr.key_of(&self.target.path)?, &options).await?
+            }
             Ok(zarr) => validate(&zarr, &zarr.key_of(&self.target.path)?).await?,
             // A root that is there but broken is a finding; a root that cannot be reached is not.
             Err(e) => Report::of_broken_root(&e).ok_or(e)?,
@@ -48,8 +58,10 @@ impl Validate {
             let paint = Paint::stdout(common.color);
             let mut out: String = report.findings.iter().map(|f| line(f, paint)).collect();
             let verdict = if failed { paint.red("not valid") } else { paint.green("valid") };
-            let counts = [(report.nodes, "node"), (errors, "error"), (warnings, "warning")];
-            let counts = counts.map(|(n, word)| plural(n, word)).join(", ");
+            let chunks = report.chunks.map(|n| plural(n, "chunk"));
+            let counts = [(errors, "error"), (warnings, "warning")].map(|(n, word)| plural(n, word));
+            let counts = [plural(report.nodes, "node")].into_iter().chain(chunks).chain(counts);
+            let counts = counts.collect::<Vec<_>>().join(", ");
             out.push_str(&format!("{verdict}: {counts}\n"));
             output::print(&out)?;
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use zaro::array::windows::View;
-use zaro::array::{Index, Values, WriteOptions};
+use zaro::array::{Index, WriteOptions};
 use zaro::create;
 use zaro::format::input::{Elements, Input};
 use zaro::format::raw::Origin;
@@ -148,25 +148,20 @@ impl Write {
         let (store, path) = common.open_for_writing(&self.target, self.fsync).await?;
         let target = self.find(common, &store, &path, &mut input).await?;
         let placed = |e: Error| e.with_node(shown(&path)).with_store(&store);
+        if let (Found::There(array), false) = (&target, self.part.named.is_empty()) {
+            self.part.look_up(&common.zarr_in(&store).await?, array).await.map_err(placed)?;
+        }
         let Place { view, shape, grow } = self.place(&target, &mut input).map_err(placed)?;
         // Everything that shows of the input without reading it all is found wrong before the array is touched.
-        let mut elements =
-            input.elements(target.meta(), &shape, self.order.into(), self.cast).map_err(named)?;
+        let elements = input.elements(target.meta(), &shape, self.order.into(), self.cast).map_err(named)?;
         let (mut appending, mut writing) = (None, None);
         let destination = match (target, grow) {
             (Found::Missing(meta), _) => {
                 let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
-                let made = tokio::task::block_in_place(|| {
-                    create::array(&store, &path, &meta, existing, |array, check| {
-                        let to = Destination {
-                            array: array.clone(),
-                            view: view.clone(),
-                            blank: true,
-                            grown: None,
-                        };
-                        self.write(common, &to, &mut elements, check).map_err(named)
-                    })
-                })?;
+                let making = create::array(&store, &path, &meta, existing).await?;
+                let to = Destination { array: making.array.clone(), view, blank: true, grown: None };
+                let written = self.write(common, &to, elements, Some(&making)).await.map_err(named);
+                let made = making.finish(written).await?;
                 store.finish().await?;
                 return self.report(common, &made, None, &shape);
             }
@@ -185,9 +180,7 @@ impl Write {
                 Destination { array, view, blank: false, grown: Some((axis, start)) }
             }
         };
-        let written =
-            tokio::task::block_in_place(|| self.write(common, &destination, &mut elements, &|| Ok(())));
-        if let Err(e) = written {
+        if let Err(e) = self.write(common, &destination, elements, None).await {
             if let Some(appending) = appending {
                 // What failed is what has to be told.
                 let _ = appending.give_up().await;
@@ -200,6 +193,8 @@ impl Write {
         let appended = match appending {
             Some(appending) => {
                 hierarchy::check_settled(&store, &path).await?;
+                // An exit code that says "stopped" would be that of an append which has not happened.
+                signal::too_late();
                 Some(appending.publish().await?)
             }
             None => None,
@@ -207,7 +202,7 @@ impl Write {
         store.finish().await?;
         let told = self.report(common, &destination.array, destination.grown, &shape);
         match appended {
-            Some(appended) if told.is_err() => appended.leave(),
+            Some(appended) if told.is_err() => appended.leave().await,
             appended => drop(appended),
         }
         told
@@ -266,7 +261,7 @@ impl Write {
     ) -> Result<Found> {
         let there = self.create && !self.overwrite && hierarchy::find(store, path).await?.is_some();
         if there {
-            tokio::task::block_in_place(|| create::finish_array(store, path))?;
+            create::finish_array(store, path).await?;
         }
         if !self.create || there {
             if there && let Some(option) = self.option_for_new() {
@@ -350,12 +345,12 @@ impl Write {
     }
 
     /// Writes window by window.
-    fn write(
+    async fn write(
         &self,
         common: &Common,
         to: &Destination,
-        elements: &mut Elements,
-        check: &dyn Fn() -> Result<()>,
+        elements: Elements,
+        making: Option<&create::Creating>,
     ) -> Result<()> {
         let meta = to.array.meta();
         let bytes = to.view.count()?.saturating_mul(num::u64_of(meta.data_type.size()));
@@ -367,13 +362,17 @@ impl Write {
             progress: watch.callback(),
             cancel: Some(watch.cancel.clone()),
         };
-        let put = |view: &View, slab: &Slab| -> Result<()> {
-            check()?;
-            to.array.write(&view.selection()?, Values::from(slab), &options)?;
-            watch.window_done(num::u64_of(slab.bytes.len()));
-            if watch.cancel.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
+        let (watched, options) = (&watch, &options);
+        let put = |view: View, slab: Slab| async move {
+            if let Some(making) = making {
+                making.check().await?;
+            }
+            let bytes = num::u64_of(slab.bytes.len());
+            to.array.write(&view.selection()?, slab.into(), options).await?;
+            watched.window_done(bytes);
+            if watched.cancel.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
         };
-        elements.each(&to.view, meta, common.memory / 2, put)?;
+        elements.each(&to.view, meta, common.memory / 2, put).await?;
         watch.finish();
         Ok(())
     }

@@ -9,7 +9,7 @@ use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};
 
 pub(crate) fn main() -> Result<()> {
     // The budget for everything beside the answers: decoded chunks that are kept, indexes, bytes in flight.
-    let options = OpenOptions { memory: 64 << 20, ..OpenOptions::default() };
+    let options = OpenOptions::default().with_memory(64 << 20);
     let zarr = zaro::blocking::wait(Zarr::from_store(sample()?, options))?;
     let array = zaro::blocking::wait(zarr.array(""))?;
 

@@ -9,8 +9,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::BoxStream;
 use zaro::store::memory::MemoryStore;
-use zaro::store::{GetOptions, Listing, Object, ObjectMeta, Store};
+use zaro::store::{Entry, GetOptions, ListOptions, Object, ObjectMeta, Store};
 use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};
 
 /// A server far away.
@@ -37,9 +38,10 @@ impl Store for FarAway {
         self.0.stat(key).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
+    // Entries as they are asked for: a store of millions of objects asks for the next page when this one is gone through.
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         println!("  LIST {prefix:?}");
-        self.0.list(prefix).await
+        self.0.list_opts(prefix, options)
     }
 }
 

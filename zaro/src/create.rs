@@ -8,40 +8,66 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+
 use crate::array::{Array, DEFAULT_MEMORY};
-use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::hierarchy::{self, Existing, Room};
-use crate::journal::{Intent, Journal, Left, Work};
+use crate::journal::{Ground, Intent, Journal, Left, Work};
 use crate::meta::path::{ancestors, normal, shown};
 use crate::meta::{ArrayMeta, Format, Json, Mode, write};
+use crate::store::StoreExt as _;
 use crate::store::wrap::prefix::PrefixStore;
 use crate::store::wrap::withhold::WithholdStore;
 use crate::store::{JOURNAL, Listing, SharedStore};
 
-/// Makes an array of these metadata, and the groups it lies in, and lets `fill` write its elements. Others see it when it is
-/// whole. If `fill` fails, nothing of it stays. Blocks until it is done.
-///
-/// `fill` gets the array, and something to ask now and then whether the place is still ours.
-pub fn array(
+/// An array that is being filled, which others see when it is whole. One that is dropped is left as by a killed process.
+#[derive(Debug)]
+pub struct Creating {
+    /// The array: write its elements to it.
+    pub array: Array,
+    store: SharedStore,
+    path: String,
+    meta: ArrayMeta,
+    existing: Existing,
+    place: Place,
+}
+
+/// Begins an array of these metadata, and the groups it lies in.
+pub async fn array(
     store: &SharedStore,
     path: &str,
     meta: &ArrayMeta,
     existing: Existing,
-    fill: impl FnOnce(&Array, &dyn Fn() -> Result<()>) -> Result<()>,
-) -> Result<Array> {
-    let path = normal(path)?;
-    New::array(store, &path, meta.format, existing).make(|hidden, journal| {
-        let array = wait(hierarchy::create_from(hidden, "", meta.clone(), Existing::Refuse))?;
-        fill(&array, &|| journal.beat())
-    })?;
-    Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), DEFAULT_MEMORY)
+) -> Result<Creating> {
+    let (store, path, meta) = (store.clone(), normal(path)?, meta.clone());
+    let new = New::array(&store, &path, meta.format, existing);
+    let place = new.take().await?;
+    let array = match hierarchy::create_from(&place.hidden, "", meta.clone(), Existing::Refuse).await {
+        Ok(array) => array,
+        Err(e) => return new.finish(place, Err(e)).await,
+    };
+    Ok(Creating { array, store, path, meta, existing, place })
+}
+
+impl Creating {
+    /// Fails if somebody else has taken the place; to be asked now and then.
+    pub async fn check(&self) -> Result<()> {
+        self.place.journal.beat().await
+    }
+
+    /// Makes the array seen if it is `filled`; else nothing of it stays.
+    pub async fn finish(self, filled: Result<()>) -> Result<Array> {
+        let Self { store, path, meta, existing, place, .. } = self;
+        New::array(&store, &path, meta.format, existing).finish(place, filled).await?;
+        Array::new(store.clone(), &path, meta, Mode::Strict, Vec::new(), DEFAULT_MEMORY)
+    }
 }
 
 /// Finishes what an [`array()`] that was killed left, if its array is there. Fails if one is at work here.
-pub fn finish_array(store: &SharedStore, path: &str) -> Result<()> {
+pub async fn finish_array(store: &SharedStore, path: &str) -> Result<()> {
     // The version decides about nothing here.
-    New::array(store, &normal(path)?, Format::V3, Existing::Refuse).finish()
+    New::array(store, &normal(path)?, Format::V3, Existing::Refuse).finish_left().await
 }
 
 /// The version of a new node at the normal path `path`: what is asked for, else that of the group it lies in, else 3.
@@ -65,124 +91,169 @@ pub(crate) struct New<'a> {
     /// The command.
     pub(crate) operation: &'static str,
     pub(crate) existing: Existing,
-    /// Done before what is there is cleared away.
-    pub(crate) before: &'a dyn Fn() -> Result<()>,
-    /// Done when the node is there; a second time does no harm.
-    pub(crate) after: &'a dyn Fn() -> Result<()>,
+    pub(crate) list: &'a dyn List,
+}
+
+/// Something that lists new nodes, such as the labels of an image.
+#[async_trait]
+pub(crate) trait List: Sync {
+    /// Says that the node is there, after it is, or that it is not, before it is cleared away. A second time does no harm.
+    async fn tell(&self, there: bool) -> Result<()>;
+}
+
+/// Nothing lists it.
+#[async_trait]
+impl List for () {
+    async fn tell(&self, _: bool) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A place that was taken for a new node.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The store in whose root the node is to be made.
+    pub(crate) hidden: SharedStore,
+    pub(crate) journal: Journal,
+    room: Room,
+    withheld: Arc<WithholdStore>,
 }
 
 impl<'a> New<'a> {
     fn array(store: &'a SharedStore, path: &'a str, format: Format, existing: Existing) -> Self {
-        let operation = "write --create";
-        Self { store, path, format, operation, existing, before: &|| Ok(()), after: &|| Ok(()) }
+        Self { store, path, format, operation: "write --create", existing, list: &() }
     }
 
-    /// Takes the place, lets `make` make the node at the root of the store it gets, and publishes it.
-    pub(crate) fn make<T>(&self, make: impl FnOnce(&SharedStore, &Journal) -> Result<T>) -> Result<T> {
+    /// Takes the place.
+    pub(crate) async fn take(&self) -> Result<Place> {
         let Self { store, path, .. } = self;
-        wait(hierarchy::check_place(store, path, self.format))?;
-        self.finish()?;
-        let room = Room::find(store, path, self.existing)?;
+        hierarchy::check_place(store, path, self.format).await?;
+        self.finish_left().await?;
+        let room = Room::find(store, path, self.existing).await?;
         let inside = Arc::new(PrefixStore::new(room.store().clone(), room.path())?);
         let withheld = Arc::new(WithholdStore::all(inside));
-        let hidden: SharedStore = withheld.clone();
-        let journal = self.begin(&room)?;
-        let made = make(&hidden, &journal).and_then(|made| {
+        let journal = self.begin(&room).await?;
+        Ok(Place { hidden: withheld.clone(), journal, room, withheld })
+    }
+
+    /// Publishes what was made, or takes away what there is of it.
+    pub(crate) async fn finish<T>(&self, place: Place, made: Result<T>) -> Result<T> {
+        let Place { journal, room, .. } = &place;
+        let published = async {
+            let made = made?;
             // The place is still ours.
-            journal.write()?;
-            wait(withheld.release())?;
-            publish(&hidden, room.store(), room.path())?;
+            journal.write().await?;
+            place.withheld.release().await?;
+            publish(&place.hidden, room.store(), room.path()).await?;
             if !room.is_aside() {
-                (self.after)()?;
+                self.list.tell(true).await?;
             }
+            room.finish(journal).await?;
             Ok(made)
-        });
-        match made.and_then(|made| room.finish(&journal).map(|()| made)) {
+        };
+        match published.await {
             // What was there before was listed, if this is.
-            Ok(made) if room.is_aside() => (self.after)().map(|()| made),
+            Ok(made) if room.is_aside() => self.list.tell(true).await.map(|()| made),
             Ok(made) => Ok(made),
-            Err(e) => {
-                // The fault itself is what has to be told.
-                match self.remove(&room, &journal) {
-                    Ok(true) => Err(e),
-                    _ => Err(journal.told(e)),
-                }
-            }
+            // The fault itself is what has to be told.
+            Err(e) => match self.remove(room, journal).await {
+                Ok(true) => Err(e),
+                _ => Err(journal.told(e).await),
+            },
         }
     }
 
-    fn begin(&self, room: &Room) -> Result<Journal> {
-        let Self { store, path, existing, .. } = self;
+    async fn begin(&self, room: &Room) -> Result<Journal> {
         let nothing = Json::object;
         let intent =
             Intent { operation: self.operation, source: nothing(), options: nothing(), plan: nothing() };
-        let in_the_way = |left: Option<&Json>| {
-            if left.is_none() || *existing == Existing::Replace {
-                return in_the_way(store, path, *existing);
-            }
-            if !hierarchy::is_new(&wait(store.list(path))?) {
-                return Err(Error::usage(format!(
-                    "an unfinished `zaro {}` is here, and other things that it did not make; move or delete these first",
-                    self.operation
-                ))
-                .with_node(shown(path))
-                .with_store(store));
-            }
-            hierarchy::in_the_way(store, path, Existing::Replace)
-        };
-        let clear = |_: &Json| {
-            if !room.is_aside() {
-                (self.before)()?;
-            }
-            room.clear()
-        };
         let work = Work {
-            store,
-            path,
+            store: self.store,
+            path: self.path,
             intent: &intent,
-            existing: *existing,
+            existing: self.existing,
             whole: true,
             aside: room.is_aside(),
             anew: true,
-            in_the_way: &in_the_way,
-            clear: &clear,
+            ground: &Empty { new: self, room },
         };
-        Ok(Journal::begin(&work)?.0)
+        Ok(Journal::begin(&work).await?.0)
     }
 
     /// What was killed when the node was there already is finished: it may have been changed since.
-    fn finish(&self) -> Result<()> {
+    async fn finish_left(&self) -> Result<()> {
         let Self { store, path, .. } = self;
-        let Some(left) = Left::find(store, path)?.filter(|left| left.is(self.operation) && !left.is_aside())
-        else {
+        let left = Left::find(store, path).await?;
+        let Some(left) = left.filter(|left| left.is(self.operation) && !left.is_aside()) else {
             return Ok(());
         };
         left.refuse_alive()?;
-        if !left.is_dead() || !matches!(wait(hierarchy::find(store, path)), Ok(Some(_))) {
+        if !left.is_dead() || !matches!(hierarchy::find(store, path).await, Ok(Some(_))) {
             return Ok(());
         }
-        let journal = left.own()?;
-        wait(hierarchy::consolidate_above(store, path))?;
-        (self.after)()?;
-        journal.end()
+        let journal = left.own().await?;
+        hierarchy::consolidate_above(store, path).await?;
+        self.list.tell(true).await?;
+        journal.end().await
     }
 
     /// Removes what is not whole, and says whether all is as it was. What may be seen stays, and the journal with it.
-    fn remove(&self, room: &Room, journal: &Journal) -> Result<bool> {
+    async fn remove(&self, room: &Room, journal: &Journal) -> Result<bool> {
         let Self { store, path, .. } = self;
         // Nothing is put: perhaps there is no room.
-        journal.check()?;
+        journal.check().await?;
         let remove = match room.is_aside() {
             true => !journal.is_whole_aside(),
             false => {
-                wait(hierarchy::find(store, path))?.is_none() && hierarchy::is_new(&wait(store.list(path))?)
+                hierarchy::find(store, path).await?.is_none() && hierarchy::is_new(&store.list(path).await?)
             }
         };
         if remove {
-            room.discard()?;
-            journal.end()?;
+            room.discard().await?;
+            journal.end().await?;
         }
         Ok(remove && !journal.has_cleared())
+    }
+}
+
+/// A place that has to be empty, but for what the same command left.
+pub(crate) struct Empty<'a> {
+    pub(crate) new: &'a New<'a>,
+    pub(crate) room: &'a Room,
+}
+
+#[async_trait]
+impl Ground for Empty<'_> {
+    async fn in_the_way(&self, left: Option<&Json>) -> Result<Option<Json>> {
+        let New { store, path, existing, operation, .. } = self.new;
+        if left.is_none() || *existing == Existing::Replace {
+            let found = hierarchy::in_the_way(store, path, *existing).await?;
+            let mut there = store.list(path).await?;
+            // Somebody may have begun just now: that is told by who takes the place.
+            there.objects.retain(|name| name != JOURNAL);
+            if *existing == Existing::Refuse && there != Listing::default() {
+                return Err(Error::usage("something is here already")
+                    .with_hint("overwrite", "replaces it")
+                    .with_node(shown(path))
+                    .with_store(store));
+            }
+            return Ok(found);
+        }
+        if !hierarchy::is_new(&store.list(path).await?) {
+            return Err(Error::usage(format!(
+                "an unfinished `zaro {operation}` is here, and other things that it did not make; move or delete these first"
+            ))
+            .with_node(shown(path))
+            .with_store(store));
+        }
+        hierarchy::in_the_way(store, path, Existing::Replace).await
+    }
+
+    async fn clear(&self, _: &Json) -> Result<()> {
+        if !self.room.is_aside() {
+            self.new.list.tell(false).await?;
+        }
+        self.room.clear().await
     }
 }
 
@@ -193,27 +264,11 @@ pub(crate) fn withheld(store: &SharedStore, path: &str) -> Result<SharedStore> {
 }
 
 /// Puts the documents that are held back, and renews the copies that groups above carry.
-pub(crate) fn publish(hidden: &SharedStore, store: &SharedStore, path: &str) -> Result<()> {
-    let node = wait(hierarchy::find(hidden, ""))?;
+pub(crate) async fn publish(hidden: &SharedStore, store: &SharedStore, path: &str) -> Result<()> {
+    let node = hierarchy::find(hidden, "").await?;
     let node =
         node.ok_or_else(|| Error::usage("nothing was made").with_node(shown(path)).with_store(store))?;
     let stored = write::as_stored(&node.meta);
-    wait(hierarchy::put_documents(store, path, node.meta.format(), stored, true))?;
-    wait(hierarchy::consolidate_above(store, path))
-}
-
-/// What has to be cleared away before something is made at `path`, as a journal notes it. Nothing may be there unless it
-/// is to be replaced.
-pub(crate) fn in_the_way(store: &SharedStore, path: &str, existing: Existing) -> Result<Option<Json>> {
-    let found = hierarchy::in_the_way(store, path, existing)?;
-    let mut there = wait(store.list(path))?;
-    // Somebody may have begun just now: that is told by who takes the place.
-    there.objects.retain(|name| name != JOURNAL);
-    if existing == Existing::Refuse && there != Listing::default() {
-        return Err(Error::usage("something is here already")
-            .with_hint("overwrite", "replaces it")
-            .with_node(shown(path))
-            .with_store(store));
-    }
-    Ok(found)
+    hierarchy::put_documents(store, path, node.meta.format(), stored, true).await?;
+    hierarchy::consolidate_above(store, path).await
 }

@@ -343,6 +343,29 @@ impl From<std::io::Error> for Error {
     }
 }
 
+/// `invalid!("{n} bytes")` is `Error::invalid(format!("{n} bytes"))`, and so are the others.
+macro_rules! invalid {
+    ($($message:tt)*) => { $crate::error::Error::invalid(format!($($message)*)) };
+}
+
+macro_rules! io {
+    ($($message:tt)*) => { $crate::error::Error::io(format!($($message)*)) };
+}
+
+macro_rules! not_found {
+    ($($message:tt)*) => { $crate::error::Error::not_found(format!($($message)*)) };
+}
+
+macro_rules! unsupported {
+    ($($message:tt)*) => { $crate::error::Error::unsupported(format!($($message)*)) };
+}
+
+macro_rules! usage {
+    ($($message:tt)*) => { $crate::error::Error::usage(format!($($message)*)) };
+}
+
+pub(crate) use {invalid, io, not_found, unsupported, usage};
+
 #[cfg(test)]
 mod tests {
     use super::*;

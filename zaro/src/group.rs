@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::array::{Array, DEFAULT_MEMORY};
+use crate::array::Array;
+use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::{join, name_fault, normal, shown};
-use crate::meta::{self, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
+use crate::meta::{self, ArrayMeta, Finding, Findings, Format, GroupMeta, Json, Mode, NodeMeta, v2, v3};
 use crate::store::options::StoreOptions;
 use crate::store::{GetOptions, JOURNAL, Listing, Object, SharedStore, StoreExt as _};
 use crate::suggest;
@@ -36,21 +37,29 @@ pub struct OpenOptions {
     pub format: Option<Format>,
     /// Believe consolidated metadata.
     pub use_consolidated: bool,
-    /// Memory a read may use beyond its answer.
-    pub memory: usize,
-    /// How to reach the store.
+    /// How to reach the store, and whose memory and threads are used.
     pub store: StoreOptions,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self {
-            mode: Mode::Tolerant,
-            format: None,
-            use_consolidated: true,
-            memory: DEFAULT_MEMORY,
-            store: StoreOptions::default(),
-        }
+        Self { mode: Mode::Tolerant, format: None, use_consolidated: true, store: StoreOptions::default() }
+    }
+}
+
+impl OpenOptions {
+    /// With the memory, threads and connections of `context`.
+    #[must_use]
+    pub fn with_context(mut self, context: &Context) -> Self {
+        self.store.context = context.clone();
+        self
+    }
+
+    /// With `bytes` of memory, for what is opened with these options alone.
+    #[must_use]
+    pub fn with_memory(self, bytes: usize) -> Self {
+        let context = self.store.context.with_memory(bytes);
+        self.with_context(&context)
     }
 }
 
@@ -247,10 +256,7 @@ impl Zarr {
     pub async fn array(&self, path: &str) -> Result<Array> {
         let node = self.node(path).await?;
         match node.meta {
-            NodeMeta::Array(meta) => {
-                let Node { path, findings, .. } = node;
-                Array::new(self.store.clone(), &path, meta, self.options.mode, findings, self.options.memory)
-            }
+            NodeMeta::Array(meta) => self.array_of(&node.path, meta, node.findings),
             NodeMeta::Group(_) => {
                 let what = match self.children(&node.path).await {
                     Ok(children) => describe(&children),
@@ -261,6 +267,11 @@ impl Zarr {
                     .with_store(&self.store))
             }
         }
+    }
+
+    /// The array at the normal path `path`, whose metadata are known.
+    pub(crate) fn array_of(&self, path: &str, meta: ArrayMeta, findings: Vec<Finding>) -> Result<Array> {
+        Array::new(self.store.clone(), path, meta, self.options.mode, findings, &self.options.store.context)
     }
 
     /// Whether V2's documents lie beside the `zarr.json` at `path`, where a node of `format` was found. Of a remote
@@ -400,7 +411,8 @@ impl Zarr {
         if self.options.format == Some(Format::V3) { Ok(None) } else { self.fetch_v2(path).await }
     }
 
-    async fn find(&self, path: &str) -> Result<Option<Node>> {
+    /// The node at the normal path `path`, if there is one.
+    pub(crate) async fn find(&self, path: &str) -> Result<Option<Node>> {
         if path.is_empty() {
             return Ok(self.root.clone());
         }

@@ -15,6 +15,7 @@ mod writing;
 use futures::TryStreamExt as _;
 
 use crate::array::{Array, DEFAULT_MEMORY};
+use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr, unfinished};
 pub use crate::journal::Existing;
@@ -147,9 +148,10 @@ pub(crate) async fn put_documents(
     Ok(())
 }
 
-/// The array at `path`, as its own documents have it, with `memory` for its caches.
-pub async fn open_array(store: &SharedStore, path: &str, memory: usize) -> Result<Array> {
-    let options = OpenOptions { use_consolidated: false, memory, ..OpenOptions::default() };
+/// The array at `path`, as its own documents have it, with the memory of `context` for its caches.
+pub async fn open_array(store: &SharedStore, path: &str, context: impl Into<Context>) -> Result<Array> {
+    let mut options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
+    options.store.context = context.into();
     Zarr::from_store(store.clone(), options).await?.array(path).await
 }
 
@@ -279,7 +281,7 @@ async fn make_alone(store: &SharedStore, path: &str, format: Format, stored: Sto
     if format == Format::V3 {
         return make(store, path, stored).await;
     }
-    let turn = Turn::wait_for(store, path).await?;
+    let turn = Turn::take(store, path).await?;
     journal::check_settled(store, path).await?;
     for key in [".zarray", ".zgroup"].map(|name| join(path, name)) {
         if store.exists(&key).await? {
@@ -287,7 +289,7 @@ async fn make_alone(store: &SharedStore, path: &str, format: Format, stored: Sto
         }
     }
     make(store, path, stored).await?;
-    turn.done();
+    turn.done().await;
     Ok(())
 }
 

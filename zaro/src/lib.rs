@@ -53,7 +53,7 @@
 //!
 //! let row: Vec<u8> = [0.5f64, 1.5, 2.5].iter().flat_map(|x| x.to_le_bytes()).collect();
 //! let place = Selection::start_count(&[1, 2], &[1, 3]);
-//! array.write(&place, Values::new(&row, Order::C), &WriteOptions::default())?;
+//! array.write_blocking(&place, Values::new(row, Order::C), &WriteOptions::default())?;
 //!
 //! let back = array.read_blocking(&place, &ReadOptions::default())?;
 //! assert_eq!(back.to_vec::<f64>()?, [0.5, 1.5, 2.5]);
@@ -69,12 +69,14 @@
 //!   copy       a hierarchy -> another place, version, chunking, codec
 //!   manifest   versions of a Zarr: checksums, manifests     reference  a Zarr whose bytes lie elsewhere
 //!   create     new arrays and images that nobody sees before they are whole
+//!   coords     selecting by values of coordinates           stat       what the elements of an array are like
 //!   cf         packing, calendars, units                    validate   every document against the rules
 //!   format     values as text, JSON, npy, csv, pictures, and back
 //!   hierarchy  nodes made, edited, resized, consolidated, deleted
 //!   group      a store -> nodes: groups and arrays by their path
 //!   array      a selection -> chunks -> the answer, and back
 //!   store      keys -> bytes        meta    JSON -> one model        codec    bytes -> values
+//!   context    memory, threads and connections that all of them share
 //! ```
 //!
 //! Layers look down only, and a test holds them to it: [`store`] and [`meta`] know nothing of each other, [`codec`]
@@ -115,6 +117,8 @@ pub mod array;
 pub mod blocking;
 pub mod cf;
 pub mod codec;
+pub mod context;
+pub mod coords;
 pub mod copy;
 pub mod create;
 pub mod error;
@@ -130,8 +134,10 @@ pub mod num;
 pub mod open;
 mod process;
 pub mod reference;
+pub mod stat;
 pub mod store;
 pub mod suggest;
+mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod time;
@@ -140,6 +146,7 @@ pub mod validate;
 pub use array::{
     Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab, Values, WriteOptions,
 };
+pub use context::{Context, ContextOptions};
 pub use error::{Error, ErrorKind, Hint, Result, redacted};
 pub use group::{Node, OpenOptions, Zarr};
 pub use open::open;

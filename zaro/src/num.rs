@@ -33,6 +33,17 @@ pub fn product_usize(extents: &[u64]) -> Result<usize> {
     usize_of(product(extents)?)
 }
 
+/// An unsigned little-endian integer of up to eight bytes.
+pub(crate) fn unsigned(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+/// A signed little-endian integer of up to eight bytes.
+pub(crate) fn signed(bytes: &[u8]) -> i64 {
+    let start = if bytes.last().is_some_and(|b| b & 0x80 != 0) { -1 } else { 0 };
+    bytes.iter().rev().take(8).fold(start, |n: i64, b| n << 8 | i64::from(*b))
+}
+
 /// The nearest `f64`; loses the low bits beyond 2^53.
 #[must_use]
 pub fn f64_of_u64(n: u64) -> f64 {

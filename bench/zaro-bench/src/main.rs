@@ -13,7 +13,7 @@ use zaro::{Array, OpenOptions, Order, ReadOptions, Selection, Slab, Values, Writ
 #[path = "../../common.rs"]
 mod common;
 
-use common::{Clock, LEVEL, Target, report};
+use common::{Clock, LEVEL, Target, pause, report};
 
 fn main() -> zaro::Result<()> {
     let args: Vec<String> = std::env::args().collect();
@@ -22,13 +22,16 @@ fn main() -> zaro::Result<()> {
         [_, "copy", from, to] => return copy(from, to),
         [_, workload, path] => (workload.to_owned(), path.to_owned()),
         _ => {
-            eprintln!("usage: zaro-bench read|win|plane0|plane1|plane2|open PATH, or zaro-bench write|copy FROM TO");
+            eprintln!("usage: zaro-bench read|win|twice|plane0|plane1|plane2|series|open PATH, or zaro-bench write|copy FROM TO");
             std::process::exit(2);
         }
     };
     let clock = Clock::start();
-    let store = Arc::new(LocalStore::new(path));
-    let zarr = blocking::wait(Zarr::from_store(store, OpenOptions::default()))?;
+    let zarr = if path.contains("://") {
+        blocking::wait(zaro::open(path, &open_options()))?
+    } else {
+        blocking::wait(Zarr::from_store(Arc::new(LocalStore::new(path)), open_options()))?
+    };
     let options = ReadOptions::default();
     let (times, check) = match workload {
         "read" => {
@@ -38,21 +41,26 @@ fn main() -> zaro::Result<()> {
         }
         "win" => {
             let array = blocking::wait(zarr.array(""))?;
-            let mut check = 0u64;
-            let mut state = 1u64;
-            for _ in 0..1000 {
-                let start: Vec<u64> = array
-                    .shape()
-                    .iter()
-                    .map(|n| {
-                        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                        (state >> 33) % (n - 31)
-                    })
-                    .collect();
-                let slab = array.read_blocking(&Selection::start_count(&start, &[32, 32, 32]), &options)?;
-                check = check.wrapping_add(sum(&slab));
-            }
+            let check = windows(&array, array.shape(), &options)?;
             (clock.stop(), check)
+        }
+        "twice" => {
+            let array = blocking::wait(zarr.array(""))?;
+            let check = windows(&array, &[256; 3], &options)?;
+            report(clock.stop(), check);
+            pause();
+            let clock = Clock::start();
+            let check = windows(&array, &[256; 3], &options)?;
+            (clock.stop(), check)
+        }
+        "series" => {
+            let array = blocking::wait(zarr.array("v"))?;
+            let shape = array.shape();
+            let slab = array.read_blocking(
+                &Selection::start_count(&[0, shape[1] / 2, shape[2] / 2], &[shape[0], 1, 1]),
+                &options,
+            )?;
+            (clock.stop(), sum(&slab))
         }
         "plane0" | "plane1" | "plane2" => {
             let array = blocking::wait(zarr.array(""))?;
@@ -80,6 +88,19 @@ fn main() -> zaro::Result<()> {
     Ok(())
 }
 
+/// `ZARO_BENCH_MEMORY`, in MiB.
+fn memory() -> Option<usize> {
+    let text = std::env::var("ZARO_BENCH_MEMORY").ok()?;
+    text.parse::<usize>().ok().map(|n| n << 20)
+}
+
+fn open_options() -> OpenOptions {
+    match memory() {
+        Some(bytes) => OpenOptions::default().with_memory(bytes),
+        None => OpenOptions::default(),
+    }
+}
+
 /// Writes the values of a .npy file as a new array.
 fn write(from: &str, to: &str) -> zaro::Result<()> {
     let (target, (shape, values)) = (Target::of(to), common::load(from));
@@ -95,7 +116,7 @@ fn write(from: &str, to: &str) -> zaro::Result<()> {
         ..NewArray::default()
     };
     let array = blocking::wait(create_array(&store, "", &new, Existing::Refuse))?;
-    array.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default())?;
+    array.write_blocking(&Selection::all(), Values::new(values, Order::C), &WriteOptions::default())?;
     report(clock.stop(), 0);
     Ok(())
 }
@@ -111,16 +132,33 @@ fn copy(from: &str, to: &str) -> zaro::Result<()> {
         chunks: Some(Sizes::List(vec![target.chunk; 3])),
         shards: Some(target.shard.map(|n| Sizes::List(vec![n; 3]))),
         codecs: Some(short::parse(&codecs(target))?),
-        memory: std::env::var("ZARO_BENCH_MEMORY").ok().and_then(|n| n.parse::<usize>().ok()).map_or(0, |n| n << 20),
+        memory: memory().unwrap_or(0),
         ..CopyOptions::default()
     };
-    zaro::copy::copy(&source, from, "", &store, "", &options)?;
+    blocking::wait(zaro::copy::copy(&source, from, "", &store, "", &options))?;
     report(clock.stop(), 0);
     Ok(())
 }
 
 fn codecs(target: Target) -> String {
     if target.zstd { format!("zstd:{LEVEL}") } else { "none".to_owned() }
+}
+
+/// 1,000 windows of 32 cubed that start inside `within`; the sum of their values.
+fn windows(array: &Array, within: &[u64], options: &ReadOptions) -> zaro::Result<u64> {
+    let (mut check, mut state) = (0u64, 1u64);
+    for _ in 0..1000 {
+        let start: Vec<u64> = within
+            .iter()
+            .map(|n| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (state >> 33) % (n - 31)
+            })
+            .collect();
+        let slab = array.read_blocking(&Selection::start_count(&start, &[32, 32, 32]), options)?;
+        check = check.wrapping_add(sum(&slab));
+    }
+    Ok(check)
 }
 
 fn planes(array: &Array, axis: usize, options: &ReadOptions) -> zaro::Result<u64> {

@@ -2,23 +2,37 @@
 //!
 //! The sync file system store, bytes rather than typed vectors (that saves a copy), the crate's defaults; sharded arrays are read in
 //! parts through the crate's own cache of shard indexes.
+//!
+//! Addresses go through `object_store`, with as many requests under way as zaro makes: a whole array through the async API, windows through the
+//! crate's adapter, because its caches are sync. `zarrs-peer twice URL cache` keeps decoded chunks (which are whole shards) in its cache.
 
-use std::{error::Error, ops::Range, sync::Arc};
+use std::{
+    error::Error,
+    ops::Range,
+    sync::{Arc, LazyLock},
+};
 
 use zarrs::{
     array::{
         Array, ArrayBuilder, ArrayBytes, ArrayMetadata, ArrayShardedExt, ArrayShardedReadableExt, ArrayShardedReadableExtCache, ArraySubset, CodecOptions,
-        codec::ZstdCodec, data_type,
+        chunk_cache::{ChunkCache, ChunkCacheDecodedLruSizeLimit},
+        codec::ZstdCodec,
+        data_type,
     },
     filesystem::FilesystemStore,
     group::Group,
     node::NodeMetadata,
+    storage::{
+        AsyncReadableStorageTraits, ReadableStorageTraits,
+        storage_adapter::async_to_sync::{AsyncToSyncBlockOn, AsyncToSyncStorageAdapter},
+    },
 };
+use zarrs_object_store::AsyncObjectStore;
 
 #[path = "../../common.rs"]
 mod common;
 
-use common::{Clock, LEVEL, Target, report};
+use common::{Clock, LEVEL, Target, pause, report};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -30,6 +44,71 @@ fn sum(bytes: &ArrayBytes<'_>, item: usize) -> Result<u64> {
     } else {
         bytes.chunks_exact(4).map(|b| u64::from(u32::from_le_bytes([b[0], b[1], b[2], b[3]]))).fold(0, u64::wrapping_add)
     })
+}
+
+/// Requests under way at once, as of zaro.
+const REQUESTS: usize = 64;
+
+static RUNTIME: LazyLock<tokio::runtime::Runtime> =
+    LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime"));
+
+struct BlockOn;
+
+impl AsyncToSyncBlockOn for BlockOn {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        RUNTIME.block_on(future)
+    }
+}
+
+fn far(url: &str) -> Result<Arc<dyn AsyncReadableStorageTraits>> {
+    let client = object_store::ClientOptions::new().with_allow_http(true).with_pool_max_idle_per_host(REQUESTS);
+    let store = object_store::http::HttpBuilder::new().with_url(url).with_client_options(client).build()?;
+    Ok(Arc::new(AsyncObjectStore::new(store)))
+}
+
+/// As many chunks at once as there may be requests.
+fn options() -> CodecOptions {
+    CodecOptions::default().with_concurrent_target(REQUESTS).with_chunk_concurrent_minimum(REQUESTS)
+}
+
+/// The whole array behind an address.
+fn read_far(url: &str) -> Result<()> {
+    let clock = Clock::start();
+    let read = async {
+        let array = Array::async_open(far(url)?, "/").await?;
+        let all: ArrayBytes<'_> = array.async_retrieve_array_subset_opt(&array.subset_all(), &options()).await?;
+        let times = clock.stop();
+        let item = array.data_type().fixed_size().ok_or("not numbers")?;
+        report(times, sum(&all, item)?);
+        Ok(())
+    };
+    RUNTIME.block_on(read)
+}
+
+/// Windows inside the first 256 cubed, two passes.
+fn twice(store: Arc<dyn ReadableStorageTraits>, cached: bool) -> Result<()> {
+    let mut clock = Clock::start();
+    let array = Arc::new(Array::open(store, "/")?);
+    let item = array.data_type().fixed_size().ok_or("not numbers")?;
+    let (indexes, chunks) = (ArrayShardedReadableExtCache::new(&array), ChunkCacheDecodedLruSizeLimit::new(array.clone(), 256 << 20));
+    let options = options();
+    for pass in 0..2 {
+        let mut check = 0u64;
+        for ranges in windows(&[256; 3]) {
+            let subset = ArraySubset::new_with_ranges(&ranges);
+            let part: ArrayBytes<'_> = match cached {
+                true => chunks.retrieve_array_subset(&subset, &options)?,
+                false => array.retrieve_array_subset_sharded_opt(&indexes, &subset, &options)?,
+            };
+            check = check.wrapping_add(sum(&part, item)?);
+        }
+        report(clock.stop(), check);
+        if pass == 0 {
+            pause();
+            clock = Clock::start();
+        }
+    }
+    Ok(())
 }
 
 fn windows(shape: &[u64]) -> Vec<Vec<Range<u64>>> {
@@ -129,8 +208,15 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
     let (workload, path) = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [_, "write", from, to] => return write(from, to),
+        [_, "read", url] if url.contains("://") => return read_far(url),
+        [_, "twice", url, rest @ ..] => {
+            // One thread per request: the sync API waits in them.
+            rayon::ThreadPoolBuilder::new().num_threads(REQUESTS).build_global()?;
+            let store = Arc::new(AsyncToSyncStorageAdapter::new(far(url)?, BlockOn));
+            return twice(store, *rest == ["cache"]);
+        }
         [_, workload, path] => (workload.to_owned(), path.to_owned()),
-        _ => return Err("usage: zarrs-peer WORKLOAD PATH, or zarrs-peer write FROM TO".into()),
+        _ => return Err("usage: zarrs-peer WORKLOAD PATH, zarrs-peer twice URL [cache], or zarrs-peer write FROM TO".into()),
     };
     let clock = Clock::start();
     let store = Arc::new(FilesystemStore::new(path)?);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 use zaro::hierarchy::Existing;
@@ -95,8 +96,7 @@ impl AddLabels {
             progress: watch.callback_of_all(),
             cancel: Some(watch.cancel.clone()),
         };
-        let name = self.name.clone();
-        let added = zaro::blocking::off(move || add_labels::add(&store, &path, &name, &from, &options)).await;
+        let added = add_labels::add(&store, &path, &self.name, &from, &options).await;
         watch.finish();
         let added = added?;
         if self.json {
@@ -121,7 +121,7 @@ impl AddLabels {
             for warning in &first.warnings {
                 common.warn(warning);
             }
-            return Ok(LabelSource::File(Box::new(first)));
+            return Ok(LabelSource::File(Arc::new(first)));
         }
         let zarr = common.open_any(&self.from).await?;
         let array = zarr.array("").await?;

@@ -1,6 +1,7 @@
 //! `zaro image convert`: files to OME-Zarr.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 use zaro::hierarchy::Existing;
@@ -8,6 +9,7 @@ use zaro::image::Version;
 use zaro::image::convert::{ConvertOptions, Converted, convert};
 use zaro::image::pyramid::Method;
 use zaro::image::source::{self, Source, SourceOptions};
+use zaro::image::units;
 use zaro::meta::Json;
 use zaro::{Error, Result};
 
@@ -134,7 +136,7 @@ impl Convert {
             cancel: Some(watch.cancel.clone()),
         };
         let begun = std::time::Instant::now();
-        let made = zaro::blocking::off(move || convert(&sources, &store, &path, &options)).await;
+        let made = convert(&sources, &store, &path, &options).await;
         watch.finish();
         let made = made?;
         if self.json {
@@ -148,7 +150,7 @@ impl Convert {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn sources(&self, inputs: &[String]) -> Result<Vec<Source>> {
+    fn sources(&self, inputs: &[String]) -> Result<Vec<Arc<Source>>> {
         let (files, found) = source::expand(inputs)?;
         let options = SourceOptions {
             axes: self.axes.clone(),
@@ -164,13 +166,13 @@ impl Convert {
             }
             sources = sources.into_iter().skip(n).take(1).collect();
         }
-        Ok(sources)
+        Ok(sources.into_iter().map(Arc::new).collect())
     }
 }
 
 /// The unit's name, also from its symbol.
 fn unit(text: &str) -> Result<String> {
-    let known = source::units::length(text).map(str::to_owned);
+    let known = units::length(text);
     known.ok_or_else(|| Error::usage(format!("{text:?} is no unit of length, such as micrometer")))
 }
 

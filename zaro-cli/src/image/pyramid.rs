@@ -169,11 +169,8 @@ impl Pyramid {
                 let source = common.open_any(&self.target.uri).await?;
                 let at = Target { uri: to.clone(), path: String::new() };
                 let (store, into) = common.open_for_writing(&at, self.fsync).await?;
-                let (name, from) = (self.target.uri.clone(), self.target.path.clone());
-                zaro::blocking::off(move || {
-                    pyramid::build_at(&source, &name, &from, &frame, &store, &into, &options)
-                })
-                .await
+                let Target { uri, path } = &self.target;
+                pyramid::build_at(&source, uri, path, &frame, &store, &into, &options).await
             }
             None => {
                 let (store, path) = common.open_for_writing(&self.target, self.fsync).await?;
@@ -182,13 +179,10 @@ impl Pyramid {
                 if !is_array && self.axes.is_some() {
                     return Err(Error::usage("--axes is for a plain array; this is a group"));
                 }
-                zaro::blocking::off(move || {
-                    if is_array {
-                        return pyramid::build_from_array(&store, &path, &frame, &options);
-                    }
-                    pyramid::build(&store, &path, &options)
-                })
-                .await
+                match is_array {
+                    true => pyramid::build_from_array(&store, &path, &frame, &options).await,
+                    false => pyramid::build(&store, &path, &options).await,
+                }
             }
         };
         watch.finish();

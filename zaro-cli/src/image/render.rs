@@ -171,8 +171,7 @@ impl Render {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let file = FileType::of(&self.output)?;
-        let (common, old_crop) = &common.region_as_crop();
-        let request = self.request(common, old_crop.as_deref())?;
+        let request = self.request(common)?;
         // Before the work is done, so that it is not done in vain.
         let out = Output::open(Some(&self.output))?;
         let zarr = common.open(&self.target.uri).await?;
@@ -209,7 +208,7 @@ impl Render {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn request(&self, common: &Common, old_crop: Option<&str>) -> Result<Request> {
+    fn request(&self, common: &Common) -> Result<Request> {
         let listed = self.channels.iter().filter(|c| !c.trim().is_empty()).map(|c| Ok(ChannelSetting::of(c)));
         let single = self.channel.iter().map(|c| ChannelSetting::parse(c));
         let labels = match self.labels.as_slice() {
@@ -228,10 +227,9 @@ impl Render {
             opacity: self.opacity,
             memory: common.memory / 2,
         };
-        let crop = self.crop.as_deref().or(old_crop);
         let (depth, sheet) = self.planes()?;
         let view = View {
-            region: crop.map(Region::parse).transpose()?,
+            region: self.crop.as_deref().map(Region::parse).transpose()?,
             size: self.size.as_deref().map(Size::parse).transpose()?,
             level: self.level,
             depth,

@@ -105,14 +105,13 @@ impl Upgrade {
         let source = common.open_any(&self.source).await?;
         let at = Target { uri: target.to_owned(), path: String::new() };
         let (store, to) = common.open_for_writing(&at, self.fsync).await?;
-        let (name, path) = (self.source.clone(), self.path.clone());
-        zaro::blocking::off(move || upgrade(&source, &name, &path, &store, &to, &options)).await
+        upgrade(&source, &self.source, &self.path, &store, &to, &options).await
     }
 
     async fn where_it_is(&self, common: &Common, options: UpgradeOptions) -> Result<Upgraded> {
         let at = Target { uri: self.source.clone(), path: self.path.clone() };
         let (store, path) = common.open_for_writing(&at, self.fsync).await?;
-        zaro::blocking::off(move || upgrade_in_place(&store, &path, &options)).await
+        upgrade_in_place(&store, &path, &options).await
     }
 
     fn tell(&self, common: &Common, done: &Upgraded) -> Result<()> {

@@ -87,7 +87,7 @@ impl Fetch {
             hierarchy::check_files_apart(&[folder_of(from)?], &to, "").await?;
         }
         let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
-        fetch::fetch(&manifest, &*source, &self.folder, &wanted, existing, jobs.into(), &done)?;
+        fetch::fetch(&manifest, &*source, &self.folder, &wanted, existing, jobs.into(), &done).await?;
         let [files, bytes, there, unchecked] =
             [&done.files, &done.bytes, &done.there, &done.unchecked].map(|n| n.load(Ordering::Relaxed));
         if files == 0 && there == 0 && !self.glob.is_empty() {

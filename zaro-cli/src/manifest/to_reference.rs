@@ -6,6 +6,7 @@ use clap::Args;
 use zaro::manifest::fetch::StoreSource;
 use zaro::manifest::kerchunk;
 use zaro::reference::parquet::RECORD_SIZE;
+use zaro::store::StoreExt as _;
 use zaro::{Error, Result};
 
 use super::load::{is_folder, load};

@@ -290,20 +290,6 @@ fn missing_texts_are_empty() {
 }
 
 #[test]
-fn selections_by_value_are_refused_in_words() {
-    let s = Store::new();
-    s.array("", &[4], "int64", "0", r#","dimension_names":["time"]"#, &i64s(&[1, 2, 3, 4]));
-    let read = |option: &str, index: &str| s.zaro(&["read", "@", option, index, "--format", "csv"]);
-    for value in ["2020-01-02T06:00:00", "2020-01-02", "30.5", "2020-01", "Jan", ".5", "10:2020-01-02"] {
-        read("--sel", &format!("time={value}")).fails(2, "--sel takes indexes, counted from 0");
-    }
-    assert_eq!(read("--isel", "time=1:3").text(), "2\n3\n");
-    assert_eq!(read("--sel", "time=-1").text(), "4\n");
-    assert_eq!(read("--sel", "time=[0,-1]").text(), "1\n4\n");
-    assert_eq!(read("--sel", "time=-3:-1").text(), "2\n3\n");
-}
-
-#[test]
 fn info_reads_what_xarray_wrote() {
     let s = Store::new();
     s.array("", &[1], "float64", "0", r#","attributes":{"_FillValue":"AAAAAAAA+H8="}"#, &f64s(&[1.0]));

@@ -31,6 +31,7 @@ mod png;
 mod read;
 mod reference_tools;
 mod references;
+mod select;
 mod strict;
 mod together;
 mod validate;

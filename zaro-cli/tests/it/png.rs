@@ -77,7 +77,7 @@ fn what_is_not_flat_is_refused_with_advice() {
     s.array("", &[2, 3, 5], "uint8", "0", r#","dimension_names":["time","y","x"]"#, &[0; 30]);
     let run = s.zaro(&["read", "@", "--format", "png"]);
     assert_eq!(run.code, 2);
-    assert!(run.err.contains("add --sel time=0"), "{}", run.err);
+    assert!(run.err.contains("add --isel time=0"), "{}", run.err);
     s.array("", &[2, 3, 5], "uint8", "0", "", &[0; 30]);
     assert!(s.zaro(&["read", "@", "--format", "png"]).err.contains("add --select '0,:,:'"));
     s.array("", &[2, 2], "string", "\"\"", "", b"");

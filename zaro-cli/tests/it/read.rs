@@ -17,7 +17,7 @@ fn selections_in_every_form() {
     assert_eq!(json(&["--select", "0,:,1"]), "[1,5,9]\n");
     assert_eq!(json(&["--select", "1,::-2,1:3"]), "[[21,22],\n[13,14]]\n");
     assert_eq!(json(&["--select", "-1,[2,0],-1"]), "[23,15]\n");
-    assert_eq!(json(&["--sel", "z=1", "--sel", "x=0:2,y=[0,2]"]), "[[12,13],\n[20,21]]\n");
+    assert_eq!(json(&["--isel", "z=1", "--isel", "x=0:2,y=[0,2]"]), "[[12,13],\n[20,21]]\n");
     assert_eq!(json(&["--start", "1,1,1", "--count", "1,2,2"]), "[[[17,18],\n[21,22]]]\n");
     assert_eq!(json(&["--start", "1,2,2"]), "[[[22,23]]]\n");
     assert_eq!(json(&["--select", "0,0,0"]), "0\n");

@@ -5,10 +5,12 @@ use std::cell::RefCell;
 use rayon::prelude::*;
 
 use super::plan::Job;
-use super::read::{Id, Indexed, Inside, Joining, Reader, Run, is_one_piece, is_partial, permuted};
+use super::read::Reader;
+use super::runs::{Indexed, Inside, Joining, Run, Within, index_key, is_one_piece, is_partial, permuted};
 use super::select::Sel;
 use crate::codec::chain::{Chain, Scratch, room};
 use crate::codec::shard::Shard;
+use crate::context::Key;
 use crate::error::{Error, ErrorKind, Result};
 use crate::num;
 use crate::store::{Direct, DirectObject, ObjectMeta};
@@ -132,9 +134,8 @@ impl Reader {
         let array = &self.array;
         let chain = array.chain_at(&job.index)?;
         let (sels, strides) = permuted(&chain, &job.sels, &self.plan.strides);
-        let leaf = chain.shard().is_none();
-        let id = job.number.map(Id::chunk);
-        if leaf && chain.plain().is_none() && self.remembered(&chain, &sels, &strides, id)? {
+        let name = self.key(job);
+        if chain.shard().is_none() && self.remembered(&chain, &sels, &strides, name.as_ref())? {
             return Ok(());
         }
         let mut key = array.chunk_key(&job.index);
@@ -152,8 +153,7 @@ impl Reader {
             None => self.missing(&sels, &strides),
             Some(object) => {
                 let source = Source::of(object.as_ref());
-                let top = Some((object.as_ref(), job.number));
-                let done = self.encoded(&chain, source, &sels, &strides, id, top);
+                let done = self.encoded(&chain, source, &sels, &strides, name, Some(object.as_ref()));
                 // A file that is written in place was perhaps read half before and half after.
                 let one_piece = chain.order().is_none() && is_one_piece(&chain.decoded().shape, &job.sels);
                 let in_parts =
@@ -170,29 +170,37 @@ impl Reader {
 
     /// Places what is wanted of an encoded chunk. `sels` are in the order of [`permuted`].
     ///
-    /// `id` names the chunk for the caches; `top` is the object, and the number of the chunk, if the chunk is a whole
-    /// object, whose index may be kept.
+    /// `name` is that of the chunk in the cache; `top` is the object if the chunk is all of it, whose index may be kept.
     fn encoded(
         &self,
         chain: &Chain,
         source: Source<'_>,
         sels: &[&Sel],
         strides: &[usize],
-        id: Option<Id>,
-        top: Option<(&dyn DirectObject, Option<u64>)>,
+        name: Option<Key>,
+        top: Option<&dyn DirectObject>,
     ) -> Result<()> {
         if let Some(shard) = chain.shard() {
-            let index = self.index(shard, source, top)?;
-            let inside = self.inside_local(shard, &index, source, sels, strides)?;
-            let kept = top.and_then(|(_, number)| number).map(|number| (number, &*index));
-            return self.shard(shard, source, &inside, strides, kept);
+            let index = self.index(shard, source, name.as_ref(), top)?;
+            // Inner chunks that are kept are found when their turn comes.
+            let never = |_: &Inside, _: &super::runs::Item| Ok(false);
+            let inside = self.inside_shard(
+                shard,
+                &index.index,
+                sels,
+                strides,
+                source.length(),
+                Joining::LOCAL,
+                never,
+            )?;
+            return self.shard(chain, shard, source, &inside, strides, &Within::Shard(index, name));
         }
         if self.plain(chain, source, sels, strides)? {
             return Ok(());
         }
         with_bench(|bench| {
             let Bench { input, scratch } = bench;
-            self.leaf(chain, source.read(input)?, sels, strides, id, scratch)
+            self.leaf(chain, source.read(input)?, sels, strides, name, scratch)
         })
     }
 
@@ -216,89 +224,56 @@ impl Reader {
         let Some((row, inside)) = self.inside_plain(chain, sels, strides, Joining::LOCAL)? else {
             return Ok(false);
         };
-        with_bench(|bench| {
+        let within = Within::Plain(row);
+        with_bench(|Bench { input, scratch }| {
             inside.runs.iter().try_for_each(|run| {
-                let block = source.part(run.offset, run.length)?.read(&mut bench.input)?;
-                each_item(run, block, |item, bytes| {
-                    self.plain_row(chain, &row, bytes, &inside.sels(item), strides)
-                })
+                let part = source.part(run.offset, run.length)?;
+                self.place_run(chain, &inside, run, &within, strides, scratch, || part.read(input))
             })
         })?;
         Ok(true)
     }
 
-    /// Places what is wanted of a shard that is in memory. `sels` are in the order of [`permuted`].
-    pub(super) fn shard_in_memory(
+    /// Places what is wanted of an encoded chunk, or a shard, that is in memory. `sels` are in the order of [`permuted`].
+    pub(super) fn in_memory(
         &self,
-        shard: &Shard,
+        chain: &Chain,
         bytes: &[u8],
         sels: &[&Sel],
         strides: &[usize],
     ) -> Result<()> {
-        let source = Source::Bytes(bytes);
-        let index = self.index(shard, source, None)?;
-        let inside = self.inside_local(shard, &index, source, sels, strides)?;
-        self.shard(shard, source, &inside, strides, None)
-    }
-
-    /// The inner chunks that are needed of a shard at hand. Those that are kept are found when their turn comes.
-    fn inside_local(
-        &self,
-        shard: &Shard,
-        index: &Indexed,
-        source: Source<'_>,
-        sels: &[&Sel],
-        strides: &[usize],
-    ) -> Result<Inside> {
-        let never = |_: &Inside, _: &super::read::Item| Ok(false);
-        self.inside_shard(shard, &index.index, sels, strides, source.length(), Joining::LOCAL, never)
+        self.encoded(chain, Source::Bytes(bytes), sels, strides, None, None)
     }
 
     /// Places what is wanted of the inner chunks of a shard.
     fn shard(
         &self,
+        chain: &Chain,
         shard: &Shard,
         source: Source<'_>,
         inside: &Inside,
         strides: &[usize],
-        kept: Option<(u64, &Indexed)>,
+        within: &Within,
     ) -> Result<()> {
-        let chain = shard.inner();
-        let nested = chain.shard().is_some();
-        // Uncompressed inner chunks of which a part is wanted are read in parts.
+        let inner = shard.inner();
+        let at_hand = matches!(source, Source::Bytes(_));
+        // Uncompressed inner chunks of which a part is wanted, and shards within shards, are read in parts.
         let in_parts = |run: &Run| {
-            chain.plain().is_some()
-                && matches!(source, Source::Object { .. })
-                && run.items.first().is_some_and(|i| is_partial(&chain.decoded().shape, &inside.sels(i)))
+            let partial =
+                || run.items.first().is_some_and(|i| is_partial(&inner.decoded().shape, &inside.sels(i)));
+            !at_hand && (inner.shard().is_some() || inner.plain().is_some() && partial())
         };
         let one = |run: &Run| {
             self.check_cancel()?;
-            if nested || in_parts(run) {
+            if in_parts(run) {
                 return run.items.iter().try_for_each(|item| {
-                    let (sels, strides) = permuted(chain, &inside.sels(item), strides);
-                    self.encoded(chain, source.part(item.offset, item.length)?, &sels, &strides, None, None)
+                    let (sels, strides) = permuted(inner, &inside.sels(item), strides);
+                    self.encoded(inner, source.part(item.offset, item.length)?, &sels, &strides, None, None)
                 });
             }
-            with_bench(|bench| {
-                let Bench { input, scratch } = bench;
-                let mut block: Option<&[u8]> = None;
-                for item in &run.items {
-                    let (sels, strides) = permuted(chain, &inside.sels(item), strides);
-                    let inner_id = kept.map(|(chunk, index)| Id::inner(chunk, index, item));
-                    if chain.plain().is_none() && self.remembered(chain, &sels, &strides, inner_id)? {
-                        continue;
-                    }
-                    // Read only when the first inner chunk is not remembered.
-                    let bytes = match block {
-                        Some(b) => b,
-                        None => source.part(run.offset, run.length)?.read(input)?,
-                    };
-                    block = Some(bytes);
-                    let at = num::usize_of(item.offset - run.offset)?;
-                    let bytes = bytes.get(at..at + num::usize_of(item.length)?).unwrap_or_default();
-                    self.leaf(chain, bytes, &sels, &strides, inner_id, scratch)?;
-                }
-                Ok(())
+            with_bench(|Bench { input, scratch }| {
+                let part = source.part(run.offset, run.length)?;
+                self.place_run(chain, inside, run, within, strides, scratch, || part.read(input))
             })
         };
         if inside.runs.len() == 1 {
@@ -313,13 +288,15 @@ impl Reader {
         &self,
         shard: &Shard,
         source: Source<'_>,
-        top: Option<(&dyn DirectObject, Option<u64>)>,
+        name: Option<&Key>,
+        top: Option<&dyn DirectObject>,
     ) -> Result<Arc<Indexed>> {
-        let number = top.and_then(|(_, number)| number);
-        let state = top.map_or(ObjectMeta::Unknown, |(object, _)| object.meta());
-        let cell = number.and_then(|n| self.array.indexes.get(&(self.generation, n)));
-        if let Some(index) = cell.as_ref().and_then(|c| c.get()).filter(|i| i.state.agrees(&state)) {
-            return Ok(index.clone());
+        let cache = self.array.context.chunks();
+        let key = name.filter(|_| top.is_some()).map(index_key);
+        let state = top.map_or(ObjectMeta::Unknown, DirectObject::meta);
+        let kept = key.as_ref().and_then(|key| cache.get::<Indexed>(key));
+        if let Some(index) = kept.filter(|i| i.state.agrees(&state)) {
+            return Ok(index);
         }
         let size = num::u64_of(shard.index_size());
         let offset = if shard.index_at_end() {
@@ -332,24 +309,10 @@ impl Reader {
         let mut input = Vec::new();
         let index = shard.read_index(source.part(offset, size)?.read(&mut input)?)?;
         let memory = index.memory();
-        let index = Indexed::new(&self.array, index, state);
-        if let Some(n) = number {
-            let cell = Arc::new(tokio::sync::OnceCell::new_with(Some(index.clone())));
-            self.array.indexes.put((self.generation, n), cell, memory);
+        let index = Arc::new(Indexed::new(&self.array, index, state));
+        if let Some(key) = key {
+            cache.put(key, index.clone(), memory);
         }
         Ok(index)
     }
-}
-
-/// Calls `f` with each item of a run and its bytes.
-pub(super) fn each_item(
-    run: &Run,
-    block: &[u8],
-    f: impl Fn(&super::read::Item, &[u8]) -> Result<()>,
-) -> Result<()> {
-    for item in &run.items {
-        let at = num::usize_of(item.offset - run.offset)?;
-        f(item, block.get(at..at + num::usize_of(item.length)?).unwrap_or_default())?;
-    }
-    Ok(())
 }

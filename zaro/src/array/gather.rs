@@ -6,55 +6,77 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::access::Access;
-use super::write::{Fresh, Values, WriteOptions, Writer, recycle};
+use super::encode::{Fresh, Piece, joined, put_pieces, recycle};
+use super::write::{Values, WriteOptions, Writer};
 use super::{Array, Selection};
 use crate::codec::chain::Chain;
 use crate::error::{Error, Result};
 use crate::store::Condition;
+use crate::task;
 
 /// A new chunk that is being gathered.
-pub(crate) struct Gathering<'a> {
-    array: &'a Array,
-    options: &'a WriteOptions,
+pub(crate) struct Gathering {
+    array: Array,
+    options: WriteOptions,
     chain: Arc<Chain>,
     key: String,
     /// Inner chunks by their number in the shard; of a chunk without any, itself.
-    parts: Mutex<Vec<(u64, u64, Fresh<'static>)>>,
+    parts: Mutex<Vec<(u64, u64, Fresh)>>,
 }
 
 impl Array {
     /// Begins the chunk at `index` of the grid. What it held is replaced, so [all of it](Gathering::add) must come.
-    pub(crate) fn gather<'a>(&'a self, index: &[u64], options: &'a WriteOptions) -> Result<Gathering<'a>> {
+    pub(crate) fn gather(&self, index: &[u64], options: &WriteOptions) -> Result<Gathering> {
         let chain = self.inner.chain_at(index).map_err(|e| self.named(e))?;
         let key = self.inner.chunk_key(index);
-        Ok(Gathering { array: self, options, chain, key, parts: Mutex::default() })
+        Ok(Gathering { array: self.clone(), options: options.clone(), chain, key, parts: Mutex::default() })
     }
 }
 
-impl Gathering<'_> {
+impl Gathering {
     /// Adds elements: whole inner chunks, or what the array has of them; all at once, if there are none. Encodes them on the calling thread.
-    pub(crate) fn add(&self, selection: &Selection, values: Values<'_>) -> Result<()> {
+    pub(crate) fn add(&self, selection: &Selection, values: Values) -> Result<()> {
         let add = || {
-            let mut writer = Writer::new(&self.array.inner, selection, values, self.options)?;
+            let mut writer = Writer::new(&self.array.inner, selection, values, &self.options)?;
             let touched = match writer.encode_one(&self.chain)? {
                 Fresh::Shard { touched, .. } => touched,
                 whole => vec![(0, 0, whole)],
             };
-            let owned: Vec<_> = touched
-                .into_iter()
-                .map(|(number, i, fresh)| Ok((number, i, owned(fresh)?)))
-                .collect::<Result<_>>()?;
-            self.parts.lock().unwrap_or_else(PoisonError::into_inner).extend(owned);
+            if touched.iter().any(|(_, _, fresh)| fresh.needs_old()) {
+                return Err(Error::usage("a part of an inner chunk was to be written"));
+            }
+            self.parts.lock().unwrap_or_else(PoisonError::into_inner).extend(touched);
             Ok(())
         };
         add().map_err(|e: Error| self.array.named(e.with_key(&self.key)))
     }
 
-    /// Puts the chunk.
-    pub(crate) fn put(&self) -> Result<()> {
+    /// Puts the chunk into a store at hand.
+    pub(crate) fn put_at_hand(&self) -> Result<()> {
         let inner = &self.array.inner;
-        let put = || {
+        let direct = inner.store.direct().ok_or_else(|| Error::unsupported("the store is not at hand"))?;
+        inner.generation.fetch_add(1, Ordering::AcqRel);
+        let put = self.encoded(|pieces| put_pieces(direct, &self.key, pieces, &Condition::Always));
+        inner.generation.fetch_add(1, Ordering::AcqRel);
+        put.map(drop)
+    }
+
+    /// Puts the chunk into any store.
+    #[cfg_attr(not(feature = "image"), allow(dead_code, reason = "pyramids alone gather for remote stores"))]
+    pub(crate) async fn put(self: &Arc<Self>) -> Result<()> {
+        let gathering = self.clone();
+        let Some(value) = task::compute(move || gathering.encoded(joined)).await? else { return Ok(()) };
+        let inner = &self.array.inner;
+        inner.generation.fetch_add(1, Ordering::AcqRel);
+        let put = inner.store.put(&self.key, value, Condition::Always);
+        let put = task::unless_cancelled(self.options.cancel.as_deref(), put).await;
+        inner.generation.fetch_add(1, Ordering::AcqRel);
+        put.map(drop).map_err(|e| self.array.named(e.with_key(&self.key)))
+    }
+
+    /// Hands the encoded chunk to `then`, unless it is nothing but fill value.
+    fn encoded<T>(&self, then: impl FnOnce(&[Piece<'_>]) -> Result<T>) -> Result<Option<T>> {
+        let encode = || {
             let mut touched = std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));
             let chunk = match self.chain.shard() {
                 Some(_) => Fresh::Shard { parts: Vec::new(), touched, whole: true },
@@ -62,35 +84,16 @@ impl Gathering<'_> {
             };
             let nothing = vec![0; self.array.shape().len()];
             let writer = Writer::new(
-                inner,
+                &self.array.inner,
                 &Selection::start_count(&nothing, &nothing),
-                Values::new(&[], super::Order::C),
-                self.options,
+                Values::new(Vec::new(), super::Order::C),
+                &self.options,
             )?;
-            if let Some(pieces) = writer.finish(&self.chain, &chunk, &[], &[], None)? {
-                let _ = Access::of(&inner.store).put(&self.key, &pieces, &Condition::Always)?;
-            }
+            let pieces = writer.finish(&self.chain, &chunk, &[], &[], None)?;
+            let done = pieces.map(|pieces| then(&pieces)).transpose()?;
             recycle(chunk);
-            Ok(())
+            Ok(done)
         };
-        inner.generation.fetch_add(1, Ordering::AcqRel);
-        let done = put().map_err(|e: Error| self.array.named(e.with_key(&self.key)));
-        inner.generation.fetch_add(1, Ordering::AcqRel);
-        done
+        encode().map_err(|e: Error| self.array.named(e.with_key(&self.key)))
     }
-}
-
-/// The same without a borrow of the elements, which are gone before the shard is put.
-fn owned(fresh: Fresh<'_>) -> Result<Fresh<'static>> {
-    Ok(match fresh {
-        Fresh::Absent => Fresh::Absent,
-        Fresh::Encoded(bytes) => Fresh::Encoded(bytes),
-        Fresh::Given(bytes) => Fresh::Encoded(bytes.to_vec()),
-        Fresh::Mixed => return Err(Error::usage("a part of an inner chunk was to be written")),
-        Fresh::Shard { parts, touched, whole } => {
-            let touched =
-                touched.into_iter().map(|(n, i, f)| Ok((n, i, owned(f)?))).collect::<Result<_>>()?;
-            Fresh::Shard { parts, touched, whole }
-        }
-    })
 }

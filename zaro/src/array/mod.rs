@@ -5,41 +5,45 @@
 //! read by the thread that decodes ([`direct`](self)); remote stores are fetched ahead, bounded in bytes, and decoded
 //! by the same threads ([`remote`](self)).
 
-mod access;
-mod cache;
 mod direct;
+mod encode;
 mod gather;
 mod odd;
 mod place;
 mod plan;
 mod read;
 mod remote;
+mod runs;
 pub mod select;
 mod slab;
 mod steady;
+mod typed;
 pub mod windows;
 mod write;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, RwLock};
 
+pub use crate::context::DEFAULT_MEMORY;
 pub(crate) use gather::Gathering;
 pub use odd::odd_texts;
 pub use select::{Index, Selection};
 pub use slab::{Element, Order, Slab};
 pub use steady::Steady;
+pub use typed::bytes_of;
+pub(crate) use write::Guard;
 pub use write::{Values, WriteOptions};
 
+use crate::codec::Repr;
 use crate::codec::chain::Chain;
-use crate::codec::{Buffer, Repr};
+use crate::context::{Context, Key, owner};
 use crate::error::{Error, Result};
 use crate::meta::path;
 use crate::meta::{ArrayMeta, Finding, Format, Mode};
 use crate::store::SharedStore;
-use cache::Cache;
-use read::{Id, Indexed};
+use crate::store::StoreExt as _;
 
 /// What a missing chunk means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,9 +91,6 @@ impl fmt::Debug for ReadOptions {
     }
 }
 
-/// The memory a read may use beyond its answer, unless told otherwise: caches, and what is in flight.
-pub const DEFAULT_MEMORY: usize = 256 << 20;
-
 /// An array, open for reading. Cheap to clone; clones share their caches.
 #[derive(Debug, Clone)]
 pub struct Array {
@@ -104,19 +105,17 @@ struct Inner {
     meta: ArrayMeta,
     findings: Vec<Finding>,
     strict: bool,
-    memory: usize,
+    context: Context,
+    /// Whose everything is that is kept for this array.
+    owner: u64,
     /// The chain for the most common chunk shape, with that shape.
     chain: Arc<Chain>,
     /// Chains for other chunk shapes.
-    chains: Mutex<HashMap<Vec<u64>, Arc<Chain>>>,
+    chains: RwLock<HashMap<Vec<u64>, Arc<Chain>>>,
     /// Counts the writes through this array and its clones, so that what was kept before one is not used after it.
     generation: AtomicU64,
-    /// Indexes of shards, by generation and the shard's number; a cell, so that many askers make one request.
-    indexes: Cache<(u64, u64), tokio::sync::OnceCell<Arc<Indexed>>>,
-    /// How many indexes were read: the number of the next one.
+    /// How many indexes of shards were read: the number of the next one.
     numbers: AtomicU64,
-    /// Decoded chunks of which a part was asked for, by generation and name.
-    decoded: Cache<(u64, Id), Buffer>,
     /// Chunks of which a sliver was asked for once; see [`Inner::worth_keeping`].
     touched: Mutex<HashSet<(u64, u64)>>,
     /// What is known of a V2 array's separator: see [`Inner::separator`].
@@ -128,15 +127,16 @@ struct Inner {
 impl Array {
     /// An array from its metadata. Its codecs are built and checked here.
     ///
-    /// `path` is the node's key form, `memory` the budget of [`DEFAULT_MEMORY`]'s meaning.
+    /// `path` is the node's key form, `context` has the memory for what is kept and in flight.
     pub fn new(
         store: SharedStore,
         path: &str,
         meta: ArrayMeta,
         mode: Mode,
         findings: Vec<Finding>,
-        memory: usize,
+        context: impl Into<Context>,
     ) -> Result<Self> {
+        let context = context.into();
         let strict = mode == Mode::Strict;
         let document = if meta.format == Format::V2 { ".zarray" } else { "zarr.json" };
         let named =
@@ -146,7 +146,7 @@ impl Array {
         if meta.data_type.is_variable() && chain.any_shard().is_none() {
             // A few bytes may say that a chunk holds millions of empty texts, and each takes a place.
             let least = chain.decoded().byte_size()?;
-            if least > memory.max(DEFAULT_MEMORY) {
+            if least > context.memory().max(DEFAULT_MEMORY) {
                 return Err(named(Error::unsupported(format!(
                     "a chunk of {} elements of variable length takes {} MiB at least; more memory is needed (--memory)",
                     chain.decoded().count()?,
@@ -154,25 +154,17 @@ impl Array {
                 ))));
             }
         }
-        let direct = store.direct().is_some();
         Ok(Self {
             inner: Arc::new(Inner {
                 store,
                 path: path.to_owned(),
                 findings,
                 strict,
-                memory,
-                chains: Mutex::default(),
+                context,
+                owner: owner(),
+                chains: RwLock::default(),
                 generation: AtomicU64::new(0),
-                indexes: Cache::new(memory / 8),
                 numbers: AtomicU64::new(1),
-                // Files are read where they are decoded, so nothing is in flight and there is more to keep; and
-                // still more where no indexes are.
-                decoded: Cache::new(match (direct, chain.any_shard().is_some()) {
-                    (true, false) => memory / 8 * 7,
-                    (true, true) => memory / 4 * 3,
-                    (false, _) => memory / 2,
-                }),
                 chain,
                 touched: Mutex::default(),
                 separator: AtomicU8::new(0),
@@ -219,7 +211,19 @@ impl Array {
     }
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.context.chunks().forget_owner(self.owner);
+    }
+}
+
 impl Inner {
+    /// The name of what is kept of a chunk, in the state it had before the writes that came after `generation`: of the inner
+    /// chunk at `offset`, by the number of the index that says so; of the chunk itself, with zeros.
+    fn key(&self, generation: u64, chunk: u64, index: u64, offset: u64) -> Key {
+        Key { owner: self.owner, part: [generation, chunk, index, offset] }
+    }
+
     /// Whether to keep a decoded chunk of which `wanted` of `all` elements were asked for.
     ///
     /// A good part of a chunk is followed by other parts more often than not. A sliver, such as one plane, is kept only
@@ -230,7 +234,8 @@ impl Inner {
         if wanted.saturating_mul(16) >= all || self.store.is_remote() {
             return true;
         }
-        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread at it, perhaps one that a fork has left behind: not worth waiting for.
+        let Ok(mut touched) = self.touched.try_lock() else { return false };
         if touched.len() >= REMEMBERED {
             touched.clear();
         }
@@ -247,12 +252,15 @@ impl Inner {
         if shape == self.chain.decoded().shape {
             return Ok(self.chain.clone());
         }
-        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(chain) = chains.get(&shape) {
-            return Ok(chain.clone());
+        // Read by many threads at once; who cannot look builds one for itself, so that a lock which a fork has left behind
+        // holds nobody up.
+        if let Some(chain) = self.chains.try_read().ok().and_then(|chains| chains.get(&shape).cloned()) {
+            return Ok(chain);
         }
         let chain = Arc::new(build(&self.meta, shape.clone(), self.strict)?);
-        chains.insert(shape, chain.clone());
+        if let Ok(mut chains) = self.chains.try_write() {
+            chains.insert(shape, chain.clone());
+        }
         Ok(chain)
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! The only place where several threads write into one buffer, and so the only `unsafe` of the array layer.
 //!
-//! **Why it is sound.** An [`Output`] owns its memory from allocation until it is turned back into a `Vec`, which needs
-//! it by value; while it is shared, nobody holds a reference into it except inside [`Output::window`], see below.
+//! **Why it is sound.** An [`Output`] owns its memory from allocation until it is turned back into a `Vec`, or holds the buffer
+//! it is in, or has borrowed it from somebody who waits until it is dropped ([`Output::lend`]). To get at the memory needs it by
+//! value; while it is shared, nobody holds a reference into it except inside [`Output::window`], see below.
 //! Every write goes through [`Nest::copy`], [`Nest::fill`] or [`Output::window`]; each first computes the lowest and
 //! highest byte it will touch, on both sides, and refuses if either leaves its buffer. Two threads never write the
 //! same byte: a read cuts the selection at chunk borders, each position of the answer belongs to exactly one position
@@ -13,6 +14,8 @@
 #![allow(clippy::as_conversions, reason = "offsets were checked to lie inside a buffer, so they fit isize")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::any::Any;
+use std::sync::mpsc;
 
 use super::select::Sel;
 use crate::error::{Error, Result};
@@ -23,8 +26,18 @@ use crate::num;
 pub(crate) struct Output {
     ptr: *mut u8,
     len: usize,
-    /// Whether the memory is ours to free, and began as zeros.
-    owned: bool,
+    memory: Memory,
+}
+
+/// Whose the memory is.
+#[derive(Debug)]
+enum Memory {
+    /// Ours, and began as zeros.
+    Ours,
+    /// That of a buffer we hold.
+    Held(Box<dyn Any + Send + Sync>),
+    /// Lent; the lender waits until this is dropped.
+    Lent { _until: mpsc::Sender<()> },
 }
 
 // SAFETY: see the module's proof: writes are bounds-checked and disjoint.
@@ -36,7 +49,7 @@ impl Output {
     /// `len` zero bytes; an error if the machine does not have them.
     pub(crate) fn zeroed(len: usize) -> Result<Self> {
         if len == 0 {
-            return Ok(Self { ptr: std::ptr::NonNull::dangling().as_ptr(), len, owned: true });
+            return Ok(Self { ptr: std::ptr::NonNull::dangling().as_ptr(), len, memory: Memory::Ours });
         }
         let layout = Layout::array::<u8>(len).map_err(|_| too_large(len))?;
         // SAFETY: the layout's size is not zero.
@@ -45,25 +58,61 @@ impl Output {
             return Err(too_large(len));
         }
         advise_huge(ptr, len);
-        Ok(Self { ptr, len, owned: true })
+        Ok(Self { ptr, len, memory: Memory::Ours })
     }
 
-    /// Over a caller's buffer, which must outlive the `Output`.
+    /// Over a buffer that it holds until it is [given back](Output::into_owner), and which must be `len` bytes long.
     ///
-    /// Used by `Array::read_into` alone, which holds the borrow until the reader, and with it this, is gone: it reads
-    /// on scoped threads only, so nothing is left running when it returns.
-    pub(crate) fn over(buffer: &mut [u8]) -> Self {
-        Self { ptr: buffer.as_mut_ptr(), len: buffer.len(), owned: false }
+    /// The buffer lies in a box, so it does not move, and nobody else asks for its bytes before this is taken apart.
+    pub(crate) fn owning<B: AsMut<[u8]> + Send + Sync + 'static>(buffer: B, len: usize) -> Result<Self> {
+        let mut buffer = Box::new(buffer);
+        let bytes: &mut [u8] = (*buffer).as_mut();
+        let (ptr, found) = (bytes.as_mut_ptr(), bytes.len());
+        Self { ptr, len: found, memory: Memory::Held(buffer) }.of_length(len)
+    }
+
+    /// The buffer of [`Output::owning`].
+    pub(crate) fn into_owner<B: 'static>(mut self) -> Result<B> {
+        match std::mem::replace(&mut self.memory, Memory::Held(Box::new(()))) {
+            Memory::Held(buffer) => buffer.downcast().map(|b| *b).map_err(|_| Error::usage("another buffer")),
+            _ => Err(Error::usage("another buffer")),
+        }
+    }
+
+    /// Lends `buffer` to `f`, and waits until the `Output` is dropped that `f` got, wherever that is.
+    pub(crate) fn lend<R>(buffer: &mut [u8], f: impl FnOnce(Self) -> R) -> R {
+        /// Waits also if `f` panics: others may still be writing.
+        struct Wait(mpsc::Receiver<()>);
+        impl Drop for Wait {
+            fn drop(&mut self) {
+                // Nothing is ever sent: it ends when the sender is gone.
+                let _ = self.0.recv();
+            }
+        }
+        let (until, gone) = mpsc::channel();
+        let wait = Wait(gone);
+        let memory = Memory::Lent { _until: until };
+        let done = f(Self { ptr: buffer.as_mut_ptr(), len: buffer.len(), memory });
+        drop(wait);
+        done
+    }
+
+    /// Fails if it is not `len` bytes long.
+    pub(crate) fn of_length(self, len: usize) -> Result<Self> {
+        if self.len == len {
+            return Ok(self);
+        }
+        Err(Error::usage(format!("the answer has {len} bytes, the buffer {}", self.len)))
     }
 
     /// Whether untouched bytes are zero.
     pub(crate) fn is_zeroed(&self) -> bool {
-        self.owned
+        matches!(self.memory, Memory::Ours)
     }
 
     /// The filled memory.
     pub(crate) fn into_vec(self) -> Vec<u8> {
-        if !self.owned || self.len == 0 {
+        if !self.is_zeroed() || self.len == 0 {
             return Vec::new();
         }
         let this = std::mem::ManuallyDrop::new(self);
@@ -86,7 +135,7 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if self.owned
+        if self.is_zeroed()
             && self.len > 0
             && let Ok(layout) = Layout::array::<u8>(self.len)
         {
@@ -259,6 +308,13 @@ impl Nest {
             return Ok(());
         }
         self.copy_to(src, out, 0)
+    }
+
+    /// Copies from `src` into `dst`.
+    pub(crate) fn copy_into(&self, src: &[u8], dst: &mut [u8]) -> Result<()> {
+        // Gone before the borrow ends.
+        let out = Output { ptr: dst.as_mut_ptr(), len: dst.len(), memory: Memory::Held(Box::new(())) };
+        self.copy(src, &out)
     }
 
     /// Copies from `src` into the answer, `by` bytes further on than the selection says.

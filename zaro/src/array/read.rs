@@ -1,6 +1,6 @@
 //! One read: its plan, and what direct and remote reading share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -8,17 +8,17 @@ use bytes::Bytes;
 use super::odd::odd_texts;
 use super::place::{Nest, Output};
 use super::plan::{Job, Plan, inside};
-use super::select::{Part, Sel, Selection, combination, split};
+use super::runs::{Joining, is_partial};
+use super::select::{Sel, Selection};
 use super::slab::Slab;
 use super::{Array, Inner, Missing, Progress, ReadOptions};
 use crate::codec::chain::{Chain, Decoded, Scratch};
-use crate::codec::shard::{Shard, ShardIndex};
 use crate::codec::{Buffer, split_view, view};
+use crate::context::Key;
 use crate::error::{Error, ErrorKind, Result};
-use crate::meta::grid::Axis;
 use crate::meta::{Format, path};
 use crate::num;
-use crate::store::{GetOptions, Object, ObjectMeta};
+use crate::store::{GetOptions, Object};
 
 /// How many elements without a fixed size are looked at in one place to know how long they are.
 const SAMPLE: u64 = 100;
@@ -26,50 +26,61 @@ const SAMPLE: u64 = 100;
 impl Array {
     /// Reads `selection`.
     pub async fn read(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
-        let reader = Reader::new(self, selection, options, None).map_err(|e| self.named(e))?;
-        if self.inner.store.direct().is_some() {
-            reader.direct().map_err(|e| self.named(e))?;
-            return reader.finish().map_err(|e| self.named(e));
-        }
-        let reader = Arc::new(reader);
-        let done = super::remote::read(&reader).await;
-        done.map_err(|e| self.named(e))?;
-        // Every decoding job has answered, and each dropped its share before it did.
-        let reader = Arc::into_inner(reader).ok_or_else(|| Error::io("a decoding job is still at work"))?;
-        reader.finish().map_err(|e| self.named(e))
+        let read = async {
+            let reader = Reader::new(self, selection, options, Output::zeroed)?;
+            reader.fill().await?.finish()
+        };
+        read.await.map_err(|e| self.named(e))
     }
 
-    /// Reads `selection` without an async runtime: files and memory are read by the calling thread and its pool;
-    /// remote stores through a runtime of our own.
+    /// Reads `selection` without an async runtime: files and memory are read by the calling thread and the decoding threads;
+    /// remote stores through the runtime of the context.
     pub fn read_blocking(&self, selection: &Selection, options: &ReadOptions) -> Result<Slab> {
-        if self.inner.store.direct().is_none() {
-            return crate::blocking::wait(self.read(selection, options));
-        }
-        let reader = Reader::new(self, selection, options, None).map_err(|e| self.named(e))?;
-        reader.direct().map_err(|e| self.named(e))?;
-        reader.finish().map_err(|e| self.named(e))
+        let read = || {
+            let reader = Reader::new(self, selection, options, Output::zeroed)?;
+            reader.fill_blocking()?.finish()
+        };
+        read().map_err(|e| self.named(e))
     }
 
-    /// Reads `selection` of fixed-size elements into `buffer`, which must be exactly as long as the answer.
+    /// Reads `selection` of fixed-size elements into `buffer`, which must be exactly as long as the answer, and which is given
+    /// back.
+    ///
+    /// Whoever stops waiting does not get the buffer back; it is dropped when the last decoding job has let go of it.
+    pub async fn read_to<B: AsMut<[u8]> + Send + Sync + 'static>(
+        &self,
+        selection: &Selection,
+        options: &ReadOptions,
+        buffer: B,
+    ) -> Result<B> {
+        let read = async {
+            self.refuse_variable()?;
+            let reader = Reader::new(self, selection, options, |bytes| Output::owning(buffer, bytes))?;
+            let mut buffer = reader.fill().await?.out.into_owner::<B>()?;
+            self.inner.refuse_odd(buffer.as_mut())?;
+            Ok(buffer)
+        };
+        read.await.map_err(|e| self.named(e))
+    }
+
+    /// The same for callers who wait, with a buffer that is lent.
     ///
     /// Bytes of a failed read may be half written.
     pub fn read_into(&self, selection: &Selection, options: &ReadOptions, buffer: &mut [u8]) -> Result<()> {
+        let read = |out: Output| {
+            self.refuse_variable()?;
+            Reader::new(self, selection, options, |bytes| out.of_length(bytes))?.fill_blocking().map(drop)
+        };
+        // Returns when nothing has a part in the buffer any more.
+        let read = Output::lend(buffer, read).and_then(|()| self.inner.refuse_odd(buffer));
+        read.map_err(|e| self.named(e))
+    }
+
+    fn refuse_variable(&self) -> Result<()> {
         if self.inner.meta.data_type.is_variable() {
-            return Err(self.named(Error::usage("elements without a fixed size cannot go into a buffer")));
+            return Err(Error::usage("elements without a fixed size cannot go into a buffer"));
         }
-        if self.inner.store.direct().is_none() {
-            let slab = self.read_blocking(selection, options)?;
-            if slab.bytes.len() != buffer.len() {
-                return Err(self.named(wrong_length(slab.bytes.len(), buffer.len())));
-            }
-            buffer.copy_from_slice(&slab.bytes);
-            return Ok(());
-        }
-        let reader = Reader::new(self, selection, options, Some(&mut *buffer)).map_err(|e| self.named(e))?;
-        // `direct` returns when all its threads are done, so the reader does not outlive the borrow.
-        reader.direct().map_err(|e| self.named(e))?;
-        drop(reader);
-        self.inner.refuse_odd(buffer).map_err(|e| self.named(e))
+        Ok(())
     }
 
     /// About how many bytes an element takes in memory: those without a fixed size are read at three places to know.
@@ -116,50 +127,13 @@ impl Array {
     pub(super) fn named(&self, e: Error) -> Error {
         // Damaged bytes may lie elsewhere than the key says.
         let damage = matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported);
-        let origin = e.key().filter(|_| damage).and_then(|key| self.inner.store.origin(key));
+        let origin =
+            e.key().filter(|_| damage).and_then(|key| self.inner.store.origin(key)).map(|o| o.to_string());
         let e = match origin {
             Some(origin) if !e.message().contains(&origin) => e.within(origin),
             _ => e,
         };
         e.with_node(path::shown(&self.inner.path)).with_store(&self.inner.store)
-    }
-}
-
-fn wrong_length(answer: usize, buffer: usize) -> Error {
-    Error::usage(format!("the answer has {answer} bytes, the buffer {buffer}"))
-}
-
-/// The index of a shard, and the state of the shard it is of: no other state's bytes are where it says.
-#[derive(Debug)]
-pub(super) struct Indexed {
-    pub(super) index: ShardIndex,
-    pub(super) state: ObjectMeta,
-    /// A number that no other index of this array has.
-    pub(super) number: u64,
-}
-
-impl Indexed {
-    pub(super) fn new(array: &Inner, index: ShardIndex, state: ObjectMeta) -> Arc<Self> {
-        Arc::new(Self { index, state, number: array.numbers.fetch_add(1, Ordering::Relaxed) })
-    }
-}
-
-/// The name of a decoded chunk among those that are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Id {
-    chunk: u64,
-    /// The number of the index that says where the inner chunk is, and where it begins; zeros for a chunk without any.
-    index: u64,
-    offset: u64,
-}
-
-impl Id {
-    pub(super) fn chunk(chunk: u64) -> Self {
-        Self { chunk, index: 0, offset: 0 }
-    }
-
-    pub(super) fn inner(chunk: u64, index: &Indexed, item: &Item) -> Self {
-        Self { chunk, index: index.number, offset: item.offset }
     }
 }
 
@@ -176,53 +150,8 @@ pub(super) struct Reader {
     fill: Vec<u8>,
     done: AtomicU64,
     total: u64,
-}
-
-/// A part of an object to be read in one go, and the inner chunks in it.
-#[derive(Debug)]
-pub(super) struct Run {
-    pub(super) offset: u64,
-    pub(super) length: u64,
-    pub(super) items: Vec<Item>,
-}
-
-/// An inner chunk: where it lies, and which combination of [`Inside::parts`] it is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Item {
-    pub(super) offset: u64,
-    pub(super) length: u64,
-    combination: u64,
-}
-
-/// The inner chunks of one chunk that a read needs.
-pub(super) struct Inside {
-    parts: Vec<Vec<Part>>,
-    pub(super) runs: Vec<Run>,
-}
-
-impl Inside {
-    /// What is wanted of the inner chunk `item`.
-    pub(super) fn sels(&self, item: &Item) -> Vec<&Sel> {
-        combination(&self.parts, item.combination)
-    }
-}
-
-/// How generously neighbouring ranges are joined.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Joining {
-    /// Two ranges with at most this many bytes between them become one.
-    pub(super) gap: u64,
-    /// But no longer than this.
-    pub(super) block: u64,
-}
-
-impl Joining {
-    /// For files: a read call costs what two kilobytes cost; blocks stay in the processor's cache.
-    pub(super) const LOCAL: Self = Self { gap: 2 << 10, block: 512 << 10 };
-    /// The same for the pieces of one uncompressed chunk, as gap and block.
-    pub(super) const PIECES: (usize, usize) = (2 << 10, 512 << 10);
-    /// For remote stores: a round trip costs what a megabyte costs.
-    pub(super) const REMOTE: Self = Self { gap: 1 << 20, block: 16 << 20 };
+    /// Whether nobody waits for the answer any more.
+    given_up: AtomicBool,
 }
 
 impl Reader {
@@ -230,17 +159,12 @@ impl Reader {
         array: &Array,
         selection: &Selection,
         options: &ReadOptions,
-        buffer: Option<&mut [u8]>,
+        output: impl FnOnce(usize) -> Result<Output>,
     ) -> Result<Self> {
         let meta = &array.inner.meta;
         let plan = Plan::new(meta, selection, options.order)?;
         let bytes = plan.bytes;
-        let out = match buffer {
-            Some(buffer) if buffer.len() != bytes => return Err(wrong_length(bytes, buffer.len())),
-            // The caller drops the reader before it returns the buffer.
-            Some(buffer) => Output::over(buffer),
-            None => Output::zeroed(bytes)?,
-        };
+        let out = output(bytes)?;
         let mut heaps = Vec::new();
         let fill = if meta.data_type.is_variable() {
             let length = u32::try_from(meta.fill.0.len()).map_err(|_| Error::invalid("a huge fill value"))?;
@@ -259,7 +183,49 @@ impl Reader {
             fill,
             done: AtomicU64::new(0),
             total: num::u64_of(bytes),
+            given_up: AtomicBool::new(false),
         })
+    }
+
+    /// Reads everything, for those who wait asynchronously.
+    async fn fill(self) -> Result<Self> {
+        /// Stops the decoding jobs of a read that nobody waits for any more.
+        struct Waiting(Arc<Reader>);
+        impl Drop for Waiting {
+            fn drop(&mut self) {
+                self.0.given_up.store(true, Ordering::Relaxed);
+            }
+        }
+        let reader = Arc::new(self);
+        let waiting = Waiting(reader.clone());
+        if reader.array.store.direct().is_some() {
+            let share = reader.clone();
+            reader.array.context.run(move || share.direct()).await?;
+        } else {
+            super::remote::read(&reader).await?;
+        }
+        drop(waiting);
+        // Every decoding job has answered, and each dropped its share before it did.
+        Arc::into_inner(reader).ok_or_else(|| Error::io("a decoding job is still at work"))
+    }
+
+    /// Reads everything while the calling thread waits.
+    fn fill_blocking(self) -> Result<Self> {
+        if self.array.store.direct().is_none() {
+            return self.array.context.clone().block_on(self.fill());
+        }
+        // One chunk that is no shard is read where we are.
+        if self.plan.jobs() <= 1 && self.array.chain.shard().is_none() {
+            self.direct()?;
+        } else {
+            self.array.context.install(|| self.direct())?;
+        }
+        Ok(self)
+    }
+
+    /// The name of what is kept of a chunk.
+    pub(super) fn key(&self, job: &Job<'_>) -> Option<Key> {
+        job.number.map(|number| self.array.key(self.generation, number, 0, 0))
     }
 
     fn finish(self) -> Result<Slab> {
@@ -282,15 +248,13 @@ impl Reader {
 
     /// Fails if the caller wants to stop.
     pub(super) fn check_cancel(&self) -> Result<()> {
-        match &self.options.cancel {
-            Some(c) if c.load(Ordering::Relaxed) => Err(Error::cancelled()),
-            _ => Ok(()),
-        }
+        let cancelled = self.options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed));
+        if cancelled || self.given_up.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
     }
 
-    /// Whether the caller may want to stop.
-    pub(super) fn can_cancel(&self) -> bool {
-        self.options.cancel.is_some()
+    /// What the caller sets to stop.
+    pub(super) fn cancel(&self) -> Option<&AtomicBool> {
+        self.options.cancel.as_deref()
     }
 
     /// Notes that the elements of `sels` are in place.
@@ -332,7 +296,7 @@ impl Reader {
         bytes: &[u8],
         sels: &[&Sel],
         strides: &[usize],
-        id: Option<Id>,
+        key: Option<Key>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let repr = chain.viewed();
@@ -350,14 +314,15 @@ impl Reader {
             nest.copy(decoded.bytes(), &self.out)?;
             // What took work to decode is kept if more of it may be asked for.
             let partial = is_partial(&repr.shape, sels);
-            let worth = |id: &Id| {
+            let worth = |key: &Key| {
                 let wanted = sels.iter().fold(1u64, |n, s| n.saturating_mul(s.count()));
                 let all = repr.shape.iter().fold(1u64, |n, m| n.saturating_mul(*m));
-                self.array.worth_keeping((id.chunk, id.offset), wanted, all)
+                let [_, chunk, _, offset] = key.part;
+                self.array.worth_keeping((chunk, offset), wanted, all)
             };
-            if let Some(id) = id.filter(|id| partial && chain.plain().is_none() && worth(id)) {
+            if let Some(key) = key.filter(|key| partial && chain.plain().is_none() && worth(key)) {
                 let owned = if let Decoded::Owned(buffer) = decoded { Some(buffer) } else { None };
-                self.remember(id, owned, repr.byte_size()?, scratch);
+                self.remember(key, owned, repr.byte_size()?, scratch);
             }
         }
         self.placed(sels);
@@ -366,16 +331,15 @@ impl Reader {
 
     /// Keeps a decoded chunk of `size` bytes: `owned`, or what lies in `scratch`, which gets the memory of a chunk that
     /// had to go. So a full cache costs no copy and no fresh memory.
-    fn remember(&self, id: Id, owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
-        let cache = &self.array.decoded;
+    fn remember(&self, key: Key, owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
+        let cache = self.array.context.chunks();
         if !cache.takes(size) {
             return;
         }
         let buffer = owned.unwrap_or_else(|| Buffer::fixed(scratch.exchange(size, Vec::new())));
-        if let Some(gone) = cache.put((self.generation, id), Arc::new(buffer), size)
-            && let Some(gone) = Arc::into_inner(gone)
-        {
-            scratch.exchange(0, gone.bytes);
+        let gone = cache.put(key, Arc::new(buffer), size).into_iter().filter_map(|v| v.downcast().ok());
+        if let Some(Buffer { bytes, .. }) = gone.filter_map(Arc::into_inner).last() {
+            scratch.exchange(0, bytes);
         }
     }
 
@@ -385,10 +349,12 @@ impl Reader {
         chain: &Chain,
         sels: &[&Sel],
         strides: &[usize],
-        id: Option<Id>,
+        key: Option<&Key>,
     ) -> Result<bool> {
         let repr = chain.viewed();
-        let Some(buffer) = id.and_then(|id| self.array.decoded.get(&(self.generation, id))) else {
+        // What is uncompressed is read in parts, and never kept.
+        let key = key.filter(|_| chain.plain().is_none());
+        let Some(buffer) = key.and_then(|key| self.array.context.chunks().get::<Buffer>(key)) else {
             return Ok(false);
         };
         Nest::new(&repr.shape, sels, strides, repr.data_type.size())?.copy(&buffer.bytes, &self.out)?;
@@ -408,128 +374,6 @@ impl Reader {
         heaps.push(std::mem::take(&mut buffer.heap));
         drop(heaps);
         nest.copy(&buffer.bytes, &self.out)
-    }
-
-    /// The inner chunks of a shard that are needed, missing ones dealt with, joined into runs.
-    ///
-    /// `size` is the size of the shard, `u64::MAX` if unknown; entries are held against it. What `placed` says of is in
-    /// its place already.
-    #[expect(clippy::too_many_arguments, reason = "all of them say what is wanted")]
-    pub(super) fn inside_shard(
-        &self,
-        shard: &Shard,
-        index: &ShardIndex,
-        sels: &[&Sel],
-        strides: &[usize],
-        size: u64,
-        joining: Joining,
-        placed: impl Fn(&Inside, &Item) -> Result<bool>,
-    ) -> Result<Inside> {
-        let inner = &shard.inner().decoded().shape;
-        let entry = |number| {
-            let entry = index.entry(usize::try_from(number).unwrap_or(usize::MAX))?;
-            if let Some(entry) = entry {
-                shard.check_entry(entry, size)?;
-            }
-            Ok(entry)
-        };
-        self.inside(inner, shard.counts(), sels, strides, joining, entry, placed)
-    }
-
-    /// The rows of an uncompressed chunk that are needed, as if each were an inner chunk.
-    ///
-    /// `None` if reading the chunk whole is no worse.
-    pub(super) fn inside_plain(
-        &self,
-        chain: &Chain,
-        sels: &[&Sel],
-        strides: &[usize],
-        joining: Joining,
-    ) -> Result<Option<(Vec<u64>, Inside)>> {
-        let repr = chain.viewed();
-        let shape = &repr.shape;
-        let size = num::u64_of(repr.data_type.size());
-        // The longest tail of dimensions whose blocks are no larger than a gap that would be read over anyway.
-        let (mut tail, mut block) = (shape.len(), size);
-        while let Some(n) = tail.checked_sub(1).and_then(|d| shape.get(d)) {
-            let larger = block.saturating_mul(*n);
-            if larger > joining.gap.max(4096) {
-                break;
-            }
-            block = larger;
-            tail -= 1;
-        }
-        let rows: u64 = sels.iter().take(tail).map(|s| s.count()).product();
-        let whole = num::u64_of(repr.byte_size()?);
-        if tail == 0 || rows.saturating_mul(block).saturating_mul(2) > whole {
-            return Ok(None);
-        }
-        let mut row = vec![1; tail];
-        row.extend(shape.iter().skip(tail));
-        let mut counts: Vec<u64> = shape.iter().take(tail).copied().collect();
-        counts.resize(shape.len(), 1);
-        let entry = |number| Ok(Some((number * block, block)));
-        let inside = self.inside(&row, &counts, sels, strides, joining, entry, |_, _| Ok(false))?;
-        Ok(Some((row, inside)))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "all of them say what is wanted")]
-    fn inside(
-        &self,
-        inner: &[u64],
-        counts: &[u64],
-        sels: &[&Sel],
-        strides: &[usize],
-        joining: Joining,
-        entry: impl Fn(u64) -> Result<Option<(u64, u64)>>,
-        placed: impl Fn(&Inside, &Item) -> Result<bool>,
-    ) -> Result<Inside> {
-        let parts: Vec<Vec<Part>> =
-            sels.iter().zip(inner).map(|(s, n)| split(s, &Axis::Regular(*n))).collect::<Result<_>>()?;
-        let total: u64 = num::product(&parts.iter().map(|p| num::u64_of(p.len())).collect::<Vec<_>>())?;
-        let mut inside = Inside { parts, runs: Vec::new() };
-        let mut items = Vec::with_capacity(usize::try_from(total).unwrap_or(0));
-        let mut at = vec![0usize; inside.parts.len()];
-        for combination in 0..total {
-            let mut number = 0u64;
-            for ((parts, i), n) in inside.parts.iter().zip(&at).zip(counts) {
-                number = number * n + parts.get(*i).map_or(0, |p| p.chunk);
-            }
-            match entry(number)? {
-                Some((offset, length)) => {
-                    let item = Item { offset, length, combination };
-                    if !placed(&inside, &item)? {
-                        items.push(item);
-                    }
-                }
-                None => {
-                    let item = Item { offset: 0, length: 0, combination };
-                    self.missing(&inside.sels(&item), strides)?;
-                }
-            }
-            for (a, parts) in at.iter_mut().zip(&inside.parts).rev() {
-                *a += 1;
-                if *a < parts.len() {
-                    break;
-                }
-                *a = 0;
-            }
-        }
-        items.sort_unstable_by_key(|i| i.offset);
-        for item in items {
-            let end = item.offset.saturating_add(item.length);
-            match inside.runs.last_mut() {
-                Some(run)
-                    if item.offset <= run.offset.saturating_add(run.length).saturating_add(joining.gap)
-                        && end.saturating_sub(run.offset) <= joining.block =>
-                {
-                    run.length = run.length.max(end - run.offset);
-                    run.items.push(item);
-                }
-                _ => inside.runs.push(Run { offset: item.offset, length: item.length, items: vec![item] }),
-            }
-        }
-        Ok(inside)
     }
 
     /// Places what is wanted of an uncompressed chunk at hand, of which `read` reads any part; `false` if the
@@ -573,30 +417,6 @@ impl Reader {
         }
         self.placed(sels);
         Ok(())
-    }
-}
-
-/// Whether less than all of a chunk of `shape` is wanted.
-pub(super) fn is_partial(shape: &[u64], sels: &[&Sel]) -> bool {
-    shape.iter().zip(sels).any(|(n, s)| s.count() != *n)
-}
-
-/// Whether what is wanted of a chunk of `shape`, in C order, lies in one piece: one index along the first dimensions, a range along the next, and
-/// all of the rest.
-pub(super) fn is_one_piece(shape: &[u64], sels: &[&Sel]) -> bool {
-    let is_run = |s: &Sel| matches!(s, Sel::Range { step: 1, .. });
-    let mut rest = sels.iter().zip(shape).skip_while(|(s, _)| s.count() == 1);
-    rest.next().is_none_or(|(s, _)| is_run(s)) && rest.all(|(s, n)| is_run(s) && s.count() == *n)
-}
-
-/// A selection and strides in the order of the dimensions below a chain's leading transposes.
-pub(super) fn permuted<'a>(chain: &Chain, sels: &[&'a Sel], strides: &[usize]) -> (Vec<&'a Sel>, Vec<usize>) {
-    match chain.order() {
-        None => (sels.to_vec(), strides.to_vec()),
-        Some(order) => (
-            order.iter().filter_map(|d| sels.get(*d).copied()).collect(),
-            order.iter().filter_map(|d| strides.get(*d).copied()).collect(),
-        ),
     }
 }
 

@@ -3,18 +3,19 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use tokio::sync::{OnceCell, Semaphore};
 
-use super::direct::{AGAIN, each_item};
-use super::read::{Id, Indexed, Inside, Item, Joining, Reader, permuted};
-use super::select::Sel;
+use super::direct::AGAIN;
+use super::read::Reader;
+use super::runs::{Indexed, Inside, Item, Joining, Within, index_key, permuted};
 use crate::codec::chain::{Chain, Scratch};
 use crate::codec::shard::Shard;
+use crate::context::{Budget, Key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::num;
+use crate::store::fault::copy_of;
 use crate::store::{ByteRange, GetOptions, Object};
+use crate::task;
 
 /// Chunks under way at once. What they may hold in memory is bounded apart, in bytes.
 const IN_FLIGHT: usize = 128;
@@ -32,83 +33,40 @@ const RUNS_IN_FLIGHT: usize = 16;
 /// A shard that is wanted whole is fetched whole, index and all, up to this decoded size.
 const WHOLE_SHARD: usize = 32 << 20;
 
-/// The bytes that may be in flight at once.
-struct Budget {
-    bytes: usize,
-    /// In kibibytes.
-    permits: Semaphore,
-    most: usize,
-}
-
-impl Budget {
-    fn new(bytes: usize) -> Self {
-        let most = (bytes >> 10).clamp(1, Semaphore::MAX_PERMITS);
-        Self { bytes, permits: Semaphore::new(most), most }
-    }
-
-    /// How ranges are joined: not so that one of them takes all there is.
-    fn joining(&self) -> Joining {
-        Joining { block: Joining::REMOTE.block.min(num::u64_of(self.bytes / 4)), ..Joining::REMOTE }
-    }
-
-    /// Waits until `bytes` may be held. Something larger than the whole budget waits until it is alone.
-    async fn take(&self, bytes: usize) -> Result<tokio::sync::SemaphorePermit<'_>> {
-        let permits = ((bytes >> 10) + 1).min(self.most);
-        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        self.permits.acquire_many(permits).await.map_err(|_| Error::io("the read was given up"))
-    }
+/// How ranges are joined: not so that one of them takes all there is.
+fn joining(budget: &Budget) -> Joining {
+    Joining { block: Joining::REMOTE.block.min(num::u64_of(budget.bytes() / 4)), ..Joining::REMOTE }
 }
 
 /// How many chunks are under way at once: more than usual only if they are small.
-fn in_flight(reader: &Reader, budget: &Budget) -> Result<usize> {
+fn in_flight(reader: &Reader, budget: &Budget, readers: usize) -> Result<usize> {
     if reader.plan.jobs() <= IN_FLIGHT {
         return Ok(IN_FLIGHT);
     }
     let chain = reader.array.chain_at(&reader.plan.job(0).index)?;
     let size = chain.decoded().byte_size()?.saturating_add(OVERHEAD);
-    Ok((budget.bytes / 2).checked_div(size).unwrap_or_default().clamp(IN_FLIGHT, SMALL_IN_FLIGHT))
+    let share = budget.bytes() / 2 / readers.max(1);
+    Ok(share.checked_div(size).unwrap_or_default().clamp(IN_FLIGHT, SMALL_IN_FLIGHT))
 }
 
 /// Fetches and places all chunks of `reader`.
 pub(super) async fn read(reader: &Arc<Reader>) -> Result<()> {
-    let budget = Budget::new(reader.array.memory / 4);
+    let budget = reader.array.context.budget();
+    let reading = reader.array.context.reading();
     let all = stream::iter(0..reader.plan.jobs())
-        .map(|i| chunk(reader, i, &budget))
-        .buffer_unordered(in_flight(reader, &budget)?)
+        .map(|i| chunk(reader, i, budget))
+        .buffer_unordered(in_flight(reader, budget, reading.number())?)
         .try_for_each(|()| async { Ok(()) });
     // All chunks that may be under way are asked for before anything else is done, so that their store can join what lies
     // together. The runtime would put this off after a few dozen of them.
     let all = tokio::task::unconstrained(all);
-    // A request may hang for as long as its time-out; the caller who wants to stop does not wait for it.
-    let stopped = async {
-        loop {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            reader.check_cancel()?;
-        }
-    };
-    if reader.can_cancel() && tokio::runtime::Handle::try_current().is_ok() {
-        futures::pin_mut!(all, stopped);
-        match futures::future::select(all, stopped).await {
-            futures::future::Either::Left((done, _)) | futures::future::Either::Right((done, _)) => done,
-        }
-    } else {
-        all.await
-    }
+    task::unless_cancelled(reader.cancel(), all).await
 }
 
-/// Runs `f` on the thread pool and waits for it. The job's share of the reader is gone before the answer comes.
+/// Runs `f` on the decoding threads and waits for it. The job's share of the reader is gone before the answer comes.
 async fn compute(reader: &Arc<Reader>, f: impl FnOnce(&Reader) -> Result<()> + Send + 'static) -> Result<()> {
-    let (tell, told) = tokio::sync::oneshot::channel();
     let share = reader.clone();
-    rayon::spawn(move || {
-        // A panic on this pool would end the program. There should be none; if there is, one read has failed.
-        let work = std::panic::AssertUnwindSafe(|| share.check_cancel().and_then(|()| f(&share)));
-        let done = std::panic::catch_unwind(work).unwrap_or_else(|_| Err(Error::io("decoding panicked")));
-        drop(share);
-        // Nobody listens if the read was given up.
-        let _ = tell.send(done);
-    });
-    told.await.map_err(|_| Error::io("a decoding thread was lost"))?
+    reader.array.context.run(move || share.check_cancel().and_then(|()| f(&share))).await
 }
 
 async fn chunk(reader: &Arc<Reader>, i: usize, budget: &Budget) -> Result<()> {
@@ -143,8 +101,8 @@ async fn fetch(reader: &Arc<Reader>, i: usize, key: &str, budget: &Budget) -> Re
         match fetch_once(reader, i, key, budget, false).await {
             Err(e) if e.kind() == ErrorKind::Conflict => {
                 let job = reader.plan.job(i);
-                if let Some(n) = job.number {
-                    reader.array.indexes.forget(&(reader.generation, n));
+                if let Some(name) = reader.key(&job) {
+                    reader.array.context.chunks().forget(&index_key(&name));
                 }
                 reader.blank(&job)?;
             }
@@ -166,38 +124,42 @@ async fn fetch_once(
     let job = reader.plan.job(i);
     let chain = array.chain_at(&job.index)?;
     let (sels, strides) = permuted(&chain, &job.sels, &reader.plan.strides);
-    let number = job.number;
+    let name = reader.key(&job);
     let size = chain.decoded().byte_size()?;
-    let at_once = at_once && size <= budget.bytes;
+    let at_once = at_once && size <= budget.bytes();
     if let Some(shard) = chain.shard().filter(|_| !at_once) {
         let whole = reader.wants_whole(&job);
-        let known =
-            number.and_then(|n| array.indexes.get(&(reader.generation, n))).is_some_and(|c| c.initialized());
-        if !(whole && size <= WHOLE_SHARD.min(budget.bytes) && !known) {
-            let most = longest(&chain);
-            let Some(index) = index(reader, shard, key, number, most).await? else { return Ok(false) };
+        let known = || {
+            let key = name.as_ref().map(index_key);
+            key.is_some_and(|key| array.context.chunks().get::<Indexed>(&key).is_some())
+        };
+        if !whole || size > WHOLE_SHARD.min(budget.bytes()) || known() {
+            let Some(index) = index(reader, shard, key, name.as_ref(), longest(&chain)).await? else {
+                return Ok(false);
+            };
             let inner = shard.inner();
             // Inner chunks that an earlier read left behind are not fetched.
             let kept = |inside: &Inside, item: &Item| {
-                let Some(n) = number.filter(|_| inner.shard().is_none() && inner.plain().is_none()) else {
-                    return Ok(false);
-                };
+                let Some(name) = name.as_ref().filter(|_| inner.shard().is_none()) else { return Ok(false) };
                 let (sels, strides) = permuted(inner, &inside.sels(item), &strides);
-                reader.remembered(inner, &sels, &strides, Some(Id::inner(n, &index, item)))
+                reader.remembered(inner, &sels, &strides, Some(&index.inner_key(name, item)))
             };
             let size = index.state.size().unwrap_or(u64::MAX);
-            let joining = budget.joining();
+            let joining = joining(budget);
             let inside = reader.inside_shard(shard, &index.index, &sels, &strides, size, joining, kept)?;
             drop(sels);
-            runs(reader, &chain, i, key, inside, Within::Shard(index), budget).await?;
+            if let Some(name) = name.filter(|_| worth_whole(reader, &chain, &index, &inside, budget)) {
+                return fetch_whole(reader, &chain, key, inside, index, name, budget).await;
+            }
+            runs(reader, &chain, key, inside, Within::Shard(index, name), budget).await?;
             return Ok(true);
         }
     } else if chain.plain().is_some() && !at_once {
-        if let Some((row, inside)) = reader.inside_plain(&chain, &sels, &strides, budget.joining())? {
+        if let Some((row, inside)) = reader.inside_plain(&chain, &sels, &strides, joining(budget))? {
             drop(sels);
-            return runs(reader, &chain, i, key, inside, Within::Plain(row), budget).await;
+            return runs(reader, &chain, key, inside, Within::Plain(row), budget).await;
         }
-    } else if reader.remembered(&chain, &sels, &strides, number.map(Id::chunk))? {
+    } else if reader.remembered(&chain, &sels, &strides, name.as_ref())? {
         return Ok(true);
     }
     drop(sels);
@@ -208,9 +170,64 @@ async fn fetch_once(
     compute(reader, move |reader| {
         let job = reader.plan.job(i);
         let (sels, strides) = permuted(&chain, &job.sels, &reader.plan.strides);
-        in_memory(reader, &chain, &bytes, &sels, &strides, number.map(Id::chunk))
+        match chain.shard() {
+            Some(_) => reader.in_memory(&chain, &bytes, &sels, &strides),
+            None => reader.leaf(&chain, &bytes, &sels, &strides, name, &mut Scratch::default()),
+        }
     })
     .await?;
+    Ok(true)
+}
+
+/// Whether to fetch all of a shard of which some inner chunks are wanted: an eighth of it was fetched already, and there is room to
+/// keep it decoded. Whoever goes on so would fetch the rest piece by piece.
+fn worth_whole(reader: &Reader, chain: &Chain, index: &Indexed, inside: &Inside, budget: &Budget) -> bool {
+    let (Some(shard), Some(all)) = (chain.shard(), index.state.size()) else { return false };
+    let wanted = inside.runs.iter().map(|run| run.length).sum();
+    let before = index.fetched.fetch_add(wanted, Ordering::Relaxed);
+    let inner = shard.inner();
+    let kept = inner.shard().is_none() && inner.plain().is_none() && !inner.decoded().data_type.is_variable();
+    let size = chain.decoded().byte_size().unwrap_or(usize::MAX);
+    let fits = size <= WHOLE_SHARD.min(budget.bytes()) && reader.array.context.chunks().takes(size);
+    kept && fits && !inside.runs.is_empty() && before >= all / 8
+}
+
+/// Fetches all of a shard, keeps its inner chunks, and places those that are wanted.
+async fn fetch_whole(
+    reader: &Arc<Reader>,
+    chain: &Arc<Chain>,
+    key: &str,
+    inside: Inside,
+    index: Arc<Indexed>,
+    name: Key,
+    budget: &Budget,
+) -> Result<bool> {
+    let _held = budget.take(chain.decoded().byte_size()?).await?;
+    let ask = GetOptions { state: Some(&index.state), ..GetOptions::at_most(longest(chain)) };
+    let Some(Object { bytes, meta }) = reader.array.store.get_opts(key, ask).await? else {
+        return Err(Error::io("the shard vanished while it was read"));
+    };
+    meta.check(Some(&index.state))?;
+    // From here on it counts anew: if it is driven out, it is not fetched whole for a single window.
+    index.fetched.store(0, Ordering::Relaxed);
+    let chain = chain.clone();
+    let place = move |reader: &Reader| {
+        let Some(shard) = chain.shard() else { return Ok(()) };
+        reader.keep_all(shard, &index, &name, &bytes)?;
+        let (_, strides) = permuted(&chain, &[], &reader.plan.strides);
+        let (within, scratch) = (Within::Shard(index, Some(name)), &mut Scratch::default());
+        inside.runs.iter().try_for_each(|run| {
+            let start = num::usize_of(run.offset)?;
+            let end = start.saturating_add(num::usize_of(run.length)?);
+            let block = || {
+                bytes
+                    .get(start..end)
+                    .ok_or_else(|| Error::invalid("the shard is shorter than its index says"))
+            };
+            reader.place_run(&chain, &inside, run, &within, &strides, scratch, block)
+        })
+    };
+    compute(reader, place).await?;
     Ok(true)
 }
 
@@ -219,68 +236,43 @@ pub(super) fn longest(chain: &Chain) -> u64 {
     num::u64_of(chain.encoded_size().limit()).saturating_mul(2).saturating_add(1 << 20)
 }
 
-/// Places what is wanted of an encoded chunk that is in memory.
-fn in_memory(
-    reader: &Reader,
-    chain: &Chain,
-    bytes: &[u8],
-    sels: &[&Sel],
-    strides: &[usize],
-    id: Option<Id>,
-) -> Result<()> {
-    match chain.shard() {
-        Some(shard) => reader.shard_in_memory(shard, bytes, sels, strides),
-        None => reader.leaf(chain, bytes, sels, strides, id, &mut Scratch::default()),
-    }
-}
-
 /// The index of the shard at `key`: one request, however many ask; `None` if there is no shard.
 async fn index(
     reader: &Reader,
     shard: &Shard,
     key: &str,
-    number: Option<u64>,
+    name: Option<&Key>,
     most: u64,
 ) -> Result<Option<Arc<Indexed>>> {
-    let cell = match number {
-        Some(n) => reader.array.indexes.get_or_put((reader.generation, n), shard.index_size(), OnceCell::new),
-        None => Arc::new(OnceCell::new()),
-    };
     let size = num::u64_of(shard.index_size());
     let range = if shard.index_at_end() { ByteRange::Suffix(size) } else { ByteRange::span(0, size) };
-    let load = || async {
+    let load = async {
         let ask = GetOptions { range: Some(range), max_size: Some(most), ..GetOptions::default() };
-        match reader.array.store.get_opts(key, ask).await {
-            Ok(Some(Object { bytes, meta })) => match shard.read_index(&bytes) {
-                Ok(index) => Ok(Indexed::new(&reader.array, index, meta)),
-                Err(e) => Err(Gone::Failed(e)),
-            },
-            Ok(None) => Err(Gone::Missing),
-            Err(e) => Err(Gone::Failed(e)),
+        match reader.array.store.get_opts(key, ask).await? {
+            Some(Object { bytes, meta }) => Ok(Indexed::new(&reader.array, shard.read_index(&bytes)?, meta)),
+            // Not kept: it may come yet.
+            None => Err(Error::not_found(NO_SHARD)),
         }
     };
-    match cell.get_or_try_init(load).await {
-        Ok(index) => Ok(Some(index.clone())),
-        Err(Gone::Missing) => Ok(None),
-        Err(Gone::Failed(e)) => Err(e),
+    let loaded = match name {
+        Some(name) => {
+            let cache = reader.array.context.chunks();
+            let cost = |index: &Indexed| index.index.memory();
+            cache.get_or_make(index_key(name), cost, load).await.map_err(|e| copy_of(&e))
+        }
+        None => load.await.map(Arc::new),
+    };
+    match loaded {
+        Ok(index) => Ok(Some(index)),
+        Err(e) if e.kind() == ErrorKind::NotFound && e.message() == NO_SHARD => Ok(None),
+        Err(e) => Err(e),
     }
 }
 
-/// Why there is no index.
-enum Gone {
-    Missing,
-    Failed(Error),
-}
+/// What says that there is no shard, among those who wait for its index.
+const NO_SHARD: &str = "there is no such shard";
 
-/// What runs are parts of.
-enum Within {
-    /// A shard, with its index.
-    Shard(Arc<Indexed>),
-    /// An uncompressed chunk, by rows of this shape.
-    Plain(Vec<u64>),
-}
-
-/// Fetches runs of chunk `i` and places their inner chunks, or rows of an uncompressed chunk.
+/// Fetches runs of a chunk and places their inner chunks, or rows of an uncompressed chunk.
 ///
 /// On a `Conflict` nothing is under way any more that could still place something.
 ///
@@ -288,7 +280,6 @@ enum Within {
 async fn runs(
     reader: &Arc<Reader>,
     chain: &Arc<Chain>,
-    i: usize,
     key: &str,
     inside: Inside,
     within: Within,
@@ -299,7 +290,7 @@ async fn runs(
     let within = Arc::new(within);
     // The state that all runs are of: that of the index, or else of the run that comes first.
     let state = match &*within {
-        Within::Shard(index) => OnceLock::from(index.state.clone()),
+        Within::Shard(index, _) => OnceLock::from(index.state.clone()),
         Within::Plain(_) => OnceLock::new(),
     };
     let conflict = OnceLock::new();
@@ -314,7 +305,13 @@ async fn runs(
             let got = reader.array.store.get_opts(key, ask).await?;
             let Some(Object { bytes, meta }) = got else { return Ok(false) };
             meta.check(Some(state.get_or_init(|| meta.clone())))?;
-            compute(reader, move |reader| place_run(reader, &chain, i, &inside, n, &within, &bytes)).await?;
+            let place = move |reader: &Reader| {
+                let Some(run) = inside.runs.get(n) else { return Ok(()) };
+                let (_, strides) = permuted(&chain, &[], &reader.plan.strides);
+                let scratch = &mut Scratch::default();
+                reader.place_run(&chain, &inside, run, &within, &strides, scratch, || Ok(&bytes[..]))
+            };
+            compute(reader, place).await?;
             Ok::<bool, Error>(true)
         }
     };
@@ -333,40 +330,6 @@ async fn runs(
         (Some(e), ..) => Err(e),
         (None, true, _) => Ok(true),
         (None, false, Within::Plain(_)) => Ok(false),
-        (None, false, Within::Shard(_)) => Err(Error::io("the shard vanished while it was read")),
+        (None, false, Within::Shard(..)) => Err(Error::io("the shard vanished while it was read")),
     }
-}
-
-fn place_run(
-    reader: &Reader,
-    chain: &Chain,
-    i: usize,
-    inside: &Inside,
-    n: usize,
-    within: &Within,
-    bytes: &Bytes,
-) -> Result<()> {
-    let Some(run) = inside.runs.get(n) else { return Ok(()) };
-    let (_, strides) = permuted(chain, &[], &reader.plan.strides);
-    let number = reader.plan.job(i).number;
-    let mut scratch = Scratch::default();
-    let scratch = std::cell::RefCell::new(&mut scratch);
-    each_item(run, bytes, |item, bytes| {
-        let sels = inside.sels(item);
-        match (within, chain.shard()) {
-            (Within::Plain(row), _) => reader.plain_row(chain, row, bytes, &sels, &strides),
-            (Within::Shard(index), Some(shard)) => {
-                let inner = shard.inner();
-                let (sels, strides) = permuted(inner, &sels, &strides);
-                match inner.shard() {
-                    Some(nested) => reader.shard_in_memory(nested, bytes, &sels, &strides),
-                    None => {
-                        let id = number.map(|n| Id::inner(n, index, item));
-                        reader.leaf(inner, bytes, &sels, &strides, id, &mut scratch.borrow_mut())
-                    }
-                }
-            }
-            (Within::Shard(_), None) => Ok(()),
-        }
-    })
 }

@@ -70,6 +70,21 @@ impl Selection {
         Ok(Self(Kind::ByPosition(indexes(before)?, indexes(after)?)))
     }
 
+    /// The dimensions and indexes of texts such as `time=0,lat=3:9`.
+    pub fn parse_named<T: AsRef<str>>(texts: &[T]) -> Result<Vec<(String, Index)>> {
+        let item = |text: &str| match text.split_once('=') {
+            Some((name, index)) => {
+                let name = name.trim();
+                let index = Index::parse(index);
+                let by_value =
+                    |e: Error| e.within(name).with_hint("sel", "selects by the values of coordinates");
+                Ok((name.to_owned(), index.map_err(by_value)?))
+            }
+            None => Err(Error::usage(format!("{text:?} is not of the form NAME=INDEX"))),
+        };
+        texts.iter().flat_map(|text| split_outside_brackets(text.as_ref())).map(item).collect()
+    }
+
     /// For named dimensions, each with text as in [`Selection::parse`].
     pub fn named(items: &[(String, String)]) -> Result<Self> {
         let items = items.iter().map(|(n, t)| Ok((n.clone(), Index::parse(t)?))).collect::<Result<_>>()?;
@@ -180,6 +195,14 @@ impl Index {
                 Ok(Self::Slice(start, stop, step))
             }
             _ => Err(bad()),
+        }
+    }
+
+    /// The one position that this is, in a dimension of so many.
+    pub(crate) fn position(&self, extent: u64) -> Result<u64> {
+        match (self, self.resolve(extent)?) {
+            (Self::At(_), Sel::Range { start, .. }) => Ok(start),
+            _ => Err(Error::usage("a point takes one position in each dimension")),
         }
     }
 

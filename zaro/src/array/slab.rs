@@ -127,7 +127,7 @@ impl Slab {
 }
 
 /// A Rust number type that an array can be read as.
-pub trait Element: Copy + Default + 'static {
+pub trait Element: bytemuck::Pod + Default + Send + Sync {
     /// Its Zarr name.
     const NAME: &'static str;
 

@@ -100,8 +100,10 @@ impl View {
         let mut picks = Vec::with_capacity(meta.shape.len());
         for (d, extent) in meta.shape.iter().enumerate() {
             let index = indexes.get(d).unwrap_or(&Index::All);
+            // Counted from the start, as `place` gives them.
+            let from_start = |i: &i64| if *i < 0 { i.saturating_add_unsigned(*extent) } else { *i };
             if let Index::At(i) = index {
-                picks.push(Pick::At(*i));
+                picks.push(Pick::At(from_start(i)));
                 continue;
             }
             let count = *counts.next().unwrap_or(&0);
@@ -110,12 +112,7 @@ impl View {
                 Index::Slice(start, _, step) => {
                     Pick::Range { start: first_of(*start, *step, *extent), step: *step, count }
                 }
-                Index::List(items) => {
-                    // Counted from the start, as `place` gives them.
-                    let extent = i64::try_from(*extent).unwrap_or(i64::MAX);
-                    let from_start = |i: &i64| if *i < 0 { i.saturating_add(extent) } else { *i };
-                    Pick::List(items.iter().map(from_start).collect())
-                }
+                Index::List(items) => Pick::List(items.iter().map(from_start).collect()),
                 _ => Pick::Range { start: 0, step: 1, count },
             });
         }
@@ -160,7 +157,8 @@ impl View {
         match self.picks.get(d).map(|p| p.narrow(i, 1)) {
             Some(Pick::Range { start, .. }) => start,
             Some(Pick::List(one)) => one.first().and_then(|at| u64::try_from(*at).ok()).unwrap_or(i),
-            _ => i,
+            Some(Pick::At(at)) => u64::try_from(at).unwrap_or(i),
+            None => i,
         }
     }
 

@@ -28,6 +28,7 @@ use crate::num;
 
 pub use reading::Reading;
 pub use related::{Related, related};
+pub(crate) use time::{Interval, span};
 use time::{TimeAxis, nanos_of_float, nanos_of_integer, span_target, span_unit, split_since, zone_name};
 
 /// What has to be done to the elements of one array.
@@ -275,6 +276,40 @@ impl Cf {
     /// Whether anything is done beyond another reading of the sign.
     fn changes_numbers(&self) -> bool {
         self.is_packed() || self.missing.any
+    }
+
+    /// The calendar, if the elements are moments.
+    pub(crate) fn calendar(&self) -> Option<Calendar> {
+        match &self.form {
+            Form::Moments(axis) => Some(axis.calendar),
+            _ => None,
+        }
+    }
+
+    /// Whether the elements are spans of time.
+    pub(crate) fn is_span(&self) -> bool {
+        matches!(self.form, Form::Spans { .. })
+    }
+
+    /// Whether the numbers come of a multiplication, so that their last digits are those of its rounding.
+    pub(crate) fn is_scaled(&self) -> bool {
+        self.is_packed()
+    }
+
+    /// The nanoseconds of a moment, from day 0 of its calendar, or of a span; `None` for one that is missing or has none.
+    pub(crate) fn nanoseconds(&self, item: &[u8]) -> Option<i128> {
+        match &self.form {
+            Form::Moments(axis) => self.nanos(item, axis.unit)??.checked_add(axis.reference),
+            Form::Spans { unit, .. } => self.nanos(item, *unit)?,
+            _ => None,
+        }
+    }
+
+    /// The unpacked number, whatever it stands for; NaN for a missing one, `None` for what is no number.
+    pub(crate) fn unpacked(&self, item: &[u8]) -> Option<f64> {
+        let numbers =
+            matches!(self.form, Form::Numbers | Form::Moments(_) | Form::Spans { .. } | Form::Truth);
+        numbers.then(|| self.number(item))
     }
 
     /// Applies this to a piece of the answer, and counts in `lost` the times that could not be written.

@@ -91,8 +91,32 @@ impl Reading {
         Ok(self.view.windows(self.array.meta(), cutting).map(|window| self.view.narrowed(&window)))
     }
 
+    /// What attributes make of the elements, if anything.
+    pub(crate) fn cf(&self) -> Option<&Cf> {
+        self.cf.as_ref()
+    }
+
     /// The elements of a window, or of any other part of the view. Counts in `lost` what has no text.
     pub async fn read(&self, view: &View, options: &ReadOptions, lost: &mut Lost) -> Result<Slab> {
+        let slab = self.read_packed(view, options, lost).await?;
+        self.apply(slab, lost)
+    }
+
+    /// What attributes make of elements that were read otherwise.
+    pub fn apply(&self, slab: Slab, lost: &mut Lost) -> Result<Slab> {
+        match &self.cf {
+            Some(cf) => cf.apply(&slab, lost),
+            None => Ok(slab),
+        }
+    }
+
+    /// The same before attributes are applied; letters are texts already.
+    pub(crate) async fn read_packed(
+        &self,
+        view: &View,
+        options: &ReadOptions,
+        lost: &mut Lost,
+    ) -> Result<Slab> {
         let selection = match &self.letters {
             Some((_, whole)) => view.unfolded(whole).selection()?,
             None => view.selection()?,
@@ -104,10 +128,7 @@ impl Reading {
         if let Some((letters, _)) = &self.letters {
             slab = joined(slab, *letters)?;
         }
-        match &self.cf {
-            Some(cf) => cf.apply(&slab, lost),
-            None => Ok(slab),
-        }
+        Ok(slab)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Everything is counted in nanoseconds, in 128-bit integers, so that nothing of what xarray writes is cut.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::format::calendar::{self, Calendar};
 use crate::meta::dtype::TimeUnit;
 use crate::meta::float;
@@ -17,9 +17,9 @@ const FARTHEST: u128 = 1_000_000_000 * 366 * 86_400 * 1_000_000_000;
 /// What a number of units since a reference means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct TimeAxis {
-    calendar: Calendar,
+    pub(super) calendar: Calendar,
     /// Nanoseconds from the calendar's day 0 to the reference.
-    reference: i128,
+    pub(super) reference: i128,
     /// Nanoseconds in a unit.
     pub(super) unit: i128,
 }
@@ -55,9 +55,9 @@ impl TimeAxis {
                 Calendar::AllLeap => 366 * DAY,
                 _ => return Err(Error::unsupported("a year has no fixed length in this calendar")),
             },
-            other => return Err(Error::unsupported(format!("the time unit {other:?} has no fixed length"))),
+            other => return Err(unsupported!("the time unit {other:?} has no fixed length")),
         };
-        let bad = || Error::invalid(format!("{reference:?} is not a date of this calendar"));
+        let bad = || invalid!("{reference:?} is not a date of this calendar");
         let reference = moment(reference.trim(), calendar).ok_or_else(bad)?;
         Ok(Self { calendar, reference, unit })
     }
@@ -103,6 +103,89 @@ pub(super) fn nanos_of_float(x: f64, unit: i128) -> Option<i128> {
     let near = |n: &i128| dropped == 0 && (n - product).abs() * 2 <= unit;
     let best = (0..9).map(|digits| rounded(SECOND / 10i128.pow(digits))).find(near);
     Some(sign * (best.unwrap_or_else(|| rounded(1)) >> shift))
+}
+
+/// A date as people shorten it: `2000`, `2000-07`, `2000-07-01T12:30`. All in nanoseconds from the calendar's day 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interval {
+    /// Its first nanosecond.
+    pub(crate) first: i128,
+    /// Its last one.
+    pub(crate) last: i128,
+    /// The unit it was given in; of a year and of a month, more than every other unit.
+    pub(crate) unit: i128,
+}
+
+impl Interval {
+    /// What is longer than a day.
+    pub(crate) const LONG: i128 = DAY + 1;
+
+    /// What `text` says in this calendar; `None` if that is no date of it.
+    pub(crate) fn parse(text: &str, calendar: Calendar) -> Option<Self> {
+        let text = text.trim();
+        let text = text.strip_suffix('Z').unwrap_or(text);
+        let (date, clock) = text.split_once(['T', ' ']).unwrap_or((text, ""));
+        let unsigned = date.trim_start_matches(['-', '+']);
+        // A shorter number is hardly a year.
+        if unsigned.split(['-', '/']).next().is_none_or(|year| year.len() < 4) {
+            return None;
+        }
+        let (year, month, day) = date_parts(date)?;
+        let first = calendar.day_of(year, month, day)? * DAY + time_of_day(clock.trim())?;
+        let days = |year, month| calendar.day_of(year, month, 1);
+        let next_year = || days(year + 1, 1).or_else(|| days(year + 2, 1));
+        let (unit, end) = match (unsigned.split(['-', '/']).count(), clock.split(':').count()) {
+            (1, _) if unsigned.len() < 8 => (366 * DAY, next_year()? * DAY),
+            (2, _) => (31 * DAY, if month < 12 { days(year, month + 1)? } else { next_year()? } * DAY),
+            _ if clock.is_empty() => (DAY, first + DAY),
+            (_, 1) if clock.trim().len() <= 2 => (3600 * SECOND, first + 3600 * SECOND),
+            (_, 2) => (60 * SECOND, first + 60 * SECOND),
+            _ => {
+                let unit = match clock.split_once('.').map_or(0, |(_, digits)| digits.len()) {
+                    0 => SECOND,
+                    1..=3 => 1_000_000,
+                    4..=6 => 1_000,
+                    _ => 1,
+                };
+                (unit, first + unit)
+            }
+        };
+        Some(Self { first, last: end - 1, unit })
+    }
+
+    /// The coarsest unit, of a day or less, in which all these moments are whole.
+    pub(crate) fn unit_of(moments: impl Iterator<Item = i128>) -> i128 {
+        const UNITS: [i128; 7] = [DAY, 3600 * SECOND, 60 * SECOND, SECOND, 1_000_000, 1_000, 1];
+        let mut at = 0;
+        for moment in moments {
+            while UNITS.get(at).is_some_and(|unit| moment.rem_euclid(*unit) != 0) {
+                at += 1;
+            }
+        }
+        UNITS.get(at).copied().unwrap_or(1)
+    }
+}
+
+/// A span of time as people write it: `36h`, `2 days`, `-90min`, `PT3600S`. Its nanoseconds, and those of its unit.
+pub(crate) fn span(text: &str) -> Option<(i128, i128)> {
+    let text = text.trim();
+    let (sign, text) = text.strip_prefix('-').map_or((1.0, text), |rest| (-1.0, rest));
+    let text = text.strip_prefix('P').unwrap_or(text).trim_start_matches('T');
+    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+    let (number, unit) = text.split_at_checked(at)?;
+    let unit = match unit.trim() {
+        "ns" | "nanosecond" | "nanoseconds" => 1,
+        "us" | "microsecond" | "microseconds" => 1_000,
+        "ms" | "millisecond" | "milliseconds" => 1_000_000,
+        "s" | "S" | "sec" | "second" | "seconds" => SECOND,
+        "m" | "M" | "min" | "minute" | "minutes" => 60 * SECOND,
+        "h" | "H" | "hour" | "hours" => 3600 * SECOND,
+        "d" | "D" | "day" | "days" => DAY,
+        "w" | "W" | "week" | "weeks" => 7 * DAY,
+        _ => return None,
+    };
+    let nanos = nanos_of_float(sign * number.parse::<f64>().ok()?, unit)?;
+    Some((nanos, unit))
 }
 
 /// The unit of xarray's spans of time, which are named whole and in lower case: its nanoseconds.
@@ -227,6 +310,31 @@ mod tests {
     fn text(value: f64, units: &str, calendar: &str) -> String {
         let axis = axis(units, calendar).unwrap();
         nanos_of_float(value, axis.unit).and_then(|n| axis.text(n)).unwrap_or_default()
+    }
+
+    #[test]
+    fn shortened_dates_are_intervals() {
+        let of = |text, calendar| {
+            let i = Interval::parse(text, Calendar::named(calendar).unwrap())?;
+            let at = |nanos| calendar::moment_text(Calendar::named(calendar).unwrap(), nanos, 9, true);
+            Some(format!("{} {}", at(i.first), at(i.last + 1)))
+        };
+        let is = |text, calendar, want: &str| assert_eq!(of(text, calendar).as_deref(), Some(want), "{text}");
+        is("2000", "standard", "2000-01-01T00:00:00 2001-01-01T00:00:00");
+        is("2000-02", "noleap", "2000-02-01T00:00:00 2000-03-01T00:00:00");
+        is("2000-02-30", "360_day", "2000-02-30T00:00:00 2000-03-01T00:00:00");
+        is("2000-12", "360_day", "2000-12-01T00:00:00 2001-01-01T00:00:00");
+        is("20000701", "standard", "2000-07-01T00:00:00 2000-07-02T00:00:00");
+        is("2000-07-01T12", "standard", "2000-07-01T12:00:00 2000-07-01T13:00:00");
+        is("2000-07-01 12:30", "standard", "2000-07-01T12:30:00 2000-07-01T12:31:00");
+        is("2000-07-01T12:30:01.5Z", "standard", "2000-07-01T12:30:01.5 2000-07-01T12:30:01.501");
+        is("-0001", "standard", "-0001-01-01T00:00:00 0001-01-01T00:00:00");
+        for bad in ["30", "2000-13", "2000-02-30", "x", "", "2000-07-01T25", "200007"] {
+            assert_eq!(of(bad, "standard"), None, "{bad}");
+        }
+        assert_eq!(span("36h"), Some((36 * 3600 * SECOND, 3600 * SECOND)));
+        assert_eq!(span("-1.5 days"), Some((-36 * 3600 * SECOND, DAY)));
+        assert_eq!((span("PT90S"), span("7")), (Some((90 * SECOND, SECOND)), None));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// The `base64` codec; it has no configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Base64;
+pub(super) struct Base64;
 
 const ENGINE: GeneralPurpose = GeneralPurpose::new(
     &::base64::alphabet::STANDARD,
@@ -39,17 +39,10 @@ impl BytesToBytes for Base64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{hostile, round_trip};
     use super::*;
 
     #[test]
-    fn round_trips_and_reads_over_space() {
-        round_trip(&Base64);
-        hostile(&Base64, b"some bytes");
-        assert_eq!(Base64.encode(b"zaro").unwrap(), b"emFybw==");
-        for text in ["emFybw==", "emFybw", "emFy\nbw==\n"] {
-            assert_eq!(Base64.decode(text.as_bytes(), Size::Exact(4)).unwrap(), b"zaro");
-        }
+    fn other_letters_are_refused() {
         assert!(Base64.decode(b"em?ybw==", Size::Exact(4)).is_err());
     }
 }

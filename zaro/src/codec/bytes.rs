@@ -6,11 +6,10 @@
 
 use super::config::Config;
 use super::{ArrayToBytes, Buffer, Repr, Size};
-use crate::error::{Error, Result};
+use crate::error::{Result, invalid};
 use crate::meta::dtype::DataType;
-pub use crate::meta::dtype::Endian;
+pub(super) use crate::meta::dtype::Endian;
 
-/// The `bytes` codec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bytes {
     /// The order of all numbers, if one was given.
@@ -20,16 +19,13 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// From its configuration.
     pub fn from_config(config: &Config<'_>) -> Result<Self> {
         let endian = match config.str("endian")? {
             None => None,
             Some("little") => Some(Endian::Little),
             Some("big") => Some(Endian::Big),
             Some(other) => {
-                return Err(Error::invalid(format!(
-                    "\"endian\" must be \"little\" or \"big\", not {other:?}"
-                )));
+                return Err(invalid!("\"endian\" must be \"little\" or \"big\", not {other:?}"));
             }
         };
         let mixed = match config.get("mixed").and_then(|m| m.items()) {
@@ -40,13 +36,11 @@ impl Bytes {
     }
 
     /// Whether encoded bytes are the bytes in memory, so that nothing need be done.
-    #[must_use]
     pub fn is_identity(&self, data_type: &DataType) -> bool {
         narrow(data_type).is_none() && self.stores_as_is(data_type)
     }
 
     /// Whether memory bytes can be stored as they are.
-    #[must_use]
     pub fn stores_as_is(&self, data_type: &DataType) -> bool {
         !data_type.is_variable()
             && self.mixed.iter().all(|big| !big)
@@ -122,10 +116,10 @@ impl ArrayToBytes for Bytes {
 
     fn encoded_size(&self, decoded: &Repr) -> Result<Size> {
         if decoded.data_type.is_variable() {
-            return Err(Error::invalid(format!("cannot hold {} elements", decoded.data_type)));
+            return Err(invalid!("cannot hold {} elements", decoded.data_type));
         }
         if self.endian.is_none() && self.mixed.is_empty() && decoded.data_type.has_byte_order() {
-            return Err(Error::invalid(format!("\"endian\" is missing, and {} needs it", decoded.data_type)));
+            return Err(invalid!("\"endian\" is missing, and {} needs it", decoded.data_type));
         }
         Ok(Size::Exact(decoded.byte_size()?))
     }

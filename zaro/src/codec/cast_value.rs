@@ -11,15 +11,14 @@ use super::config::Config;
 use super::number::{self, Numbers};
 use super::registry::Request;
 use super::{ArrayToArray, Buffer, Repr, Size};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::fill::Fill;
 use crate::meta::float::{self, Rounding};
 use crate::meta::json::Json;
 
-/// The `cast_value` codec.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CastValue {
+pub(super) struct CastValue {
     decoded: DataType,
     encoded: DataType,
     rounding: Rounding,
@@ -56,11 +55,11 @@ impl PartialEq for Value {
 
 impl CastValue {
     /// From its configuration, for elements of the type that the request says.
-    pub fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Self> {
         let decoded = request.data_type.clone();
         let encoded = number_type(config.need("data_type")?)?;
         if !matches!(decoded, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_)) {
-            return Err(Error::invalid(format!("is for numbers, not {decoded}")));
+            return Err(invalid!("is for numbers, not {decoded}"));
         }
         let rounding = match config.str("rounding")? {
             None | Some("nearest-even") => Rounding::NearestEven,
@@ -68,7 +67,7 @@ impl CastValue {
             Some("towards-zero") => Rounding::Zero,
             Some("towards-positive") => Rounding::Positive,
             Some("towards-negative") => Rounding::Negative,
-            Some(other) => return Err(Error::invalid(format!("\"rounding\" {other:?} is not known"))),
+            Some(other) => return Err(invalid!("\"rounding\" {other:?} is not known")),
         };
         let beyond = match config.str("out_of_range")? {
             None => Beyond::Error,
@@ -76,12 +75,10 @@ impl CastValue {
             Some("error") if !request.strict => Beyond::Error,
             Some("clamp") => Beyond::Clamp,
             Some("wrap") if matches!(encoded, DataType::Float(_)) => {
-                return Err(Error::invalid(format!(
-                    "\"out_of_range\" \"wrap\" makes no sense for {encoded}"
-                )));
+                return Err(invalid!("\"out_of_range\" \"wrap\" makes no sense for {encoded}"));
             }
             Some("wrap") => Beyond::Wrap,
-            Some(other) => return Err(Error::invalid(format!("\"out_of_range\" {other:?} is not known"))),
+            Some(other) => return Err(invalid!("\"out_of_range\" {other:?} is not known")),
         };
         let (mut encode_map, mut decode_map) = (Vec::new(), Vec::new());
         if let Some(maps) = config.get("scalar_map") {
@@ -91,7 +88,7 @@ impl CastValue {
                     "encode" => encode_map = scalar_map(map, &decoded, &encoded)?,
                     "decode" => decode_map = scalar_map(map, &encoded, &decoded)?,
                     other => {
-                        return Err(Error::invalid(format!("{other:?} is not a member of \"scalar_map\"")));
+                        return Err(invalid!("{other:?} is not a member of \"scalar_map\""));
                     }
                 }
             }
@@ -130,8 +127,8 @@ impl CastValue {
     /// The bits of a value in type `to`.
     fn convert(&self, value: Value, to: &DataType) -> Result<u64> {
         let cannot = || match value {
-            Value::Int(n) => Error::invalid(format!("{n} is no {to}")),
-            Value::Float(x) => Error::invalid(format!("{x} is no {to}")),
+            Value::Int(n) => invalid!("{n} is no {to}"),
+            Value::Float(x) => invalid!("{x} is no {to}"),
         };
         match to {
             DataType::Int(bits) => {
@@ -226,7 +223,7 @@ fn scalar_map(json: &Json, from: &DataType, to: &DataType) -> Result<Vec<(Value,
 /// The V3 name of an integer or float type.
 fn number_type(json: &Json) -> Result<DataType> {
     let name = json.as_str().or_else(|| json.get("name").and_then(Json::as_str));
-    let name = name.ok_or_else(|| Error::invalid(format!("\"data_type\" must be a type, not {json}")))?;
+    let name = name.ok_or_else(|| invalid!("\"data_type\" must be a type, not {json}"))?;
     let integer = |digits: &str| digits.parse::<u8>().ok().filter(|b| matches!(b, 2 | 4 | 8 | 16 | 32 | 64));
     let found = if let Some(bits) = name.strip_prefix("uint").and_then(integer) {
         Some(DataType::UInt(bits))
@@ -235,7 +232,7 @@ fn number_type(json: &Json) -> Result<DataType> {
     } else {
         Float::ALL.into_iter().find(|f| f.name() == name).map(DataType::Float)
     };
-    found.ok_or_else(|| Error::invalid(format!("{name:?} is no type of numbers")).with_field("data_type"))
+    found.ok_or_else(|| invalid!("{name:?} is no type of numbers").with_field("data_type"))
 }
 
 impl ArrayToArray for CastValue {
@@ -245,7 +242,7 @@ impl ArrayToArray for CastValue {
 
     fn encoded(&self, decoded: &Repr) -> Result<Repr> {
         if decoded.data_type != self.decoded {
-            return Err(Error::invalid(format!("is for {}, not {}", self.decoded, decoded.data_type)));
+            return Err(invalid!("is for {}, not {}", self.decoded, decoded.data_type));
         }
         let there = self.cast(&decoded.fill.0, true);
         let fill = there.map_err(|e| e.within("the fill value"))?;
@@ -258,7 +255,7 @@ impl ArrayToArray for CastValue {
             (a, b) => a == b,
         };
         if !same {
-            return Err(Error::invalid(format!("the fill value does not survive as {}", self.encoded)));
+            return Err(invalid!("the fill value does not survive as {}", self.encoded));
         }
         Ok(Repr { shape: decoded.shape.clone(), data_type: self.encoded.clone(), fill: Fill(fill.into()) })
     }

@@ -13,7 +13,7 @@ use super::shard::Shard;
 use super::{
     ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, MAX_VARIABLE, Repr, Size, bytes::Bytes, output,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, invalid, unsupported};
 use crate::meta::{CodecMeta, Json};
 
 /// The codecs of an array, for chunks of one shape.
@@ -116,11 +116,11 @@ const MAX_RANK: usize = 1 << 12;
 /// Fails if a chunk, at any step, is too large for memory or has too many dimensions.
 fn check(repr: &Repr) -> Result<()> {
     if repr.shape.len() > MAX_RANK {
-        return Err(Error::unsupported(format!("{} dimensions", repr.shape.len())));
+        return Err(unsupported!("{} dimensions", repr.shape.len()));
     }
     let size = repr.byte_size()?;
     if repr.data_type.is_variable() && size > MAX_VARIABLE {
-        return Err(Error::unsupported(format!("a chunk of {} elements of variable length", repr.count()?)));
+        return Err(unsupported!("a chunk of {} elements of variable length", repr.count()?));
     }
     Ok(())
 }
@@ -137,7 +137,7 @@ impl Chain {
         // A chunk that does not fit into memory is an error here, before anything is allocated for it.
         check(&decoded)?;
         if codecs.len() > MAX_CODECS {
-            return Err(Error::unsupported(format!("a chain of {} codecs", codecs.len())));
+            return Err(unsupported!("a chain of {} codecs", codecs.len()));
         }
         for meta in codecs {
             let here = arrays.last().map_or(&viewed, |(_, r)| r);
@@ -145,9 +145,7 @@ impl Chain {
             let place = |e: Error| e.within(format_args!("codec {name}"));
             if meta.name == "sharding_indexed" {
                 if to_bytes.is_some() {
-                    return Err(Error::invalid(format!(
-                        "the codec {name:?} stands after the bytes are made"
-                    )));
+                    return Err(invalid!("the codec {name:?} stands after the bytes are made"));
                 }
                 let shard = Shard::build(&meta.configuration, here, strict).map_err(place)?;
                 encoded = shard.encoded_size(here).map_err(place)?;
@@ -183,14 +181,10 @@ impl Chain {
             };
             match codec {
                 Codec::Array(_) | Codec::ToBytes(_) if to_bytes.is_some() => {
-                    return Err(Error::invalid(format!(
-                        "the codec {name:?} stands after the bytes are made"
-                    )));
+                    return Err(invalid!("the codec {name:?} stands after the bytes are made"));
                 }
                 Codec::Bytes(_) if to_bytes.is_none() => {
-                    return Err(Error::invalid(format!(
-                        "the codec {name:?} works on bytes, but none are made yet"
-                    )));
+                    return Err(invalid!("the codec {name:?} works on bytes, but none are made yet"));
                 }
                 Codec::Array(codec) => {
                     let next = codec.encoded(here).map_err(place)?;
@@ -445,10 +439,11 @@ fn undo<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta::json::json;
     use crate::meta::{DataType, Fill, Json, v3};
 
     fn build(codecs: &str, shape: Vec<u64>, data_type: DataType) -> Result<Chain> {
-        let codecs = v3::codecs(&Json::parse(codecs.as_bytes()).unwrap().value, "codecs")?;
+        let codecs = v3::codecs(&json(codecs), "codecs")?;
         let fill = Fill::zero(&data_type);
         Chain::build(&codecs, Repr { shape, data_type, fill }, false)
     }

@@ -1,6 +1,6 @@
 //! Reading a codec's configuration: each member is asked for once, by name, and what is left over is known.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, invalid};
 use crate::meta::json::Json;
 
 /// The configuration of one codec while it is being read.
@@ -12,7 +12,6 @@ pub struct Config<'a> {
 
 impl<'a> Config<'a> {
     /// Over the members of a configuration object.
-    #[must_use]
     pub fn new(members: &'a [(String, Json)]) -> Self {
         Self { members, asked: std::cell::RefCell::default() }
     }
@@ -25,7 +24,7 @@ impl<'a> Config<'a> {
 
     /// Member `name`, which must be there.
     pub fn need(&self, name: &'static str) -> Result<&'a Json> {
-        self.get(name).ok_or_else(|| Error::invalid(format!("{name:?} is missing")).with_field(name))
+        self.get(name).ok_or_else(|| invalid!("{name:?} is missing").with_field(name))
     }
 
     /// An integer, if given.
@@ -64,7 +63,7 @@ impl<'a> Config<'a> {
     pub fn finish(&self) -> Result<()> {
         let asked = self.asked.borrow();
         match self.members.iter().find(|(n, _)| !asked.iter().any(|a| a == n)) {
-            Some((n, _)) => Err(Error::invalid(format!("{n:?} is not a member of this codec")).with_field(n)),
+            Some((n, _)) => Err(invalid!("{n:?} is not a member of this codec").with_field(n)),
             None => Ok(()),
         }
     }
@@ -77,9 +76,9 @@ impl<'a> Config<'a> {
     ) -> Result<Option<T>> {
         match self.get(name) {
             None => Ok(None),
-            Some(v) => read(v)
-                .map(Some)
-                .ok_or_else(|| Error::invalid(format!("{name:?} must be {what}, not {v}")).with_field(name)),
+            Some(v) => {
+                read(v).map(Some).ok_or_else(|| invalid!("{name:?} must be {what}, not {v}").with_field(name))
+            }
         }
     }
 }

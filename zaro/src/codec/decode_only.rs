@@ -5,7 +5,7 @@
 
 use super::registry::{Request, shown};
 use super::{ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::json::Json;
 
 /// The name of a member, and the number it has where there must be one.
@@ -67,7 +67,7 @@ struct DecodeOnly<C> {
 
 impl<C> DecodeOnly<C> {
     fn refuse<T>(&self) -> Result<T> {
-        Err(Error::invalid(format!("can be read, but not written with these settings: {}", self.why)))
+        Err(invalid!("can be read, but not written with these settings: {}", self.why))
     }
 }
 
@@ -139,14 +139,12 @@ impl BytesToBytes for DecodeOnly<Box<dyn BytesToBytes>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::registry::build;
+    use super::super::testing;
     use super::*;
     use crate::meta::DataType;
 
     fn codec(name: &str, config: &str, strict: bool) -> Result<Box<dyn BytesToBytes>> {
-        let config = Json::parse(config.as_bytes()).unwrap().value;
-        let config = config.members().unwrap();
-        match build(&Request { name, config, strict, data_type: &DataType::UInt(16) })? {
+        match testing::codec(name, config, &DataType::UInt(16), strict)? {
             Codec::Bytes(codec) => Ok(codec),
             _ => panic!("{name}"),
         }

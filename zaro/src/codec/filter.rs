@@ -10,7 +10,7 @@ use super::bytes::Bytes;
 use super::config::Config;
 use super::registry::Request;
 use super::{ArrayToArray, Buffer, BytesToBytes, Codec, Repr, Size};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::DataType;
 use crate::meta::fill::Fill;
 use crate::meta::typestr::{self, TypeStr};
@@ -66,10 +66,7 @@ impl Side {
     fn count(&self, bytes: usize) -> Result<usize> {
         let size = self.data_type.size().max(1);
         if !bytes.is_multiple_of(size) {
-            return Err(Error::invalid(format!(
-                "{bytes} bytes are no multiple of the {size} of {}",
-                self.data_type
-            )));
+            return Err(invalid!("{bytes} bytes are no multiple of the {size} of {}", self.data_type));
         }
         Ok(bytes / size)
     }
@@ -149,7 +146,7 @@ impl ArrayToArray for OnValues {
         let own = &self.0.decoded.data_type;
         // numpy views the array as the configured type, so only the size must agree.
         if decoded.data_type.is_variable() || decoded.data_type.size() != own.size() {
-            return Err(Error::invalid(format!("is for {own} elements, not {}", decoded.data_type)));
+            return Err(invalid!("is for {own} elements, not {}", decoded.data_type));
         }
         let data_type = self.0.encoded.data_type.clone();
         let data_type = if data_type == *own { decoded.data_type.clone() } else { data_type };
@@ -168,77 +165,5 @@ impl ArrayToArray for OnValues {
         let out = self.0.filter.encode(&chunk.bytes)?;
         Size::Exact(encoded.byte_size()?).check(out.len())?;
         Ok(Buffer::fixed(out))
-    }
-}
-
-/// Tests of filters, by vectors of numcodecs.
-#[cfg(test)]
-pub(super) mod check {
-    use super::*;
-    use crate::codec::registry::build;
-    use crate::meta::json::Json;
-
-    pub(crate) fn hex(text: &str) -> Vec<u8> {
-        (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
-    }
-
-    /// Builds a codec from JSON as the metadata have it.
-    pub(crate) fn codec(name: &str, config: &str, data_type: &DataType) -> Result<Codec> {
-        let config = Json::parse(config.as_bytes()).unwrap().value;
-        let config = config.members().unwrap();
-        build(&Request { name, config, strict: false, data_type })
-    }
-
-    /// The same, held to the letter.
-    pub(crate) fn strict_codec(name: &str, config: &str, data_type: &DataType) -> Result<Codec> {
-        let config = Json::parse(config.as_bytes()).unwrap().value;
-        let config = config.members().unwrap();
-        build(&Request { name, config, strict: true, data_type })
-    }
-
-    /// Checks the V2 form against bytes: encodes to, and decodes to. Then cuts and damages the data.
-    pub(crate) fn v2(name: &str, config: &str, raw: &str, encoded: &str, decoded: &str) {
-        let Codec::Bytes(c) = codec(name, config, &DataType::UINT8).unwrap() else { panic!("{name}") };
-        let (raw, encoded, decoded) = (hex(raw), hex(encoded), hex(decoded));
-        assert_eq!(c.encode(&raw).unwrap(), encoded, "{name} {config} encodes");
-        let size = Size::Exact(decoded.len());
-        assert_eq!(c.decode(&encoded, size).unwrap(), decoded, "{name} {config} decodes");
-        assert_eq!(
-            c.encoded_size(Size::Exact(raw.len())).unwrap(),
-            Size::Exact(encoded.len()),
-            "{name} {config}"
-        );
-        for end in 0..encoded.len() {
-            assert!(c.decode(&encoded[..end], size).is_err(), "{name} {end}");
-        }
-        assert!(c.decode(&encoded, Size::Exact(decoded.len() + 1)).is_err());
-        assert!(c.decode(&[encoded.clone(), encoded].concat(), size).is_err());
-    }
-
-    /// Checks the V3 form on little-endian values of `data_type`.
-    pub(crate) fn v3(
-        name: &str,
-        config: &str,
-        data_type: &DataType,
-        raw: &str,
-        encoded: &str,
-        decoded: &str,
-    ) -> Repr {
-        let Codec::Array(c) = codec(name, config, data_type).unwrap() else { panic!("{name}") };
-        let (raw, encoded, decoded) = (hex(raw), hex(encoded), hex(decoded));
-        let count = u64::try_from(raw.len() / data_type.size()).unwrap();
-        let fill = Fill(raw[..data_type.size()].into());
-        let r = Repr { shape: vec![1, count], data_type: data_type.clone(), fill };
-        let e = c.encoded(&r).unwrap();
-        assert_eq!(c.encode(Buffer::fixed(raw), &r, &e).unwrap().bytes, encoded, "{name} {config} encodes");
-        assert_eq!(
-            c.decode(Buffer::fixed(encoded.clone()), &r, &e).unwrap().bytes,
-            decoded,
-            "{name} {config} decodes"
-        );
-        for end in 0..encoded.len() {
-            assert!(c.decode(Buffer::fixed(encoded[..end].to_vec()), &r, &e).is_err(), "{name} {end}");
-        }
-        e
     }
 }

@@ -13,7 +13,6 @@ use super::registry::Request;
 use crate::error::Result;
 use crate::meta::dtype::{DataType, Float};
 
-/// The `fixedscaleoffset` filter.
 #[derive(Debug)]
 struct FixedScaleOffset {
     scale: Scalar,
@@ -22,7 +21,6 @@ struct FixedScaleOffset {
     encoded: DataType,
 }
 
-/// From its configuration.
 pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
     let scale = Scalar::from_json(config.need("scale")?, "scale")?;
     let offset = Scalar::from_json(config.need("offset")?, "offset")?;
@@ -85,7 +83,6 @@ impl Filter for FixedScaleOffset {
     }
 }
 
-/// The numbers as floats.
 #[allow(clippy::as_conversions, reason = "rounds to the nearest f64, as numpy does")]
 fn floats(numbers: Numbers) -> Vec<f64> {
     match numbers {
@@ -104,74 +101,4 @@ fn wrapping(numbers: Numbers, data_type: &DataType, f: impl Fn(i128) -> i128) ->
         floats @ Numbers::Float(_) => floats,
     };
     number::load(&number::store(wrapped, data_type)?, data_type)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::codec::filter::check;
-
-    #[test]
-    fn as_numcodecs_does_it() {
-        for (config, raw, encoded, decoded) in [
-            (
-                r#"{"scale":10,"offset":1000,"dtype":"<f8","astype":"|u1"}"#,
-                "0000000000408f408ee3388ee3408f401cc7711cc7418f40c7711cc771448f400000000000488f40",
-                "000102060a",
-                "0000000000408f40cdcccccccc408f409a99999999418f40cdcccccccc448f400000000000488f40",
-            ),
-            (
-                r#"{"scale":3,"offset":0.5,"dtype":"<f4","astype":"<i2"}"#,
-                "000040c0000080bf0000803f000040400000a0400000e04000001041",
-                "f6fffcff020008000e0014001a00",
-                "555535c0555555bf5555953fabaa4a405555a5405555e540abaa1241",
-            ),
-            (
-                r#"{"scale":2,"offset":10,"dtype":"<i4","astype":"<i2"}"#,
-                "fdfffffffeffffffffffffff0000000001000000",
-                "e6ffe8ffeaffecffeeff",
-                "fdfffffffeffffffffffffff0000000001000000",
-            ),
-            (
-                r#"{"scale":7.3,"offset":0.1,"dtype":">f8","astype":">f4"}"#,
-                "c0080000000000000000000000000000400800000000000040180000000000004022000000000000",
-                "c1b80000bf80000041a80000422c000042820000",
-                "c00867cd80000000bfa2efde400000004007d04e800000004017f62e400000004022021aa0000000",
-            ),
-            (
-                r#"{"scale":0.1,"offset":0,"dtype":"<f4","astype":"<f4"}"#,
-                "0000f0c1000000000000f041000070420000b442",
-                "000040c000000000000040400000c04000001041",
-                "0000f0c1000000000000f041000070420000b442",
-            ),
-        ] {
-            check::v2("v2.fixedscaleoffset", config, raw, encoded, decoded);
-        }
-    }
-
-    #[test]
-    fn over_values_the_fill_value_is_encoded_too() {
-        let config = r#"{"scale":3,"offset":0.5,"dtype":"<f4","astype":"<i2"}"#;
-        let e = check::v3(
-            "numcodecs.fixedscaleoffset",
-            config,
-            &DataType::FLOAT32,
-            "000040c0000080bf",
-            "f6fffcff",
-            "555535c0555555bf",
-        );
-        assert_eq!((e.data_type, &*e.fill.0), (DataType::Int(16), &[0xf6, 0xff][..]));
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused() {
-        for bad in [
-            r#"{"scale":10,"offset":1000}"#,
-            r#"{"scale":"a","offset":1000,"dtype":"<f8"}"#,
-            r#"{"offset":1000,"dtype":"<f8"}"#,
-            r#"{"scale":10,"offset":1000,"dtype":"|S3"}"#,
-        ] {
-            assert!(check::codec("v2.fixedscaleoffset", bad, &DataType::UINT8).is_err(), "{bad}");
-        }
-    }
 }

@@ -19,29 +19,25 @@ enum Framing {
     Hdf5 { block: usize },
 }
 
-/// An LZ4 codec.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lz4 {
+pub(super) struct Lz4 {
     framing: Framing,
     acceleration: i32,
 }
 
 impl Lz4 {
-    /// numcodecs' `lz4`.
-    pub fn from_config(config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(config: &Config<'_>) -> Result<Self> {
         // The library takes 0 and less as 1, and has an upper end of its own.
         let acceleration = config.int("acceleration")?.unwrap_or(1).clamp(1, 65537);
         Ok(Self { framing: Framing::Length, acceleration: i32::try_from(acceleration).unwrap_or(1) })
     }
 
-    /// `imagecodecs_lz4`.
-    pub fn imagecodecs(config: &Config<'_>) -> Result<Self> {
+    pub(super) fn imagecodecs(config: &Config<'_>) -> Result<Self> {
         let header = config.bool("header")?.unwrap_or(false);
         Ok(Self { framing: if header { Framing::Length } else { Framing::None }, acceleration: 1 })
     }
 
-    /// `imagecodecs_lz4h5`.
-    pub fn hdf5(config: &Config<'_>) -> Result<Self> {
+    pub(super) fn hdf5(config: &Config<'_>) -> Result<Self> {
         let block = match config.uint("blocksize")? {
             None | Some(0) => 1 << 30,
             Some(n) => num::usize_of(n)?.min(1 << 30),
@@ -162,53 +158,5 @@ impl BytesToBytes for Lz4 {
                 Ok(out)
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{Noise, hex, hostile, members_of, round_trip};
-    use super::*;
-
-    fn all() -> Vec<Lz4> {
-        let members = members_of("{\"blocksize\": 1000}");
-        vec![
-            Lz4::from_config(&Config::new(&[])).unwrap(),
-            Lz4::imagecodecs(&Config::new(&[])).unwrap(),
-            Lz4::hdf5(&Config::new(&[])).unwrap(),
-            Lz4::hdf5(&Config::new(&members)).unwrap(),
-        ]
-    }
-
-    #[test]
-    fn round_trips() {
-        for codec in all() {
-            round_trip(&codec);
-            hostile(&codec, &Noise(3).smooth(4000));
-        }
-    }
-
-    #[test]
-    fn reads_what_others_write() {
-        // numcodecs.LZ4, imagecodecs.lz4_encode, lz4h5_encode with one block and with blocks of 32; b"zaro" * 20.
-        let [length, bare, hdf5, _]: [Lz4; 4] = all().try_into().unwrap();
-        for (codec, bytes) in [
-            (length, "500000004f7a61726f040034506f7a61726f"),
-            (bare, "4f7a61726f040034506f7a61726f"),
-            (hdf5.clone(), "0000000000000050000000500000000e4f7a61726f040034506f7a61726f"),
-            (
-                hdf5.clone(),
-                "0000000000000050000000200000000e4f7a61726f040004506f7a61726f0000000e4f7a61726f040004506f7a61726f\
-                 0000000d437a61726f0400506f7a61726f",
-            ),
-        ] {
-            assert_eq!(codec.decode(&hex(bytes), Size::Exact(80)).unwrap(), b"zaro".repeat(20));
-        }
-        // A block of noise, which is stored.
-        let noise = "d9a382454e0a13042cd0a6e9809bf8baa18b8fef47d0ab0064db8d08c3bad82c";
-        let bytes = hex(&format!("00000000000000200000002000000020{noise}"));
-        assert_eq!(hdf5.decode(&bytes, Size::Exact(32)).unwrap(), hex(noise));
-        assert_eq!(hdf5.decode(&hex("000000000000000000000001"), Size::Exact(0)).unwrap(), b"");
-        assert!(hdf5.decode(&hex("000000000000000500000000"), Size::Exact(5)).is_err());
     }
 }

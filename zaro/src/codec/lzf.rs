@@ -14,20 +14,17 @@ use crate::num;
 
 /// The most literals in a run.
 const MAX_RUN: usize = 32;
-/// The longest match.
 const MAX_MATCH: usize = 264;
 /// The greatest distance minus 1.
 const MAX_DISTANCE: usize = 8191;
 
-/// The `lzf` codec.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lzf {
+pub(super) struct Lzf {
     header: Option<bool>,
 }
 
 impl Lzf {
-    /// From its configuration.
-    pub fn from_config(config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(config: &Config<'_>) -> Result<Self> {
         Ok(Self { header: config.bool("header")? })
     }
 }
@@ -139,32 +136,5 @@ fn put_literals(out: &mut Vec<u8>, bytes: &[u8]) {
     for run in bytes.chunks(MAX_RUN) {
         out.push(u8::try_from(run.len() - 1).unwrap_or(31));
         out.extend_from_slice(run);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{Noise, hex, hostile, round_trip};
-    use super::*;
-
-    #[test]
-    fn round_trips() {
-        for header in [None, Some(true), Some(false)] {
-            if header.is_some() {
-                round_trip(&Lzf { header });
-            }
-            hostile(&Lzf { header }, &Noise(3).smooth(3000));
-        }
-    }
-
-    #[test]
-    fn reads_what_imagecodecs_writes_with_and_without_header() {
-        // imagecodecs.lzf_encode(b"zaro" * 20)
-        let (with, without) = (hex("50000000047a61726f7ae0400301726f"), hex("047a61726f7ae0400301726f"));
-        for (header, bytes) in [(Some(true), &with), (None, &with), (Some(false), &without), (None, &without)]
-        {
-            assert_eq!(Lzf { header }.decode(bytes, Size::Exact(80)).unwrap(), b"zaro".repeat(20));
-        }
-        assert!(Lzf { header: Some(true) }.decode(&without, Size::Exact(80)).is_err());
     }
 }

@@ -11,7 +11,7 @@ use liblzma::stream::{
 use super::config::Config;
 use super::output::{self, Step};
 use super::{BytesToBytes, Size};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unsupported};
 use crate::meta::json::Json;
 use crate::num;
 
@@ -20,9 +20,8 @@ const RATIO: usize = 1 << 14;
 /// What a decoder may take for itself; xz -9 needs 65 MiB.
 const MEMORY: u64 = 256 << 20;
 
-/// The `lzma` codec.
 #[derive(Debug, Clone)]
-pub struct Lzma {
+pub(super) struct Lzma {
     format: Format,
     check: Check,
     preset: u32,
@@ -63,8 +62,7 @@ struct Options {
 }
 
 impl Lzma {
-    /// From its configuration.
-    pub fn from_config(config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(config: &Config<'_>) -> Result<Self> {
         let format = match config.int("format")? {
             Some(0) => Format::Auto,
             None | Some(1) => Format::Xz,
@@ -99,8 +97,7 @@ impl Lzma {
     }
 
     /// xz, as `imagecodecs_lzma` has it.
-    #[must_use]
-    pub fn xz() -> Self {
+    pub(super) fn xz() -> Self {
         Self { format: Format::Xz, check: Check::Crc64, preset: 6, filters: Vec::new() }
     }
 
@@ -203,7 +200,7 @@ impl Filter {
                 _ => return Err(wrong("filters", "\"dist\" must be 1 to 255")),
             },
             4..=11 => Self::Branch(id, number("start_offset")?),
-            _ => return Err(Error::unsupported(format!("{id} is not a filter of LZMA that zaro knows"))),
+            _ => return Err(unsupported!("{id} is not a filter of LZMA that zaro knows")),
         })
     }
 }
@@ -265,7 +262,7 @@ fn preset(n: u64) -> Result<u32> {
 fn fault(e: liblzma::stream::Error) -> Error {
     match e {
         liblzma::stream::Error::MemLimit => {
-            Error::unsupported(format!("the LZMA stream needs more than {} MiB to decode", MEMORY >> 20))
+            unsupported!("the LZMA stream needs more than {} MiB to decode", MEMORY >> 20)
         }
         e => Error::invalid("the LZMA stream is damaged").with_source(e),
     }
@@ -311,79 +308,6 @@ impl BytesToBytes for Lzma {
                 return Ok(out);
             }
             out.reserve(out.len().max(1024));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{Noise, hex, hostile, members_of, round_trip};
-    use super::*;
-
-    fn codec(json: &str) -> Result<Lzma> {
-        let members = members_of(json);
-        Lzma::from_config(&Config::new(&members))
-    }
-
-    const DELTA: &str =
-        "{\"format\": 3, \"filters\": [{\"id\": 3, \"dist\": 4}, {\"id\": 33, \"preset\": 1}]}";
-    const LZMA1: &str = "{\"format\": 3, \"filters\": [{\"id\": 4611686018427387905, \"preset\": 1, \"lc\": 2, \
-                         \"dict_size\": 65536}]}";
-
-    #[test]
-    fn round_trips() {
-        for json in [
-            "{\"preset\": 1}",
-            "{\"format\": 2, \"preset\": 0}",
-            DELTA,
-            LZMA1,
-            "{\"check\": 10, \"filters\": [{\"id\": 4}, {\"id\": 33, \"preset\": 0, \"mode\": 1, \"mf\": 3}]}",
-        ] {
-            round_trip(&codec(json).unwrap());
-        }
-        for json in ["{\"preset\": 1}", "{\"format\": 2, \"preset\": 1}", DELTA] {
-            hostile(&codec(json).unwrap(), &Noise(3).smooth(1000));
-        }
-    }
-
-    #[test]
-    fn reads_what_numcodecs_writes() {
-        let xz = "fd377a585a000004e6d6b4460200210110000000a8708e86e0004f000a5d003d184aabc0651f7c60000000003a0a7977d8a2\
-                  66be00012650fb6733881fb6f37d010000000004595a";
-        let x86 = "fd377a585a000004e6d6b44602010400210110008b216f49e0004f000a5d003d184aabc0651f7c60000000003a0a7977d8a\
-                   266be00012650fb6733881fb6f37d010000000004595a";
-        let alone = "5d00001000ffffffffffffffff003d184aabc06521f0e7fbfffed88000";
-        for (json, bytes) in [
-            ("{}", xz),
-            ("{\"format\": 0}", xz),
-            ("{\"format\": 1}", x86),
-            ("{\"format\": 2}", alone),
-            ("{\"format\": 0}", alone),
-            (DELTA, "e0004f000b5d003d184aabb26ff7c08e000000"),
-            (LZMA1, "003d184aabc06521f0e7fbfffed88000"),
-        ] {
-            assert_eq!(
-                codec(json).unwrap().decode(&hex(bytes), Size::Exact(80)).unwrap(),
-                b"zaro".repeat(20)
-            );
-        }
-        let two = [hex(xz), hex(xz)].concat();
-        assert_eq!(codec("{}").unwrap().decode(&two, Size::Exact(160)).unwrap(), b"zaro".repeat(40));
-    }
-
-    #[test]
-    fn configuration_is_checked() {
-        for bad in [
-            "{\"format\": 4}",
-            "{\"format\": 3}",
-            "{\"check\": 2}",
-            "{\"preset\": 10}",
-            "{\"filters\": 1}",
-            "{\"filters\": [{}]}",
-            "{\"filters\": [{\"id\": 3, \"dist\": 256}]}",
-            "{\"filters\": [{\"id\": 99}]}",
-        ] {
-            assert!(codec(bad).is_err(), "{bad}");
         }
     }
 }

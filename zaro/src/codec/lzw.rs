@@ -16,7 +16,7 @@ const MAX_RATIO: usize = 1 << 12;
 
 /// The `lzw` codec; it has no configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lzw;
+pub(crate) struct Lzw;
 
 impl BytesToBytes for Lzw {
     fn name(&self) -> &'static str {
@@ -49,26 +49,5 @@ impl BytesToBytes for Lzw {
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let mut encoder = Encoder::with_tiff_size_switch(BitOrder::Msb, 8);
         encoder.encode(bytes).map_err(|e| Error::invalid(e.to_string()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{Noise, hex, hostile, round_trip};
-    use super::*;
-
-    #[test]
-    fn round_trips() {
-        round_trip(&Lzw);
-        hostile(&Lzw, &Noise(3).smooth(3000));
-    }
-
-    #[test]
-    fn reads_what_imagecodecs_writes() {
-        // imagecodecs.lzw_encode(b"zaro" * 20), and of nothing
-        let bytes = hex("801e8c27237c0a090682c0e1307854221d0d88432250b8a43e271637c040");
-        assert_eq!(Lzw.decode(&bytes, Size::Exact(80)).unwrap(), b"zaro".repeat(20));
-        assert_eq!(Lzw.decode(&hex("804040"), Size::Exact(0)).unwrap(), b"");
-        assert!(Lzw.decode(&hex("0001"), Size::AtMost(9)).is_err());
     }
 }

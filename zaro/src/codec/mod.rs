@@ -11,17 +11,17 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
-pub mod base64;
+mod base64;
 mod bitround;
-pub mod blosc;
+mod blosc;
 mod bool_bits;
-pub mod bytes;
-pub mod bz2;
-pub mod cast_value;
-pub mod categorize;
+mod bytes;
+mod bz2;
+mod cast_value;
+mod categorize;
 pub mod chain;
-pub mod checksum;
-pub mod config;
+mod checksum;
+pub(crate) mod config;
 mod decode_only;
 mod delta;
 mod filter;
@@ -29,42 +29,44 @@ mod fixed_scale_offset;
 mod fletcher32;
 #[cfg(feature = "grib")]
 mod grib;
-pub mod gzip;
+pub(crate) mod gzip;
 #[cfg(feature = "grib")]
 mod image;
 mod inflate;
 mod jenkins;
-pub mod lz4;
+mod lz4;
 mod lz4_block;
-pub mod lzf;
-pub mod lzma;
-pub mod lzw;
-pub mod n5_default;
+mod lzf;
+mod lzma;
+pub(crate) mod lzw;
+mod n5_default;
 mod number;
-pub mod objects;
+mod objects;
 mod output;
-pub mod packbits;
+mod packbits;
 mod pcodec;
 mod quantize;
-pub mod record_member;
+mod record_member;
 pub mod registry;
-pub mod reshape;
-pub mod scale_offset;
+mod reshape;
+mod scale_offset;
 pub mod shard;
-pub mod shuffle;
+mod shuffle;
 #[cfg(test)]
 mod testing;
-pub mod tiff_packbits;
-pub mod tiff_predictor;
-pub mod transpose;
-pub mod vlen;
-pub mod zfp;
-pub mod zlib;
-pub mod zstd;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tiff_packbits;
+pub(crate) mod tiff_predictor;
+mod transpose;
+mod vlen;
+mod zfp;
+mod zlib;
+pub(crate) mod zstd;
 
 use std::fmt::Debug;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::{DataType, VIEW_SIZE};
 use crate::meta::fill::Fill;
 use crate::num;
@@ -90,7 +92,7 @@ impl Repr {
     pub fn byte_size(&self) -> Result<usize> {
         self.count()?
             .checked_mul(self.data_type.size())
-            .ok_or_else(|| Error::invalid(format!("a chunk of shape {:?} is too large", self.shape)))
+            .ok_or_else(|| invalid!("a chunk of shape {:?} is too large", self.shape))
     }
 }
 
@@ -115,11 +117,9 @@ impl Size {
     /// Checks a produced length.
     pub fn check(self, got: usize) -> Result<()> {
         match self {
-            Self::Exact(n) if got != n => {
-                Err(Error::invalid(format!("decoded to {got} bytes where {n} were expected")))
-            }
+            Self::Exact(n) if got != n => Err(invalid!("decoded to {got} bytes where {n} were expected")),
             Self::AtMost(n) if got > n => {
-                Err(Error::invalid(format!("decoded to {got} bytes where at most {n} make sense")))
+                Err(invalid!("decoded to {got} bytes where at most {n} make sense"))
             }
             _ => Ok(()),
         }

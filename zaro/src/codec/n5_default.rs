@@ -11,22 +11,20 @@ use super::config::Config;
 use super::registry::{self, Request};
 use super::transpose::Transpose;
 use super::{ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size, output};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
 use crate::num;
 
-/// The `n5_default` codec.
 #[derive(Debug)]
-pub struct N5Default {
+pub(super) struct N5Default {
     transpose: Transpose,
     bytes: Bytes,
     compressor: Option<Box<dyn BytesToBytes>>,
 }
 
 impl N5Default {
-    /// From its configuration.
-    pub fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Self> {
         let bad = || {
             Error::invalid("\"codecs\" must be a transpose, bytes, and at most one compressor")
                 .with_field("codecs")
@@ -64,7 +62,7 @@ impl N5Default {
         match decoded.data_type {
             DataType::Int(8 | 16 | 32 | 64) | DataType::UInt(8 | 16 | 32 | 64) => {}
             DataType::Float(f) if f.bits() >= 32 => {}
-            ref other => return Err(Error::invalid(format!("N5 has no {other}"))),
+            ref other => return Err(invalid!("N5 has no {other}")),
         }
         let rank = decoded.shape.len();
         if !self.transpose.dimensions(rank)?.into_iter().eq((0..rank).rev()) {
@@ -93,13 +91,10 @@ fn split(bytes: &[u8], rank: usize) -> Result<(Vec<u64>, &[u8])> {
     let (mode, rest) = bytes.split_first_chunk::<2>().ok_or_else(short)?;
     let (dims, mut rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
     if u16::from_be_bytes(*mode) != 0 {
-        return Err(Error::unsupported(format!("a block of mode {}", u16::from_be_bytes(*mode))));
+        return Err(unsupported!("a block of mode {}", u16::from_be_bytes(*mode)));
     }
     if usize::from(u16::from_be_bytes(*dims)) != rank {
-        return Err(Error::invalid(format!(
-            "a block of {} dimensions in an array of {rank}",
-            u16::from_be_bytes(*dims)
-        )));
+        return Err(invalid!("a block of {} dimensions in an array of {rank}", u16::from_be_bytes(*dims)));
     }
     let mut shape = Vec::with_capacity(rank);
     for _ in 0..rank {
@@ -131,10 +126,7 @@ impl ArrayToBytes for N5Default {
         let size = block.byte_size()?;
         // No writer makes blocks much larger than chunks; a header alone must not claim memory.
         if size > decoded.byte_size()?.saturating_mul(2).saturating_add(1 << 16) {
-            return Err(Error::invalid(format!(
-                "a block of shape {:?} for chunk {:?}",
-                block.shape, decoded.shape
-            )));
+            return Err(invalid!("a block of shape {:?} for chunk {:?}", block.shape, decoded.shape));
         }
         let turned = self.transpose.encoded(&block)?;
         let plain = match &self.compressor {
@@ -206,7 +198,7 @@ fn fitted(values: &[u8], block: &Repr, decoded: &Repr, input: usize) -> Result<B
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::filter::check;
+    use crate::codec::testing::{hex, to_bytes};
     use crate::meta::fill::Fill;
 
     const CONFIG: &str = r#"{"codecs":[{"name":"transpose","configuration":{"order":[1,0]}},
@@ -216,21 +208,14 @@ mod tests {
         Repr { shape: shape.to_vec(), data_type: DataType::UInt(16), fill: Fill(vec![9, 0].into()) }
     }
 
-    fn codec(config: &str) -> Result<Box<dyn ArrayToBytes>> {
-        match check::codec("n5_default", config, &DataType::UInt(16))? {
-            Codec::ToBytes(c) => Ok(c),
-            _ => panic!(),
-        }
-    }
-
     fn values(b: &Buffer) -> Vec<u16> {
         b.bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect()
     }
 
     #[test]
     fn blocks_say_their_shape() {
-        let c = codec(CONFIG).unwrap();
-        let block = check::hex("000000020000000200000003000100040002000500030006");
+        let c = to_bytes("n5_default", CONFIG, &DataType::UInt(16));
+        let block = hex("000000020000000200000003000100040002000500030006");
         let got = c.decode(&block, &repr(&[2, 3])).unwrap();
         assert_eq!(values(&got), [1, 2, 3, 4, 5, 6]);
         assert_eq!(c.encode(&got, &repr(&[2, 3])).unwrap(), block);
@@ -239,29 +224,24 @@ mod tests {
         for end in 0..block.len() {
             assert!(c.decode(&block[..end], &repr(&[2, 3])).is_err(), "{end}");
         }
-        assert!(c.decode(&check::hex("00000002ffffffffffffffff"), &repr(&[2, 3])).is_err());
-        assert!(c.decode(&check::hex("000100020000000200000003"), &repr(&[2, 3])).is_err());
+        assert!(c.decode(&hex("00000002ffffffffffffffff"), &repr(&[2, 3])).is_err());
+        assert!(c.decode(&hex("000100020000000200000003"), &repr(&[2, 3])).is_err());
         assert!(c.decode(&block, &repr(&[6])).is_err());
         // A small block of an absurd chunk, and a block of nothing.
         assert!(c.decode(&block, &repr(&[1 << 21, 1 << 21])).is_err());
-        let nothing = check::hex("0000000200000000ffffffff");
+        let nothing = hex("0000000200000000ffffffff");
         assert_eq!(values(&c.decode(&nothing, &repr(&[1, 2])).unwrap()), [9, 9]);
     }
 
     #[test]
     fn the_inner_codecs_are_prescribed() {
-        for bad in [
-            "{}",
-            r#"{"codecs":[]}"#,
-            r#"{"codecs":[{"name":"bytes","configuration":{"endian":"big"}}]}"#,
-            r#"{"codecs":[{"name":"bytes"},{"name":"bytes"}]}"#,
-        ] {
-            assert!(codec(bad).is_err(), "{bad}");
-        }
         for bad in [CONFIG.replace("[1,0]", "[0,1]"), CONFIG.replace("big", "little")] {
-            assert!(codec(&bad).unwrap().encoded_size(&repr(&[2, 3])).is_err(), "{bad}");
+            assert!(
+                to_bytes("n5_default", &bad, &DataType::UInt(16)).encoded_size(&repr(&[2, 3])).is_err(),
+                "{bad}"
+            );
         }
         let text = Repr { data_type: DataType::Bool, fill: Fill(vec![0].into()), ..repr(&[2, 3]) };
-        assert!(codec(CONFIG).unwrap().encoded_size(&text).is_err());
+        assert!(to_bytes("n5_default", CONFIG, &DataType::UInt(16)).encoded_size(&text).is_err());
     }
 }

@@ -7,12 +7,11 @@
 
 use std::borrow::Cow;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, invalid, unsupported};
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::float;
 use crate::meta::json::Json;
 
-/// Numbers of one type.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Numbers {
     Int(Vec<i64>),
@@ -27,7 +26,7 @@ pub(super) fn plain(data_type: &DataType) -> Result<Cow<'_, DataType>> {
             Ok(Cow::Borrowed(data_type))
         }
         DataType::DateTime(..) | DataType::TimeDelta(..) => Ok(Cow::Owned(DataType::Int(64))),
-        other => Err(Error::unsupported(format!("{other} elements"))),
+        other => Err(unsupported!("{other} elements")),
     }
 }
 
@@ -68,7 +67,7 @@ pub(super) fn load(bytes: &[u8], data_type: &DataType) -> Result<Numbers> {
             }
             _ => bytes.iter().map(|b| float::to_f64(f, u64::from(*b))).collect(),
         }),
-        _ => return Err(Error::unsupported(format!("{data_type} elements"))),
+        _ => return Err(unsupported!("{data_type} elements")),
     })
 }
 
@@ -133,7 +132,6 @@ fn to_u64(x: f64) -> u64 {
     }
 }
 
-/// The cast between two types.
 pub(super) fn cast(bytes: &[u8], from: &DataType, to: &DataType) -> Result<Vec<u8>> {
     if from == to { Ok(bytes.to_vec()) } else { store(load(bytes, from)?, to) }
 }
@@ -172,7 +170,7 @@ pub(super) fn promote(a: &DataType, b: &DataType) -> Result<DataType> {
                 _ => DataType::FLOAT64,
             }
         }
-        (a, b) => return Err(Error::unsupported(format!("{a} together with {b}"))),
+        (a, b) => return Err(unsupported!("{a} together with {b}")),
     })
 }
 
@@ -186,7 +184,7 @@ pub(super) enum Scalar {
 impl Scalar {
     pub(super) fn from_json(json: &Json, name: &'static str) -> Result<Self> {
         let read = json.as_i128().map(Self::Int).or_else(|| json.as_f64().map(Self::Float));
-        read.ok_or_else(|| Error::invalid(format!("{name:?} must be a number, not {json}")).with_field(name))
+        read.ok_or_else(|| invalid!("{name:?} must be a number, not {json}").with_field(name))
     }
 
     pub(super) fn as_f64(self) -> f64 {
@@ -200,13 +198,12 @@ impl Scalar {
 /// The bits, little-endian, of a number given as V3 gives fill values: integers without fraction, floats also as
 /// `"NaN"`, `"Infinity"`, `"-Infinity"` or `"0x…"`.
 pub(super) fn fill_scalar(json: &Json, data_type: &DataType) -> Result<Vec<u8>> {
-    let bad = || Error::invalid(format!("{json} is not a {data_type}"));
+    let bad = || invalid!("{json} is not a {data_type}");
     let bits = match (data_type, json) {
-        (DataType::Int(b), json) => {
-            let half = 1i128 << (b - 1);
-            json.as_i128().filter(|n| (-half..half).contains(n)).map(|n| n as u64)
+        (DataType::Int(_) | DataType::UInt(_), json) => {
+            let (least, greatest) = data_type.range().unwrap_or_default();
+            json.as_i128().filter(|n| (least..=greatest).contains(n)).map(|n| n as u64)
         }
-        (DataType::UInt(b), json) => json.as_i128().filter(|n| (0..1i128 << b).contains(n)).map(|n| n as u64),
         (DataType::Float(f), Json::String(s)) => match s.as_str() {
             "NaN" | "Infinity" | "-Infinity" => float::from_decimal(*f, s),
             s => s
@@ -224,21 +221,8 @@ pub(super) fn fill_scalar(json: &Json, data_type: &DataType) -> Result<Vec<u8>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const NUMBERS: [DataType; 12] = [
-        DataType::Bool,
-        DataType::Int(8),
-        DataType::Int(16),
-        DataType::Int(32),
-        DataType::Int(64),
-        DataType::UInt(8),
-        DataType::UInt(16),
-        DataType::UInt(32),
-        DataType::UInt(64),
-        DataType::Float(Float::F16),
-        DataType::FLOAT32,
-        DataType::FLOAT64,
-    ];
+    use crate::codec::testing::NUMBERS;
+    use crate::meta::json::json;
 
     #[test]
     fn what_is_loaded_is_stored_again() {
@@ -303,8 +287,7 @@ mod tests {
 
     #[test]
     fn scalars_are_read_as_fill_values_are() {
-        let read =
-            |text: &str, t: DataType| fill_scalar(&Json::parse(text.as_bytes()).unwrap().value, &t).ok();
+        let read = |text: &str, t: DataType| fill_scalar(&json(text), &t).ok();
         assert_eq!(read("-1", DataType::Int(16)), Some(vec![255, 255]));
         assert_eq!(read("255", DataType::UINT8), Some(vec![255]));
         assert_eq!(read("18446744073709551615", DataType::UINT64), Some(vec![255; 8]));

@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::config::Config;
 use super::{ArrayToBytes, Buffer, Repr, Size, output};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::{DataType, Endian};
 use crate::meta::float;
 use crate::meta::json::Json;
@@ -33,7 +33,7 @@ const MAX_DOCUMENT: usize = 1 << 26;
 
 /// The `json2` and `msgpack2` codecs, and their predecessors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Objects {
+pub(super) struct Objects {
     format: Format,
     /// Whether the document ends with the shape.
     shaped: bool,
@@ -65,7 +65,7 @@ impl Text {
             "utf-32" | "utf32" => Self::Wide(4, None),
             "utf-32-le" => Self::Wide(4, Some(Endian::Little)),
             "utf-32-be" => Self::Wide(4, Some(Endian::Big)),
-            other => return Err(Error::unsupported(format!("JSON in the encoding {other:?}"))),
+            other => return Err(unsupported!("JSON in the encoding {other:?}")),
         })
     }
 
@@ -78,7 +78,7 @@ impl Text {
             }
             Self::Wide(width, order) => (width, order),
         };
-        let bad = || Error::invalid(format!("not text in UTF-{}", width * 8));
+        let bad = || invalid!("not text in UTF-{}", width * 8);
         if !bytes.len().is_multiple_of(width) {
             return Err(bad());
         }
@@ -130,13 +130,13 @@ impl Text {
 
 impl Objects {
     /// `json2` (`shaped`) or `json`.
-    pub fn json(config: &Config<'_>, shaped: bool) -> Result<Self> {
+    pub(super) fn json(config: &Config<'_>, shaped: bool) -> Result<Self> {
         let text = Text::named(config.str("encoding")?.unwrap_or("utf-8"))?;
         Ok(Self { format: Format::Json(text), shaped })
     }
 
     /// `msgpack2` (`shaped`) or `msgpack`.
-    pub fn msgpack(config: &Config<'_>, shaped: bool) -> Result<Self> {
+    pub(super) fn msgpack(config: &Config<'_>, shaped: bool) -> Result<Self> {
         let single = config.bool("use_single_float")?.unwrap_or(false);
         let bin = config.bool("use_bin_type")?.unwrap_or(true);
         config.bool("raw")?;
@@ -151,7 +151,7 @@ impl Objects {
                 let value = rmpv::decode::read_value_with_max_depth(&mut rest, MAX_DEPTH)
                     .map_err(|e| Error::invalid("not MessagePack").with_source(e))?;
                 if !rest.is_empty() {
-                    return Err(Error::invalid(format!("{} bytes are left over", rest.len())));
+                    return Err(invalid!("{} bytes are left over", rest.len()));
                 }
                 unpack(value)
             }
@@ -173,7 +173,7 @@ impl ArrayToBytes for Objects {
         if holds(&decoded.data_type) {
             return Ok(Size::AtMost(MAX_DOCUMENT));
         }
-        Err(Error::unsupported(format!("{} elements", decoded.data_type)))
+        Err(unsupported!("{} elements", decoded.data_type))
     }
 
     fn decode(&self, bytes: &[u8], decoded: &Repr) -> Result<Buffer> {
@@ -194,7 +194,7 @@ impl ArrayToBytes for Objects {
         }
         if flat.len() != decoded.count()? {
             let (got, want) = (flat.len(), decoded.count()?);
-            return Err(Error::invalid(format!("{got} elements where {want} were expected")));
+            return Err(invalid!("{got} elements where {want} were expected"));
         }
         if shape != decoded.shape && shape.iter().rev().eq(&decoded.shape) {
             flat = turned(&flat, &shape)?;
@@ -215,7 +215,7 @@ impl ArrayToBytes for Objects {
         let order = decoded.data_type.has_byte_order().then_some(Endian::Little);
         document.push(match decoded.data_type {
             DataType::Json | DataType::String => Json::string("|O"),
-            ref t => typestr::write(t, order).ok_or_else(|| Error::unsupported(format!("{t} elements")))?,
+            ref t => typestr::write(t, order).ok_or_else(|| unsupported!("{t} elements"))?,
         });
         if self.shaped {
             document.push(Json::Array(decoded.shape.iter().map(Json::int).collect()));
@@ -272,7 +272,7 @@ fn holds(data_type: &DataType) -> bool {
 fn flatten<'a>(items: &'a [Json], shape: &[u64], out: &mut Vec<&'a Json>) -> Result<()> {
     let (extent, inner) = shape.split_first().unwrap_or((&0, &[]));
     if num::u64_of(items.len()) != *extent {
-        return Err(Error::invalid(format!("a list of {} items where the shape says {extent}", items.len())));
+        return Err(invalid!("a list of {} items where the shape says {extent}", items.len()));
     }
     if inner.is_empty() {
         out.extend(items);
@@ -316,7 +316,7 @@ fn nest(items: &mut impl Iterator<Item = Json>, shape: &[u64]) -> Result<Vec<Jso
 
 /// Adds one item, converted, to a buffer.
 fn put(item: &Json, data_type: &DataType, out: &mut Buffer) -> Result<()> {
-    let cannot = || Error::invalid(format!("{item} is not exactly a {data_type}"));
+    let cannot = || invalid!("{item} is not exactly a {data_type}");
     match data_type {
         DataType::Json => return out.push(item.compact().as_bytes()),
         DataType::String => {
@@ -331,18 +331,10 @@ fn put(item: &Json, data_type: &DataType, out: &mut Buffer) -> Result<()> {
                 item.as_bool().or_else(|| integer(item).filter(|n| matches!(n, 0 | 1)).map(|n| n == 1));
             out.bytes.push(u8::from(value.ok_or_else(cannot)?));
         }
-        DataType::Int(bits) => {
-            let n = integer(item).filter(|n| fits(*n, *bits, true)).ok_or_else(cannot)?;
-            out.bytes.extend(n.to_le_bytes().iter().take(data_type.size()));
-        }
-        DataType::UInt(bits) => {
-            let n = integer(item).filter(|n| fits(*n, *bits, false)).ok_or_else(cannot)?;
-            out.bytes.extend(n.to_le_bytes().iter().take(data_type.size()));
-        }
-        DataType::DateTime(..) | DataType::TimeDelta(..) => {
-            let n = if *item == Json::Null { Some(i128::from(i64::MIN)) } else { integer(item) };
-            let n = n.filter(|n| fits(*n, 64, true)).ok_or_else(cannot)?;
-            out.bytes.extend(n.to_le_bytes().iter().take(8));
+        DataType::Int(_) | DataType::UInt(_) | DataType::DateTime(..) | DataType::TimeDelta(..) => {
+            let is_time = matches!(data_type, DataType::DateTime(..) | DataType::TimeDelta(..));
+            let n = if is_time && *item == Json::Null { Some(i64::MIN.into()) } else { integer(item) };
+            n.and_then(|n| data_type.put_integer(n, &mut out.bytes)).ok_or_else(cannot)?;
         }
         DataType::Float(f) => {
             let bits = match item {
@@ -370,7 +362,7 @@ fn put(item: &Json, data_type: &DataType, out: &mut Buffer) -> Result<()> {
             out.bytes.extend_from_slice(&content);
             out.bytes.resize(end, 0);
         }
-        other => return Err(Error::unsupported(format!("{other} elements"))),
+        other => return Err(unsupported!("{other} elements")),
     }
     Ok(())
 }
@@ -387,12 +379,6 @@ fn integer(item: &Json) -> Option<i128> {
     })
 }
 
-/// Whether an integer fits `bits` bits.
-fn fits(n: i128, bits: u8, signed: bool) -> bool {
-    let bits = u32::from(bits.min(64));
-    if signed { (-1i128 << (bits - 1)..1 << (bits - 1)).contains(&n) } else { (0..1 << bits).contains(&n) }
-}
-
 /// The elements of a chunk as items.
 fn values(chunk: &Buffer, data_type: &DataType) -> Result<Vec<Json>> {
     match data_type {
@@ -404,34 +390,19 @@ fn values(chunk: &Buffer, data_type: &DataType) -> Result<Vec<Json>> {
         }
         _ => {}
     }
-    let word = |element: &[u8], signed: bool| {
-        let fill = if signed && element.last().is_some_and(|b| *b & 0x80 != 0) { 0xff } else { 0 };
-        let mut wide = [fill; 16];
-        wide.iter_mut().zip(element).for_each(|(w, b)| *w = *b);
-        i128::from_le_bytes(wide)
-    };
     chunk
         .bytes
         .chunks_exact(data_type.size().max(1))
         .map(|e| {
             Ok(match data_type {
                 DataType::Bool => Json::Bool(e != [0]),
-                DataType::Int(_) => Json::int(word(e, true)),
-                DataType::UInt(_) => Json::int(word(e, false)),
-                DataType::DateTime(..) | DataType::TimeDelta(..) => match word(e, true) {
-                    n if n == i128::from(i64::MIN) => Json::Null,
+                DataType::Int(_) => Json::int(num::signed(e)),
+                DataType::UInt(_) => Json::int(num::unsigned(e)),
+                DataType::DateTime(..) | DataType::TimeDelta(..) => match num::signed(e) {
+                    i64::MIN => Json::Null,
                     n => Json::int(n),
                 },
-                DataType::Float(f) => {
-                    let bits = u64::try_from(word(e, false)).unwrap_or_default();
-                    match float::to_f64(*f, bits) {
-                        x if x.is_nan() => Json::Number("NaN".into()),
-                        x if x.is_infinite() => {
-                            Json::Number(if x > 0.0 { "Infinity" } else { "-Infinity" }.into())
-                        }
-                        x => Json::float(x),
-                    }
-                }
+                DataType::Float(f) => number(float::to_f64(*f, num::unsigned(e))),
                 DataType::FixedUtf32(_) => {
                     let units = e.as_chunks::<4>().0.iter().map(|c| u32::from_le_bytes(*c));
                     let text: Option<String> = units.map(char::from_u32).collect();
@@ -442,7 +413,7 @@ fn values(chunk: &Buffer, data_type: &DataType) -> Result<Vec<Json>> {
                     let end = e.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
                     bytes_item(e.get(..end).unwrap_or_default())
                 }
-                other => return Err(Error::unsupported(format!("{other} elements"))),
+                other => return Err(unsupported!("{other} elements")),
             })
         })
         .collect()
@@ -465,7 +436,6 @@ fn ascii(text: &str) -> String {
     out
 }
 
-/// MessagePack as JSON.
 fn unpack(value: rmpv::Value) -> Result<Json> {
     use rmpv::Value;
     Ok(match value {
@@ -485,13 +455,13 @@ fn unpack(value: rmpv::Value) -> Result<Json> {
             for (name, value) in members {
                 match unpack(name)? {
                     Json::String(name) => object.push((name, unpack(value)?)),
-                    other => return Err(Error::unsupported(format!("{} as a name in a map", other.kind()))),
+                    other => return Err(unsupported!("{} as a name in a map", other.kind())),
                 }
             }
             Json::Object(object)
         }
         Value::Ext(kind, _) => {
-            return Err(Error::unsupported(format!("MessagePack's extension type {kind}")));
+            return Err(unsupported!("MessagePack's extension type {kind}"));
         }
     })
 }
@@ -504,7 +474,6 @@ fn number(x: f64) -> Json {
     }
 }
 
-/// JSON as MessagePack.
 fn pack(value: Json, single: bool, bin: bool) -> Result<rmpv::Value> {
     use rmpv::Value;
     if bin
@@ -524,7 +493,7 @@ fn pack(value: Json, single: bool, bin: bool) -> Result<rmpv::Value> {
                 u32::try_from(float::from_f64(crate::meta::dtype::Float::F32, x)).unwrap_or_default(),
             )),
             (None, None, Some(x)) => Value::F64(x),
-            _ => return Err(Error::invalid(format!("{value} is no number"))),
+            _ => return Err(invalid!("{value} is no number")),
         },
         Json::String(s) => Value::from(s),
         Json::Array(items) => {

@@ -5,7 +5,7 @@
 //! size) continue where they stopped.
 
 use super::Size;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 
 /// Exact sizes up to this are trusted without looking at the input: they come from the metadata, not from the data.
 const TRUSTED: usize = 64 << 20;
@@ -17,7 +17,6 @@ pub(crate) const MAX_RATIO: usize = 1 << 17;
 /// The first guess for an output whose size is unknown is not below this.
 const FIRST: usize = 4 << 10;
 
-/// `len` zero bytes.
 pub(crate) fn zeroed(len: usize) -> Result<Vec<u8>> {
     if len <= TRUSTED {
         return Ok(vec![0; len]);
@@ -159,18 +158,18 @@ fn expect_end(limit: usize, step: &mut impl FnMut(&mut [u8]) -> Result<Step>) ->
 /// An exact size that the input can reach at all.
 pub(crate) fn justified(n: usize, input: usize, ratio: usize) -> Result<usize> {
     if n > TRUSTED && n > Size::Exact(n).reserve(input, ratio) {
-        return Err(Error::invalid(format!("{input} bytes cannot decode to the {n} that were expected")));
+        return Err(invalid!("{input} bytes cannot decode to the {n} that were expected"));
     }
     Ok(n)
 }
 
 /// The error for data that decode to more than they may.
 pub(crate) fn too_long(limit: usize) -> Error {
-    Error::invalid(format!("decodes to more than the {limit} bytes that were expected"))
+    invalid!("decodes to more than the {limit} bytes that were expected")
 }
 
 fn no_memory(len: usize) -> Error {
-    Error::unsupported(format!("there is no memory for {len} bytes"))
+    unsupported!("there is no memory for {len} bytes")
 }
 
 #[cfg(test)]

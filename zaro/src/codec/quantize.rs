@@ -10,7 +10,7 @@ use super::config::Config;
 use super::filter::{self, Filter, Side};
 use super::number::{self, Numbers};
 use super::registry::Request;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::{DataType, Float};
 
 /// A cast, perhaps after rounding.
@@ -33,7 +33,7 @@ pub(super) fn quantize(request: &Request<'_>, config: &Config<'_>) -> Result<Cod
     let encoded = Side::from_config(config, "astype", Some(&decoded))?;
     for side in [&decoded, &encoded] {
         if number::float_of(&side.data_type).is_none() {
-            return Err(Error::invalid(format!("is for floats, not {}", side.data_type)));
+            return Err(invalid!("is for floats, not {}", side.data_type));
         }
     }
     Ok(cast(request, "quantize", Some(power_for(digits)), decoded, encoded))
@@ -93,77 +93,5 @@ impl Filter for Cast {
     fn fill(&self, fill: &[u8]) -> Result<Vec<u8>> {
         // Not rounded: decoding is a cast, so this comes back whole where it can.
         number::cast(fill, &self.decoded, &self.encoded)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::codec::filter::check;
-
-    #[test]
-    fn quantize_as_numcodecs_does_it() {
-        for (config, raw, encoded, decoded) in [
-            (
-                r#"{"digits":1,"dtype":"<f8","astype":"<f8"}"#,
-                "00000000000000009a9999999999c93f9a9999999999d93f343333333333e33f9a9999999999e93f000000000000f03f",
-                "0000000000000000000000000000c83f000000000000d83f000000000000e43f000000000000ea3f000000000000f03f",
-                "0000000000000000000000000000c83f000000000000d83f000000000000e43f000000000000ea3f000000000000f03f",
-            ),
-            (
-                r#"{"digits":2,"dtype":"<f4","astype":"<f2"}"#,
-                "000040c0cdcc0cc03333b3bf9a9919bfcdcc4c3e0000803f",
-                "00c268c098bdd0b88032003c",
-                "000040c000000dc00000b3bf00001abf0000503e0000803f",
-            ),
-            (
-                r#"{"digits":-1,"dtype":"<f8","astype":"<f4"}"#,
-                "00000000000000005555555555d574405555555555d584400000000000408f40",
-                "000000000000a8430000264400007a44",
-                "000000000000000000000000000075400000000000c084400000000000408f40",
-            ),
-        ] {
-            check::v2("v2.quantize", config, raw, encoded, decoded);
-        }
-        check::v3(
-            "numcodecs.quantize",
-            r#"{"digits":1}"#,
-            &DataType::FLOAT64,
-            "9a9999999999c93f",
-            "000000000000c83f",
-            "000000000000c83f",
-        );
-        for bad in
-            [r#"{"digits":1,"dtype":"<i4"}"#, r#"{"dtype":"<f4"}"#, r#"{"digits":99999,"dtype":"<f4"}"#]
-        {
-            assert!(check::strict_codec("v2.quantize", bad, &DataType::UINT8).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn astype_as_numcodecs_does_it() {
-        check::v2(
-            "v2.astype",
-            r#"{"encode_dtype":"|i1","decode_dtype":">i4"}"#,
-            "00000001fffffffe0000012c",
-            "01fe2c",
-            "00000001fffffffe0000002c",
-        );
-        let e = check::v3(
-            "numcodecs.astype",
-            r#"{"encode_dtype":"float32"}"#,
-            &DataType::FLOAT64,
-            "000000000000f83f",
-            "0000c03f",
-            "000000000000f83f",
-        );
-        assert_eq!((e.data_type, &*e.fill.0), (DataType::FLOAT32, &[0, 0, 0xc0, 0x3f][..]));
-        for bad in [
-            r#"{"encode_dtype":"<i4"}"#,
-            r#"{"decode_dtype":"<i4"}"#,
-            r#"{"encode_dtype":"|S1","decode_dtype":"<i4"}"#,
-        ] {
-            assert!(check::codec("v2.astype", bad, &DataType::UINT8).is_err(), "{bad}");
-        }
     }
 }

@@ -6,13 +6,12 @@
 
 use super::config::Config;
 use super::{ArrayToArray, Buffer, Repr};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::json::Json;
 use crate::num;
 
-/// The `reshape` codec.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reshape {
+pub(super) struct Reshape {
     shape: Vec<Extent>,
 }
 
@@ -24,10 +23,9 @@ enum Extent {
 }
 
 impl Reshape {
-    /// From its configuration.
-    pub fn from_config(config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(config: &Config<'_>) -> Result<Self> {
         let json = config.need("shape")?;
-        let bad = |e: &Json| Error::invalid(format!("{e} is no extent")).with_field("shape");
+        let bad = |e: &Json| invalid!("{e} is no extent").with_field("shape");
         let items = json.items().ok_or_else(|| bad(json))?;
         let mut shape = Vec::with_capacity(items.len());
         let (mut next, mut rest) = (0, false);
@@ -60,7 +58,7 @@ impl Reshape {
     }
 
     fn apply(&self, from: &[u64]) -> Result<Vec<u64>> {
-        let misfit = || Error::invalid(format!("\"shape\" does not fit a chunk of shape {from:?}"));
+        let misfit = || invalid!("\"shape\" does not fit a chunk of shape {from:?}");
         let total = num::product(from)?;
         let mut out = Vec::with_capacity(self.shape.len());
         let mut known = 1u64;
@@ -120,9 +118,10 @@ impl ArrayToArray for Reshape {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta::json::json;
 
     fn apply(shape: &str, from: &[u64]) -> Result<Vec<u64>> {
-        let config = [("shape".to_owned(), Json::parse(shape.as_bytes()).unwrap().value)];
+        let config = [("shape".to_owned(), json(shape))];
         Reshape::from_config(&Config::new(&config))?.apply(from)
     }
 

@@ -9,14 +9,13 @@ use super::config::Config;
 use super::number::{self, Numbers};
 use super::registry::Request;
 use super::{ArrayToArray, Buffer, Repr, Size};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::fill::Fill;
 use crate::meta::json::Json;
 
-/// The `scale_offset` codec.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ScaleOffset {
+pub(super) struct ScaleOffset {
     data_type: DataType,
     arithmetic: Arithmetic,
 }
@@ -29,7 +28,7 @@ enum Arithmetic {
 
 impl ScaleOffset {
     /// From its configuration, for elements of the type that the request says.
-    pub fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Self> {
         let data_type = request.data_type;
         let quantity = |name: &'static str, otherwise: u8| {
             let json = config.get(name).cloned().unwrap_or_else(|| Json::int(otherwise));
@@ -40,16 +39,13 @@ impl ScaleOffset {
             DataType::Int(_) | DataType::UInt(_) | DataType::Float(_) => {
                 (quantity("offset", 0)?, quantity("scale", 1)?)
             }
-            other => return Err(Error::invalid(format!("is for numbers, not {other}"))),
+            other => return Err(invalid!("is for numbers, not {other}")),
         };
         config.finish()?;
         let arithmetic = match (integer(&offset), integer(&scale), offset, scale, data_type) {
-            (Some(offset), Some(scale), .., DataType::Int(bits)) => {
-                let half = 1i128 << (bits - 1);
-                Arithmetic::Int { offset, scale, least: -half, greatest: half - 1 }
-            }
-            (Some(offset), Some(scale), .., DataType::UInt(bits)) => {
-                Arithmetic::Int { offset, scale, least: 0, greatest: (1i128 << bits) - 1 }
+            (Some(offset), Some(scale), ..) => {
+                let (least, greatest) = data_type.range().unwrap_or_default();
+                Arithmetic::Int { offset, scale, least, greatest }
             }
             (_, _, Numbers::Float(offset), Numbers::Float(scale), DataType::Float(format)) => {
                 match (offset.first(), scale.first()) {
@@ -106,7 +102,7 @@ impl ScaleOffset {
                 let x: i128 = x.into();
                 one(x).and_then(|y| T::try_from(y).ok()).ok_or_else(|| {
                     let formula = if encode { "(x - offset) * scale" } else { "x / scale + offset" };
-                    Error::invalid(format!("{formula} of {x} is no {}", self.data_type))
+                    invalid!("{formula} of {x} is no {}", self.data_type)
                 })
             })
             .collect()
@@ -128,7 +124,7 @@ impl ArrayToArray for ScaleOffset {
 
     fn encoded(&self, decoded: &Repr) -> Result<Repr> {
         if decoded.data_type != self.data_type {
-            return Err(Error::invalid(format!("is for {}, not {}", self.data_type, decoded.data_type)));
+            return Err(invalid!("is for {}, not {}", self.data_type, decoded.data_type));
         }
         let fill = self.apply(&decoded.fill.0, true).map_err(|e| e.within("the fill value"))?;
         Ok(Repr { fill: Fill(fill.into()), ..decoded.clone() })
@@ -147,78 +143,21 @@ impl ArrayToArray for ScaleOffset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::Codec;
-    use crate::codec::filter::check;
-
-    #[test]
-    fn in_the_type_of_the_array() {
-        // numpy: x = np.array([1.1, -7], "f4"); e = (x - np.float32(5)) * np.float32(0.1); e / np.float32(0.1) + 5
-        let config = r#"{"offset":5,"scale":0.1}"#;
-        let e = check::v3(
-            "scale_offset",
-            config,
-            &DataType::FLOAT32,
-            "cdcc8c3f0000e0c0",
-            "15aec7be9a9999bf",
-            "cccc8c3f0000e0c0",
-        );
-        assert_eq!(*e.fill.0, check::hex("15aec7be"));
-        check::v3("scale_offset", "{}", &DataType::FLOAT32, "cdcc8c3f", "cdcc8c3f", "cdcc8c3f");
-        check::v3(
-            "scale_offset",
-            r#"{"offset":-3,"scale":2}"#,
-            &DataType::INT8,
-            "05fc00",
-            "10fe06",
-            "05fc00",
-        );
-        check::v3(
-            "scale_offset",
-            r#"{"offset":18446744073709551614}"#,
-            &DataType::UINT64,
-            "ffffffffffffffff",
-            "0100000000000000",
-            "ffffffffffffffff",
-        );
-        check::v3(
-            "scale_offset",
-            r#"{"offset":-1,"scale":-1}"#,
-            &DataType::Int(64),
-            "0500000000000000",
-            "faffffffffffffff",
-            "0500000000000000",
-        );
-    }
+    use crate::codec::testing::array;
 
     #[test]
     fn integers_are_exact_or_refused() {
-        let make = |config: &str, t: &DataType| match check::codec("scale_offset", config, t).unwrap() {
-            Codec::Array(c) => c,
-            _ => panic!(),
-        };
         let r =
             |data_type: DataType, fill: u8| Repr { shape: vec![1], data_type, fill: Fill(vec![fill].into()) };
-        let c = make(r#"{"scale":2}"#, &DataType::INT8);
+        let c = array("scale_offset", r#"{"scale":2}"#, &DataType::INT8);
         let i8s = r(DataType::INT8, 0);
         assert!(c.decode(Buffer::fixed(vec![3]), &i8s, &i8s).is_err(), "a remainder");
         assert!(c.encode(Buffer::fixed(vec![100]), &i8s, &i8s).is_err(), "200");
         assert!(c.encoded(&r(DataType::INT8, 100)).is_err(), "the fill value");
         assert!(c.encoded(&r(DataType::UINT8, 0)).is_err(), "another type");
-        let c = make(r#"{"offset":10}"#, &DataType::UINT8);
+        let c = array("scale_offset", r#"{"offset":10}"#, &DataType::UINT8);
         let u8s = r(DataType::UINT8, 10);
         assert!(c.encode(Buffer::fixed(vec![9]), &u8s, &u8s).is_err(), "below zero");
         assert!(c.decode(Buffer::fixed(vec![250]), &u8s, &u8s).is_err(), "above 255");
-        for (bad, t) in [
-            (r#"{"scale":0}"#, DataType::UINT8),
-            (r#"{"scale":-0.0}"#, DataType::FLOAT32),
-            (r#"{"scale":1.5}"#, DataType::UINT8),
-            (r#"{"offset":256}"#, DataType::UINT8),
-            (r#"{"offset":"x"}"#, DataType::FLOAT32),
-            (r#"{"offset":1,"more":1}"#, DataType::FLOAT32),
-            ("{}", DataType::Bool),
-            ("{}", DataType::String),
-        ] {
-            assert!(check::codec("scale_offset", bad, &t).is_err(), "{bad}");
-        }
     }
 }

@@ -11,7 +11,7 @@
 use super::chain::{Chain, Scratch};
 use super::config::Config;
 use super::{ArrayToBytes, Buffer, MAX_VARIABLE, Repr, Size, output};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::fill::Fill;
 use crate::meta::json::Json;
 use crate::meta::{DataType, v3};
@@ -39,7 +39,7 @@ pub struct ShardIndex {
 impl ShardIndex {
     /// Where inner chunk `i` lies: `(offset, size)`; `None` if it is not there. A damaged entry is an error.
     pub fn entry(&self, i: usize) -> Result<Option<(u64, u64)>> {
-        let damaged = || Error::invalid(format!("the shard's index has no entry {i}"));
+        let damaged = || invalid!("the shard's index has no entry {i}");
         let at = i.checked_mul(16).ok_or_else(damaged)?;
         let (a, b) = self
             .bytes
@@ -51,9 +51,9 @@ impl ShardIndex {
             (offset, size) if offset.checked_add(size).is_some_and(|end| end < u64::MAX) => {
                 Ok(Some((offset, size)))
             }
-            (offset, size) => Err(Error::invalid(format!(
+            (offset, size) => Err(invalid!(
                 "the shard's index is damaged: inner chunk {i} at offset {offset} with {size} bytes"
-            ))),
+            )),
         }
     }
 
@@ -72,24 +72,22 @@ impl Shard {
         let shape: Vec<u64> = shape
             .items()
             .and_then(|items| items.iter().map(|v| v.as_u64().filter(|n| *n > 0)).collect())
-            .ok_or_else(|| {
-                Error::invalid(format!("\"chunk_shape\" must be positive integers, not {shape}"))
-            })?;
+            .ok_or_else(|| invalid!("\"chunk_shape\" must be positive integers, not {shape}"))?;
         if shape.len() != shard.shape.len() {
-            return Err(Error::invalid(format!(
+            return Err(invalid!(
                 "\"chunk_shape\" has {} dimensions, the shard {}",
                 shape.len(),
                 shard.shape.len()
-            )));
+            ));
         }
         let counts: Option<Vec<u64>> =
             shard.shape.iter().zip(&shape).map(|(s, c)| (s % c == 0).then(|| s / c)).collect();
         let counts = counts.ok_or_else(|| {
-            Error::invalid(format!("inner chunks of {shape:?} do not divide a shard of {:?}", shard.shape))
+            invalid!("inner chunks of {shape:?} do not divide a shard of {:?}", shard.shape)
         })?;
         let total = num::product(&counts)?;
         if total > MAX_INNER {
-            return Err(Error::invalid(format!("a shard of {total} inner chunks makes no sense")));
+            return Err(invalid!("a shard of {total} inner chunks makes no sense"));
         }
         if strict && configuration.iter().any(|(n, v)| n == "index_location" && *v == Json::Null) {
             return Err(Error::invalid("\"index_location\" must be \"start\" or \"end\", not null"));
@@ -98,9 +96,7 @@ impl Shard {
             None | Some("end") => true,
             Some("start") => false,
             Some(other) => {
-                return Err(Error::invalid(format!(
-                    "\"index_location\" must be \"start\" or \"end\", not {other:?}"
-                )));
+                return Err(invalid!("\"index_location\" must be \"start\" or \"end\", not {other:?}"));
             }
         };
         let codecs = v3::codecs(config.need("codecs")?, "codecs")?;
@@ -144,10 +140,10 @@ impl Shard {
     /// Decodes the index from its encoded bytes.
     pub fn read_index(&self, bytes: &[u8]) -> Result<ShardIndex> {
         if bytes.len() != self.index_size {
-            return Err(Error::invalid(format!(
+            return Err(invalid!(
                 "the shard is shorter than its index, which takes {} bytes",
                 self.index_size
-            )));
+            ));
         }
         let mut scratch = Scratch::default();
         let decoded = self.index.decode(bytes, &mut scratch).map_err(|e| e.within("the shard's index"))?;
@@ -166,10 +162,10 @@ impl Shard {
         if offset >= low && offset.saturating_add(length) <= high {
             Ok(())
         } else {
-            Err(Error::invalid(format!(
+            Err(invalid!(
                 "the shard's index is damaged: an inner chunk at offset {offset} with {length} bytes does not fit \
                  into a shard of {size} bytes"
-            )))
+            ))
         }
     }
 
@@ -339,12 +335,13 @@ fn cut(whole: &[u8], whole_shape: &[u64], block_shape: &[u64], at: &[u64], size:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta::json::json;
 
     #[test]
     fn an_empty_shard_inside_other_codecs_claims_no_memory() {
         let text = r#"{"chunk_shape":[1099511627776],"codecs":["bytes"],"index_codecs":[
             {"name":"bytes","configuration":{"endian":"little"}}]}"#;
-        let config = Json::parse(text.as_bytes()).unwrap().value;
+        let config = json(text);
         let repr = Repr { shape: vec![1 << 41], data_type: DataType::UINT8, fill: Fill(vec![1].into()) };
         let shard = Shard::build(config.members().unwrap(), &repr, true).unwrap();
         assert!(shard.decode(&[255; 32], &repr).is_err());

@@ -10,15 +10,13 @@ use super::{BytesToBytes, Size, output};
 use crate::error::{Error, Result};
 use crate::num;
 
-/// The `shuffle` codec.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shuffle {
+pub(super) struct Shuffle {
     element: usize,
 }
 
 impl Shuffle {
-    /// From its configuration.
-    pub fn from_config(config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_config(config: &Config<'_>) -> Result<Self> {
         match config.uint("elementsize")? {
             Some(0) => Err(Error::invalid("\"elementsize\" must be positive").with_field("elementsize")),
             n => Ok(Self { element: num::usize_of(n.unwrap_or(4))? }),
@@ -52,22 +50,5 @@ impl BytesToBytes for Shuffle {
         let mut out = output::zeroed(bytes.len())?;
         shuffle(self.element, bytes, &mut out);
         Ok(out)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{hex, members_of, round_trip};
-    use super::*;
-
-    #[test]
-    fn round_trips_and_leaves_the_tail() {
-        for element in [1, 2, 3, 4, 8, 16, 1000, usize::MAX] {
-            round_trip(&Shuffle { element });
-        }
-        let codec = Shuffle::from_config(&Config::new(&[])).unwrap();
-        let bytes = hex("00010203101112132021");
-        assert_eq!(codec.encode(&bytes).unwrap(), hex("00100111021203132021"));
-        assert!(Shuffle::from_config(&Config::new(&members_of("{\"elementsize\": 0}"))).is_err());
     }
 }

@@ -1,7 +1,29 @@
-//! What the tests of codecs share: data, hexadecimal, and the two trials every codec must pass.
+//! What the tests of codecs share: data, hexadecimal, codecs as metadata name them, the rows of `testdata/codecs.txt`,
+//! and the two trials every codec must pass.
 
-use super::{BytesToBytes, Size};
-use crate::meta::json::Json;
+use super::registry::{Request, build};
+use super::{ArrayToArray, ArrayToBytes, BytesToBytes, Codec, Repr, Size};
+use crate::error::Result;
+use crate::meta::dtype::{DataType, Float};
+use crate::meta::fill::Fill;
+use crate::meta::json::{Json, json};
+use crate::meta::{Findings, Mode, typestr, v3};
+
+/// The types that numpy calculates with.
+pub(crate) const NUMBERS: [DataType; 12] = [
+    DataType::Bool,
+    DataType::Int(8),
+    DataType::Int(16),
+    DataType::Int(32),
+    DataType::Int(64),
+    DataType::UInt(8),
+    DataType::UInt(16),
+    DataType::UInt(32),
+    DataType::UInt(64),
+    DataType::Float(Float::F16),
+    DataType::FLOAT32,
+    DataType::FLOAT64,
+];
 
 /// A small generator of pseudo-random numbers, the same in every run.
 pub(crate) struct Noise(pub(crate) u64);
@@ -42,9 +64,120 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
 }
 
-/// The members of a JSON object.
-pub(crate) fn members_of(json: &str) -> Vec<(String, Json)> {
-    Json::parse(json.as_bytes()).unwrap().value.members().unwrap().to_vec()
+/// A codec as the metadata have it.
+pub(crate) fn codec(name: &str, config: &str, data_type: &DataType, strict: bool) -> Result<Codec> {
+    let config = json(config);
+    build(&Request { name, config: config.members().unwrap(), strict, data_type })
+}
+
+/// One over bytes, for elements of a byte.
+pub(crate) fn bytes(name: &str, config: &str) -> Box<dyn BytesToBytes> {
+    typed_bytes(name, config, &DataType::UINT8)
+}
+
+pub(crate) fn typed_bytes(name: &str, config: &str, data_type: &DataType) -> Box<dyn BytesToBytes> {
+    let Codec::Bytes(c) = codec(name, config, data_type, false).unwrap() else { panic!("{name}") };
+    c
+}
+
+pub(crate) fn to_bytes(name: &str, config: &str, data_type: &DataType) -> Box<dyn ArrayToBytes> {
+    let Codec::ToBytes(c) = codec(name, config, data_type, false).unwrap() else { panic!("{name}") };
+    c
+}
+
+pub(crate) fn array(name: &str, config: &str, data_type: &DataType) -> Box<dyn ArrayToArray> {
+    let Codec::Array(c) = codec(name, config, data_type, false).unwrap() else { panic!("{name}") };
+    c
+}
+
+/// A chunk of one dimension.
+pub(crate) fn line(data_type: DataType, n: u64) -> Repr {
+    Repr { shape: vec![n], data_type, fill: Fill::default() }
+}
+
+/// A row of `testdata/codecs.txt`.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) data_type: DataType,
+    config: String,
+    pub(crate) plain: Vec<u8>,
+    pub(crate) encoded: Vec<u8>,
+    /// What `encoded` decodes to; not `plain` where something is lost.
+    pub(crate) decoded: Vec<u8>,
+    /// The type and the fill value as the next codec sees them.
+    pub(crate) to: Option<DataType>,
+    pub(crate) fill: Option<Vec<u8>>,
+}
+
+/// The rows that begin with `verb`.
+pub(crate) fn rows(verb: &str) -> Vec<Row> {
+    let text = include_str!("../../testdata/codecs.txt");
+    let rows = text.lines().filter_map(|l| l.strip_prefix(verb)?.strip_prefix(' '));
+    rows.map(|line| {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        let mut named = |key: &str| {
+            let at = words.iter().position(|w| w.starts_with(key))?;
+            words.remove(at).strip_prefix(key)
+        };
+        let (to, fill) = (named("to=").map(data_type), named("fill=").map(data));
+        let field = |i: usize| words.get(i).map(|w| data(w)).unwrap_or_default();
+        Row {
+            name: words[0].to_owned(),
+            data_type: data_type(words[1]),
+            config: words[2].to_owned(),
+            plain: field(3),
+            encoded: field(4),
+            decoded: field(if words.len() > 5 { 5 } else { 3 }),
+            to,
+            fill,
+        }
+    })
+    .collect()
+}
+
+impl Row {
+    pub(crate) fn codec(&self, strict: bool) -> Result<Codec> {
+        codec(&self.name, &self.config, &self.data_type, strict)
+    }
+
+    pub(crate) fn bytes(&self) -> Box<dyn BytesToBytes> {
+        typed_bytes(&self.name, &self.config, &self.data_type)
+    }
+
+    /// The chunk that `plain` is; its first element is the fill value.
+    pub(crate) fn repr(&self) -> Repr {
+        let size = self.data_type.size();
+        let shape = vec![1, u64::try_from(self.plain.len() / size).unwrap()];
+        Repr { shape, data_type: self.data_type.clone(), fill: Fill(self.plain[..size].into()) }
+    }
+}
+
+fn data_type(name: &str) -> DataType {
+    match name {
+        "-" => DataType::UINT8,
+        n if n.starts_with(['<', '>', '|']) => {
+            typestr::parse(&Json::string(n)).unwrap().fixed().unwrap().clone()
+        }
+        n => v3::data_type(&Json::string(n), "", &mut Findings::new(Mode::Tolerant, "")).unwrap().0,
+    }
+}
+
+/// Bytes as the table has them.
+fn data(text: &str) -> Vec<u8> {
+    let number = |s: &str| s.parse::<usize>().unwrap();
+    let part = |text: &str| match text.split_once(':') {
+        None => match text.strip_prefix('\'').and_then(|t| t.split_once("'*")) {
+            Some((text, times)) => text.as_bytes().repeat(number(times)),
+            None => hex(text),
+        },
+        Some(("ramp", n)) => (0..=255).cycle().take(number(n)).collect(),
+        Some((_, rest)) => {
+            let [width, count, each] = rest.split(':').map(number).collect::<Vec<_>>().try_into().unwrap();
+            (0..count).flat_map(|i| (i / each).to_le_bytes().into_iter().take(width)).collect()
+        }
+    };
+    text.split('+').flat_map(part).collect()
 }
 
 /// Encodes and decodes data of many sizes and kinds, by every way of decoding, and with wrong sizes.

@@ -13,7 +13,7 @@ const MAX_RUN: usize = 128;
 
 /// The TIFF PackBits codec. `axis`, which a writer may give, only says where its rows ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TiffPackBits;
+pub(crate) struct TiffPackBits;
 
 fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>> {
     let cut = || Error::invalid("the PackBits stream is cut off");
@@ -75,25 +75,5 @@ impl BytesToBytes for TiffPackBits {
         }
         flush(&mut literals, &mut out);
         Ok(out)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{Noise, hex, hostile, round_trip};
-    use super::*;
-
-    #[test]
-    fn round_trips() {
-        round_trip(&TiffPackBits);
-        hostile(&TiffPackBits, &Noise(3).smooth(3000));
-    }
-
-    #[test]
-    fn reads_what_imagecodecs_writes() {
-        // imagecodecs.packbits_encode, with a 128 that says nothing put into it
-        let bytes = hex("fc6180036263646580f46604d9a382454e");
-        let data = b"aaaaabcdefffffffffffff\xd9\xa3\x82\x45\x4e";
-        assert_eq!(TiffPackBits.decode(&bytes, Size::Exact(27)).unwrap(), data);
     }
 }

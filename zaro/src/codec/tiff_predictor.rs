@@ -10,13 +10,12 @@
 use super::blosc::shuffle::{shuffle, unshuffle};
 use super::config::Config;
 use super::{BytesToBytes, Size};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::json::Json;
 use crate::num;
 
-/// A TIFF predictor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TiffPredictor {
+pub(crate) struct TiffPredictor {
     float: bool,
     /// Bytes in a number.
     width: usize,
@@ -36,13 +35,11 @@ enum Direction {
 }
 
 impl TiffPredictor {
-    /// `imagecodecs_delta`.
-    pub fn delta(config: &Config<'_>) -> Result<Self> {
+    pub(crate) fn delta(config: &Config<'_>) -> Result<Self> {
         Self::read(config, false)
     }
 
-    /// `imagecodecs_floatpred`.
-    pub fn float(config: &Config<'_>) -> Result<Self> {
+    pub(crate) fn float(config: &Config<'_>) -> Result<Self> {
         config.need("dtype")?;
         config.need("shape")?;
         Self::read(config, true)
@@ -79,10 +76,7 @@ impl TiffPredictor {
     fn run(&self, bytes: &mut [u8], direction: Direction) -> Result<()> {
         match self.length {
             Some(n) if n != bytes.len() => {
-                return Err(Error::invalid(format!(
-                    "{} bytes are there where the shape has {n}",
-                    bytes.len()
-                )));
+                return Err(invalid!("{} bytes are there where the shape has {n}", bytes.len()));
             }
             None if !bytes.len().is_multiple_of(self.width) => {
                 return Err(Error::invalid("the data are no whole numbers"));
@@ -207,114 +201,5 @@ impl BytesToBytes for TiffPredictor {
         let mut out = bytes.to_vec();
         self.run(&mut out, Direction::Encode)?;
         Ok(out)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{hex, members_of, round_trip};
-    use super::*;
-
-    fn delta(json: &str) -> Result<TiffPredictor> {
-        let members = members_of(json);
-        TiffPredictor::delta(&Config::new(&members))
-    }
-
-    fn float(json: &str) -> Result<TiffPredictor> {
-        let members = members_of(json);
-        TiffPredictor::float(&Config::new(&members))
-    }
-
-    /// Encoded and plain, as imagecodecs has them.
-    fn known(codec: &TiffPredictor, encoded: &str, plain: &str) {
-        assert_eq!(codec.encode(&hex(plain)).unwrap(), hex(encoded), "{codec:?}");
-        assert_eq!(
-            codec.decode(&hex(encoded), Size::Exact(plain.len() / 2)).unwrap(),
-            hex(plain),
-            "{codec:?}"
-        );
-    }
-
-    #[test]
-    fn differences_along_any_axis() {
-        let plain = "00010409101924314051647990a9c4e10021446990b9e411";
-        for (axis, encoded) in [
-            (0, "00010409101924314051647990a8c0d8f008203850688098"),
-            (1, "00010409101820283038404890a9c4e1707880889098a0a8"),
-            (2, "0001030510090b0d4011131590191b1d0021232590292b2d"),
-            (-1, "0001030510090b0d4011131590191b1d0021232590292b2d"),
-            (-2, "00010409101820283038404890a9c4e1707880889098a0a8"),
-        ] {
-            let json = format!(r#"{{"dtype": "|u1", "shape": [2, 3, 4], "axis": {axis}}}"#);
-            known(&delta(&json).unwrap(), encoded, plain);
-        }
-    }
-
-    #[test]
-    fn differences_of_any_type() {
-        let little = delta(r#"{"dtype": "<u2", "shape": [1, 4, 2], "axis": 1}"#).unwrap();
-        known(&little, "01000a0002000a00ffffe600050007ff", "01000a00030014000200fa0007000100");
-        let big = delta(r#"{"dtype": ">u2", "shape": [1, 4, 2], "axis": 1}"#).unwrap();
-        known(&big, "0001000a0002000affff00e60005ff07", "0001000a00030014000200fa00070001");
-        let float = delta(r#"{"dtype": "<f4", "shape": [1, 4]}"#).unwrap();
-        known(&float, "0000c03f0000500000003080f902d58f", "0000c03f00001040000040c0f9021550");
-        round_trip(&delta("{}").unwrap());
-        round_trip(&delta(r#"{"dist": 3}"#).unwrap());
-        round_trip(&delta(r#"{"dist": 100000}"#).unwrap());
-        assert!(little.decode(&[0; 15], Size::Exact(15)).is_err());
-    }
-
-    #[test]
-    fn bytes_of_floats() {
-        for (dtype, dist, encoded, plain) in [
-            (
-                "<f4",
-                1,
-                "3f0180847c50303a8600000000000000003f0100c0808040c000000000000000",
-                "0000c03f00001040000040c000007a44000000000000803f0000004000004040",
-            ),
-            (
-                "<f4",
-                2,
-                "3f40810400cc806ac086000000000000003f4001c04000c000c0000000000000",
-                "0000c03f00001040000040c000007a44000000000000803f0000004000004040",
-            ),
-            (
-                ">f4",
-                1,
-                "3f0180847c50303a8600000000000000003f0100c0808040c000000000000000",
-                "3fc0000040100000c0400000447a0000000000003f8000004000000040400000",
-            ),
-            ("<f2", 1, "3e0282a19d8080d0003c0402be000000", "003e804000c2d0630000003c00400042"),
-        ] {
-            let json = format!(r#"{{"dtype": {dtype:?}, "shape": [2, 4], "dist": {dist}}}"#);
-            known(&float(&json).unwrap(), encoded, plain);
-        }
-        let samples = float(r#"{"dtype": "<f4", "shape": [2, 3, 2], "axis": -2}"#).unwrap();
-        known(
-            &samples,
-            "003f40010000c04000c080608060000000000000000000004040010100007f9f40302020e0d000000000000000000000",
-            "000000000000803f0000004000004040000080400000a0400000c0400000e04000000041000010410000204100003041",
-        );
-    }
-
-    #[test]
-    fn configuration_is_checked() {
-        for bad in [
-            r#"{"dtype": "|b1"}"#,
-            r#"{"dist": 0}"#,
-            r#"{"shape": [2], "axis": 1}"#,
-            r#"{"shape": [2], "axis": -2}"#,
-            r#"{"shape": 2}"#,
-            r#"{"shape": [4294967296, 4294967296]}"#,
-            r#"{"shape": []}"#,
-        ] {
-            assert!(delta(bad).is_err(), "{bad}");
-        }
-        for bad in ["{}", r#"{"dtype": "<f4"}"#, r#"{"dtype": "<u4", "shape": [2]}"#] {
-            assert!(float(bad).is_err(), "{bad}");
-        }
-        let empty = delta(r#"{"shape": [0, 3]}"#).unwrap();
-        assert_eq!(empty.decode(b"", Size::Exact(0)).unwrap(), b"");
     }
 }

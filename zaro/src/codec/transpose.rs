@@ -9,12 +9,11 @@
 
 use super::config::Config;
 use super::{ArrayToArray, Buffer, Repr};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::num;
 
-/// The `transpose` codec.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transpose {
+pub(super) struct Transpose {
     order: Order,
 }
 
@@ -26,8 +25,7 @@ enum Order {
 }
 
 impl Transpose {
-    /// From its configuration.
-    pub fn from_config(config: &Config<'_>, strict: bool) -> Result<Self> {
+    pub(super) fn from_config(config: &Config<'_>, strict: bool) -> Result<Self> {
         let order = config.need("order")?;
         let order = match (order.as_str(), order.items()) {
             (Some("C"), _) if !strict => Order::Same,
@@ -40,9 +38,7 @@ impl Transpose {
                 )
             }
             _ => {
-                return Err(Error::invalid(format!(
-                    "\"order\" must be a list of dimension numbers, not {order}"
-                )));
+                return Err(invalid!("\"order\" must be a list of dimension numbers, not {order}"));
             }
         };
         if let Order::Given(order) = &order {
@@ -50,7 +46,7 @@ impl Transpose {
             for d in order {
                 match seen.get_mut(*d) {
                     Some(s) if !*s => *s = true,
-                    _ => return Err(Error::invalid(format!("\"order\" {order:?} is not a permutation"))),
+                    _ => return Err(invalid!("\"order\" {order:?} is not a permutation")),
                 }
             }
         }
@@ -58,12 +54,10 @@ impl Transpose {
     }
 
     /// The permutation for `rank` dimensions.
-    pub fn dimensions(&self, rank: usize) -> Result<Vec<usize>> {
+    pub(super) fn dimensions(&self, rank: usize) -> Result<Vec<usize>> {
         match &self.order {
             Order::Given(p) if p.len() == rank => Ok(p.clone()),
-            Order::Given(p) => {
-                Err(Error::invalid(format!("\"order\" {p:?} has {} dimensions, the array {rank}", p.len())))
-            }
+            Order::Given(p) => Err(invalid!("\"order\" {p:?} has {} dimensions, the array {rank}", p.len())),
             Order::Reversed => Ok((0..rank).rev().collect()),
             Order::Same => Ok((0..rank).collect()),
         }

@@ -33,7 +33,7 @@ use zfp_rs::{
 
 use super::config::Config;
 use super::{ArrayToBytes, Buffer, Repr, Size};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::{DataType, Float};
 use crate::num;
 
@@ -42,7 +42,7 @@ const MOST_BITS: u32 = 1 << 20;
 
 /// What decides how much of the values is kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Mode {
+pub(super) enum Mode {
     /// All of it.
     Reversible,
     /// zfp's own parameters.
@@ -66,7 +66,7 @@ pub enum Mode {
 
 /// The `zfp` and `zfpy` codecs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Zfp {
+pub(super) struct Zfp {
     /// How to encode; and, without a header, how to decode. `None`: not known, so only a header can say.
     pub mode: Option<Mode>,
     /// Whether the stream has a header: `zfpy`.
@@ -75,7 +75,7 @@ pub struct Zfp {
 
 impl Zfp {
     /// `zfp` from its configuration.
-    pub fn from_config(config: &Config<'_>, strict: bool) -> Result<Self> {
+    pub(super) fn from_config(config: &Config<'_>, strict: bool) -> Result<Self> {
         let mode =
             config.str("mode")?.ok_or_else(|| Error::invalid("\"mode\" is missing").with_field("mode"))?;
         // The names without "_" and "write_header" are those of zarrs before the codec was registered.
@@ -87,7 +87,7 @@ impl Zfp {
                 max_prec: need(small(config, "maxprec")?, "maxprec")?,
                 min_exp: {
                     let n = need(config.int("minexp")?, "minexp")?;
-                    i32::try_from(n).map_err(|_| Error::invalid(format!("\"minexp\" of {n} is too large")))?
+                    i32::try_from(n).map_err(|_| invalid!("\"minexp\" of {n} is too large"))?
                 },
             },
             "fixed_accuracy" | "fixedaccuracy" => {
@@ -98,7 +98,7 @@ impl Zfp {
                 Mode::Precision(need(small(config, "precision")?, "precision")?)
             }
             other => {
-                return Err(Error::invalid(format!("{other:?} is not a mode of zfp")).with_field("mode"));
+                return Err(invalid!("{other:?} is not a mode of zfp").with_field("mode"));
             }
         };
         let header = !strict && config.bool("write_header")?.unwrap_or(false);
@@ -110,7 +110,7 @@ impl Zfp {
 
     /// `zfpy` from its configuration. A parameter below zero means that it is not given, and then the mode is
     /// reversible, whatever `mode` says: so numcodecs has it.
-    pub fn from_numcodecs(config: &Config<'_>) -> Result<Self> {
+    pub(super) fn from_numcodecs(config: &Config<'_>) -> Result<Self> {
         let mode = config.int("mode")?.unwrap_or(4);
         let tolerance = config.float("tolerance")?.filter(|x| *x >= 0.0);
         let rate = config.float("rate")?.filter(|x| *x >= 0.0);
@@ -133,12 +133,12 @@ impl Zfp {
 fn small(config: &Config<'_>, name: &'static str) -> Result<Option<u32>> {
     config
         .uint(name)?
-        .map(|n| u32::try_from(n).map_err(|_| Error::invalid(format!("{name:?} of {n} is too large"))))
+        .map(|n| u32::try_from(n).map_err(|_| invalid!("{name:?} of {n} is too large")))
         .transpose()
 }
 
 fn need<T>(value: Option<T>, name: &'static str) -> Result<T> {
-    value.ok_or_else(|| Error::invalid(format!("{name:?} is missing")).with_field(name))
+    value.ok_or_else(|| invalid!("{name:?} is missing").with_field(name))
 }
 
 fn wrong(e: impl std::error::Error) -> Error {
@@ -152,24 +152,22 @@ impl Mode {
             Self::Reversible => Ok(ZfpConfig::reversible()),
             Self::Expert { min_bits, max_bits, max_prec, min_exp } => {
                 if max_bits == 0 || min_bits > MOST_BITS {
-                    return Err(Error::invalid(format!(
+                    return Err(invalid!(
                         "a block cannot have at least {min_bits} and at most {max_bits} bits"
-                    )));
+                    ));
                 }
                 // No block is empty, and no header says so.
                 ZfpConfig::expert(min_bits.max(1), max_bits, max_prec, min_exp).map_err(wrong)
             }
             Self::Accuracy(tolerance) if tolerance.is_finite() => Ok(ZfpConfig::fixed_accuracy(tolerance)),
-            Self::Accuracy(tolerance) => {
-                Err(Error::invalid(format!("a tolerance of {tolerance} makes no sense")))
-            }
+            Self::Accuracy(tolerance) => Err(invalid!("a tolerance of {tolerance} makes no sense")),
             Self::Rate(rate) => {
                 let rank = u32::try_from(rank).unwrap_or(0);
                 ZfpDimensionality::try_from(rank)
                     .ok()
                     .filter(|_| rate > 0.0)
                     .and_then(|d| ZfpConfig::fixed_rate(rate, kind, d, ZfpStreamAlignment::Unaligned).ok())
-                    .ok_or_else(|| Error::invalid(format!("a rate of {rate} bits per value makes no sense")))
+                    .ok_or_else(|| invalid!("a rate of {rate} bits per value makes no sense"))
             }
             Self::Precision(planes) => Ok(ZfpConfig::fixed_precision(planes)),
         }
@@ -179,7 +177,7 @@ impl Mode {
 /// The extents as zfp has them: the fastest first, zeros behind the last. No dimension at all is one value.
 fn extents(shape: &[u64]) -> Result<[usize; 4]> {
     if shape.len() > 4 {
-        return Err(Error::unsupported(format!("zfp has 1 to 4 dimensions, not {}", shape.len())));
+        return Err(unsupported!("zfp has 1 to 4 dimensions, not {}", shape.len()));
     }
     let mut to = [usize::from(shape.is_empty()), 0, 0, 0];
     for (to, from) in to.iter_mut().zip(shape.iter().rev()) {
@@ -254,7 +252,7 @@ fn read_header(bytes: &[u8]) -> Result<(ZfpFieldMetadata, ZfpConfig, u64)> {
     match bytes {
         [b'z', b'f', b'p', 5, ..] => {}
         [b'z', b'f', b'p', version, ..] => {
-            return Err(Error::unsupported(format!("version {version} of the format; zaro knows version 5")));
+            return Err(unsupported!("version {version} of the format; zaro knows version 5"));
         }
         _ => return Err(Error::invalid("does not begin with \"zfp\"")),
     }
@@ -303,17 +301,15 @@ impl ArrayToBytes for Zfp {
         let (extents, config, start) = if self.header {
             let (field, config, start) = read_header(bytes)?;
             if field.scalar_type != kind {
-                return Err(Error::invalid(format!(
-                    "holds {:?} where {kind:?} are expected",
-                    field.scalar_type
-                )));
+                return Err(invalid!("holds {:?} where {kind:?} are expected", field.scalar_type));
             }
             // The shape may differ: numcodecs' filters make everything one-dimensional.
             if product(field.dims) != count {
-                return Err(Error::invalid(format!(
+                return Err(invalid!(
                     "holds an array of the extents {:?}, fastest first, where the shape {:?} is expected",
-                    field.dims, decoded.shape
-                )));
+                    field.dims,
+                    decoded.shape
+                ));
             }
             (field.dims, config, start)
         } else {
@@ -323,7 +319,7 @@ impl ArrayToBytes for Zfp {
         let blocks = product(extents.map(|n| n.div_ceil(4)));
         let fewest = num::u64_of(blocks).saturating_mul(u64::from(config.min_bits().max(1)));
         if num::u64_of(bytes.len()).saturating_mul(8) < fewest {
-            return Err(Error::invalid(format!("{} bytes are too few for {blocks} blocks", bytes.len())));
+            return Err(invalid!("{} bytes are too few for {blocks} blocks", bytes.len()));
         }
         let out = match kind {
             Kind::I32 => decode_as::<i32>(bytes, start, &config, extents),
@@ -347,9 +343,8 @@ impl ArrayToBytes for Zfp {
         let mut to = ZfpBitStream::new(most).map_err(wrong)?;
         if self.header {
             let field = ZfpFieldMetadata { scalar_type: kind, dims: extents };
-            to.write_header(&config, &field, ZfpHeaderMask::FULL).map_err(|e| {
-                Error::unsupported(format!("zfp cannot write the header of shape {:?}: {e}", decoded.shape))
-            })?;
+            to.write_header(&config, &field, ZfpHeaderMask::FULL)
+                .map_err(|e| unsupported!("zfp cannot write the header of shape {:?}: {e}", decoded.shape))?;
         }
         let bytes = guise.put_on(&chunk.bytes)?.map_or(Cow::Borrowed(&chunk.bytes), Cow::Owned);
         let finite = match kind {
@@ -403,7 +398,7 @@ impl Guise {
             DataType::UInt(64) => (Kind::I64, Self::Plain64),
             DataType::Float(Float::F16) => (Kind::F32, Self::Half),
             DataType::Float(Float::BF16) => (Kind::F32, Self::Brain),
-            other => return Err(Error::unsupported(format!("zfp cannot hold {other} elements"))),
+            other => return Err(unsupported!("zfp cannot hold {other} elements")),
         })
     }
 

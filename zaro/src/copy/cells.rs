@@ -2,19 +2,22 @@
 //!
 //! A cell is the smallest box that is made of whole chunks of the source and of whole inner chunks of the copy; or, in a
 //! copy without shards, a chunk of it that is made of whole chunks of the source. Below, such a chunk is a shard of one
-//! cell. One thread reads it, cuts it and encodes it, all near the processor, while others do the same with the next cells; who finishes the
+//! cell. One job of the pool reads it, cuts it and encodes it, all near the processor, while others do the same with the next cells; who finishes the
 //! last cell of a shard puts the shard. So a shard is in memory only as it is encoded, and no thread waits for another.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+
+use bytes::{Bytes, BytesMut};
 
 use super::Run;
 use super::blocks::{Blocks, lcm};
-use super::recode::{Gaps, lock, on_threads, progress_of, read};
+use super::recode::progress_of;
 use super::target::Target;
 use crate::array::{Array, Gathering, ReadOptions, Selection, Values, WriteOptions};
 use crate::error::Result;
 use crate::num;
+use crate::task::{self, Gaps, lock};
 
 /// The largest cell that is still near the processor, more or less.
 const LARGEST: u64 = 8 << 20;
@@ -73,7 +76,7 @@ pub(super) fn cell(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
             cell = larger;
         }
     }
-    let threads = num::u64_of(rayon::current_num_threads());
+    let threads = num::u64_of(task::threads());
     let cells = bytes(&cell);
     if made.chain().shard().is_none() && cells < SMALLEST_CHUNK {
         return None;
@@ -87,87 +90,119 @@ pub(super) fn cell(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
 }
 
 /// A shard whose cells are under way.
-struct Open<'a> {
+struct Open {
     number: u64,
     start: Vec<u64>,
     cells: Blocks,
     /// Cells that are not done.
     left: AtomicU64,
-    gathering: Gathering<'a>,
+    gathering: Gathering,
 }
 
-/// The next cell to be taken: of which shard, and its number there.
-struct Next<'a> {
+/// All cells, shard by shard.
+struct Cells<'a> {
+    made: &'a Array,
+    options: &'a WriteOptions,
+    shards: &'a Blocks,
+    cell: &'a [u64],
+    /// The next shard.
     shard: u64,
-    open: Option<(Arc<Open<'a>>, u64)>,
+    total: u64,
+    /// The one whose cells are being taken, and the next of them.
+    open: Option<(Arc<Open>, u64)>,
 }
 
-pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target, cell: &[u64]) -> Result<()> {
-    let shards = Blocks::new(made.shape(), made.chain().decoded().shape.clone());
-    let total = shards.count()?;
-    let path = progress_of(made, &shards);
-    let options = WriteOptions { blank: true, cancel: run.options.cancel.clone(), ..WriteOptions::default() };
-    let first = run.before(&path);
-    let gaps = Mutex::new(Gaps::new(first));
-    let next = Mutex::new(Next { shard: first, open: None });
-    let failed = AtomicBool::new(false);
-    let take = || -> Result<Option<(Arc<Open<'_>>, u64)>> {
-        let mut next = lock(&next);
+impl Cells<'_> {
+    fn take(&mut self) -> Result<Option<(Arc<Open>, u64)>> {
         loop {
-            if let Some((open, cell)) = &mut next.open
+            if let Some((open, cell)) = &mut self.open
                 && *cell < open.cells.count()?
             {
                 *cell += 1;
                 return Ok(Some((open.clone(), *cell - 1)));
             }
-            if next.shard >= total {
+            if self.shard >= self.total {
                 return Ok(None);
             }
-            let (start, count) = shards.place(next.shard);
-            let index: Vec<u64> = start.iter().zip(shards.block()).map(|(s, n)| s / (*n).max(1)).collect();
-            let cells = Blocks::new(&count, cell.to_vec());
+            let (start, count) = self.shards.place(self.shard);
+            let index: Vec<u64> =
+                start.iter().zip(self.shards.block()).map(|(s, n)| s / (*n).max(1)).collect();
+            let cells = Blocks::new(&count, self.cell.to_vec());
             let left = AtomicU64::new(cells.count()?);
-            let gathering = made.gather(&index, &options)?;
-            next.open = Some((Arc::new(Open { number: next.shard, start, cells, left, gathering }), 0));
-            next.shard += 1;
+            let gathering = self.made.gather(&index, self.options)?;
+            self.open = Some((Arc::new(Open { number: self.shard, start, cells, left, gathering }), 0));
+            self.shard += 1;
         }
+    }
+}
+
+impl Iterator for Cells<'_> {
+    type Item = Result<(Arc<Open>, u64)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.take().transpose()
+    }
+}
+
+pub(super) async fn copy(
+    run: &Run<'_>,
+    source: &Array,
+    made: &Array,
+    target: &Target,
+    cell: &[u64],
+) -> Result<()> {
+    let shards = Blocks::new(made.shape(), made.chain().decoded().shape.clone());
+    let path = &progress_of(made, &shards);
+    let options = WriteOptions { blank: true, cancel: run.options.cancel.clone(), ..WriteOptions::default() };
+    let first = run.before(path);
+    let gaps = &Mutex::new(Gaps::new(first));
+    let cells = Cells {
+        made,
+        options: &options,
+        shards: &shards,
+        cell,
+        shard: first,
+        total: shards.count()?,
+        open: None,
     };
-    let step = |buffer: &mut Vec<u8>| -> Result<bool> {
-        run.check()?;
-        let Some((open, i)) = take()? else { return Ok(false) };
+    // Memory that goes from cell to cell.
+    let spare = &Arc::new(Mutex::new(Vec::new()));
+    task::each(task::jobs_at_once(), cells, |next| async move {
+        run.check().await?;
+        let (open, i) = next?;
         let (mut start, count) = open.cells.place(i);
         start.iter_mut().zip(&open.start).for_each(|(a, b)| *a += b);
-        let selection = Selection::start_count(&start, &count);
-        if target.cast.is_some() {
-            open.gathering.add(&selection, Values::from(&read(run, source, target, &start, &count)?))?;
-        } else {
-            let size = source.meta().data_type.size();
-            let bytes = num::product_usize(&count)?.saturating_mul(size);
-            buffer.resize(bytes, 0);
-            let options = ReadOptions { cancel: run.options.cancel.clone(), ..ReadOptions::default() };
-            source.read_into(&target.region.part(&start, &count), &options, buffer)?;
-            open.gathering.add(&selection, Values::new(buffer, options.order))?;
-            run.advance(num::u64_of(bytes));
-        }
-        if open.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            open.gathering.put()?;
-            let mut gaps = lock(&gaps);
-            run.note(&path, gaps.close(open.number))?;
-        }
-        Ok(true)
-    };
-    on_threads(rayon::current_num_threads(), || {
-        let mut buffer = Vec::new();
-        while !failed.load(Ordering::Relaxed) {
-            match step(&mut buffer) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(e) => {
-                    failed.store(true, Ordering::Relaxed);
-                    return Err(e);
-                }
+        let elements = num::product(&count)?;
+        let options = ReadOptions { cancel: run.options.cancel.clone(), ..ReadOptions::default() };
+        let (number, job) = (open.number, (source.clone(), target.region.part(&start, &count)));
+        let (cast, spare) = (target.cast.clone(), spare.clone());
+        let (bytes, whole) = task::compute(move || {
+            let (source, part) = job;
+            let mut buffer: BytesMut = lock(&spare).pop().unwrap_or_default();
+            buffer.resize(num::usize_of(elements)?.saturating_mul(source.meta().data_type.size()), 0);
+            source.read_into(&part, &options, &mut buffer)?;
+            let values: Bytes = match cast {
+                Some(cast) => cast.apply(buffer.into(), elements)?.into(),
+                None => buffer.freeze(),
+            };
+            let place = Selection::start_count(&start, &count);
+            open.gathering.add(&place, Values::new(values.clone(), options.order))?;
+            let bytes = num::u64_of(values.len());
+            // Parts of it that are stored as they are keep it.
+            lock(&spare).extend(values.try_into_mut().ok());
+            let whole = open.left.fetch_sub(1, Ordering::AcqRel) == 1;
+            if whole {
+                open.gathering.put_at_hand()?;
             }
+            Ok((bytes, whole))
+        })
+        .await?;
+        run.advance(bytes);
+        if !whole {
+            return Ok(());
         }
-        Ok(())
+        let done = lock(gaps).close(number);
+        run.note(path, done).await
     })
+    .await
 }

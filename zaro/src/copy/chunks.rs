@@ -2,11 +2,12 @@
 
 use futures::TryStreamExt;
 
-use crate::blocking::wait;
 use crate::error::Result;
 use crate::meta::{ChunkKeys, Json};
 use crate::num;
+use crate::store::StoreExt as _;
 use crate::store::{SharedStore, join};
+use crate::task;
 
 /// Chunks deleted at once.
 const AT_ONCE: usize = 16;
@@ -41,32 +42,25 @@ impl Chunks {
     }
 
     /// Deletes them, those with keys of another form not.
-    pub(crate) fn delete(&self, store: &SharedStore) -> Result<()> {
+    pub(crate) async fn delete(&self, store: &SharedStore) -> Result<()> {
         let Self { path, keys, rank } = self;
-        let old: Vec<String> = wait(async {
-            let mut old = Vec::new();
-            let mut all = store.keys(path);
-            while let Some(entry) = all.try_next().await? {
-                let below = entry.key.strip_prefix(path.as_str()).unwrap_or_default().trim_start_matches('/');
-                if keys.index(below, *rank).is_some() {
-                    old.push(entry.key);
-                }
+        let mut old = Vec::new();
+        let mut all = store.keys(path);
+        while let Some(entry) = all.try_next().await? {
+            let below = entry.key.strip_prefix(path.as_str()).unwrap_or_default().trim_start_matches('/');
+            if keys.index(below, *rank).is_some() {
+                old.push(entry.key);
             }
-            Ok(old)
-        })?;
-        wait(async {
-            futures::stream::iter(old.into_iter().map(Ok))
-                .try_for_each_concurrent(AT_ONCE, |key| async move { store.delete(&key).await })
-                .await?;
-            // Who was killed after the last chunk, and before its folder went, left that.
-            for name in store.list(path).await?.prefixes {
-                let theirs = if keys.prefixed { name == "c" } else { name.parse::<u64>().is_ok() };
-                let folder = join(path, &name);
-                if theirs && store.keys(&folder).try_next().await?.is_none() {
-                    store.delete_prefix(&folder).await?;
-                }
+        }
+        task::each(AT_ONCE, old, |key| async move { store.delete(&key).await }).await?;
+        // Who was killed after the last chunk, and before its folder went, left that.
+        for name in store.list(path).await?.prefixes {
+            let theirs = if keys.prefixed { name == "c" } else { name.parse::<u64>().is_ok() };
+            let folder = join(path, &name);
+            if theirs && store.keys(&folder).try_next().await?.is_none() {
+                store.delete_prefix(&folder).await?;
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 }

@@ -18,7 +18,6 @@ use super::single::Single;
 use super::target::Target;
 use super::{CopyOptions, Run, is_image, kept, missing, recode, verbatim};
 use crate::array::{Array, DEFAULT_MEMORY};
-use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy;
@@ -29,6 +28,7 @@ use crate::meta::{ArrayMeta, ChunkKeys, Format, Json, Mode, NodeMeta, consolidat
 use crate::num;
 use crate::store::local::check_space;
 use crate::store::{Condition, SharedStore, StoreExt as _};
+use crate::task;
 
 const OPERATION: &str = "copy --in-place";
 
@@ -41,14 +41,14 @@ const AT_ONCE: usize = 16;
 /// # Errors
 /// `Unsupported`, before anything is changed, if the chunks of an array would have to be coded anew: then it has to be
 /// copied.
-pub fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<usize> {
-    convert_in_place_with(store, path, to, &CopyOptions::default())
+pub async fn convert_in_place(store: &SharedStore, path: &str, to: Format) -> Result<usize> {
+    convert_in_place_with(store, path, to, &CopyOptions::default()).await
 }
 
 /// As [`convert_in_place`]. Of the options, `verify` and what belongs to it are heeded: before the old documents are
 /// deleted, every array is read by the old and by the new ones; if anything differs or cannot be read, the conversion is
 /// undone.
-pub fn convert_in_place_with(
+pub async fn convert_in_place_with(
     store: &SharedStore,
     path: &str,
     to: Format,
@@ -56,33 +56,37 @@ pub fn convert_in_place_with(
 ) -> Result<usize> {
     let path = normal(path)?;
     let placed = |e: Error| e.with_node(shown(&path)).with_store(store);
-    if let Some(left) = Left::find(store, &path)? {
-        return take_up(store, &path, &left, to, options).map_err(placed);
+    if let Some(left) = Left::find(store, &path).await? {
+        // If the hierarchy was changed since, what is there now is converted.
+        if let Some(nodes) = take_up(store, &path, &left, to, options).await.map_err(placed)? {
+            return Ok(nodes);
+        }
     }
-    if wait(opened(store, to)?.direct_node(&path))?.is_some() {
+    if opened(store, to).await?.direct_node(&path).await?.is_some() {
         return Err(placed(Error::usage(format!("this is Zarr V{} already", to.number()))));
     }
     let from = other(to);
-    let zarr = opened(store, from)?;
+    let zarr = opened(store, from).await?;
     for above in ancestors(&path) {
-        if wait(zarr.direct_node(above))?.is_some() {
+        if zarr.direct_node(above).await?.is_some() {
             let (above, from) = (shown(above), from.number());
             return Err(placed(Error::usage(format!(
                 "it lies in {above}, which is Zarr V{from}, and would be lost there; convert that"
             ))));
         }
     }
-    let nodes = walk(&zarr, &path)?;
+    let nodes = walk(&zarr, &path).await?;
     let images = images(&nodes);
     let mut made: Vec<(String, Stored)> = Vec::with_capacity(nodes.len());
     let (mut lacking, mut moved) = (Vec::new(), Moved(Vec::new()));
     for node in &nodes {
         let kept = kept(&node.path, to, |above| images.contains(above));
         let documents = documents(store, node, to, kept, &mut lacking, &mut moved)
+            .await
             .map_err(|e| e.with_node(shown(&node.path)))?;
         made.push((node.path.clone(), documents));
     }
-    if is_consolidated(store, &path, from)? {
+    if is_consolidated(store, &path, from).await? {
         carry(&path, to, &mut made)?;
     }
     // The root comes first in a walk, so last here.
@@ -93,11 +97,11 @@ pub fn convert_in_place_with(
         .collect();
     let delete = old_keys(&nodes, from, &path);
     let plan = Plan { to, nodes: nodes.len(), put, delete, moved: moved.old() };
-    plan.check_free(store)?;
-    moved.check(store)?;
+    plan.check_free(store).await?;
+    moved.check(store).await?;
     // Chunks that read the same in the old version, written or not. Who is killed here begins anew.
     for (old, new) in lacking {
-        missing::write(&old, &new, &|| Ok(()))?;
+        missing::write(&old, &new, None).await?;
     }
     let mut said = Json::object();
     said.set("zarr_format", Json::int(to.number()));
@@ -106,37 +110,39 @@ pub fn convert_in_place_with(
         store,
         &path,
         &Intent { operation: OPERATION, source, options: said, plan: plan.json() },
-    )?;
+    )
+    .await?;
     // Others see from now on that all of this is worked on. What they did before counts.
     let kinds: Vec<(&str, bool)> =
         nodes.iter().map(|n| (n.path.as_str(), matches!(n.meta, NodeMeta::Array(_)))).collect();
-    let settled = wait(check_nodes(store, &kinds)).and_then(|()| {
-        let now = walk(&opened(store, from)?, &path)?;
+    let settled = async {
+        check_nodes(store, &kinds).await?;
+        let now = walk(&opened(store, from).await?, &path).await?;
         match documents_of(store, &path, &now, from) == documents_of(store, &path, &nodes, from) {
             true => Ok(()),
             false => Err(placed(Error::conflict(
                 "somebody else changed it at the same time; nothing was converted",
             ))),
         }
-    });
-    if let Err(e) = settled {
-        journal.end()?;
+    };
+    if let Err(e) = settled.await {
+        journal.end().await?;
         return Err(e);
     }
-    if let Err(e) = moved.bring(store, &path, &nodes, &journal) {
-        plan.undo(store, journal)?;
+    if let Err(e) = moved.bring(store, &path, &nodes, &journal).await {
+        plan.undo(store, journal).await?;
         return Err(e);
     }
-    plan.carry_out(store, &path, journal, options)
+    plan.carry_out(store, &path, journal, options).await
 }
 
 fn other(format: Format) -> Format {
     if format == Format::V3 { Format::V2 } else { Format::V3 }
 }
 
-fn opened(store: &SharedStore, format: Format) -> Result<Zarr> {
+async fn opened(store: &SharedStore, format: Format) -> Result<Zarr> {
     let options = OpenOptions { format: Some(format), use_consolidated: false, ..OpenOptions::default() };
-    wait(Zarr::from_store(store.clone(), options))
+    Zarr::from_store(store.clone(), options).await
 }
 
 fn images(nodes: &[Node]) -> HashSet<&str> {
@@ -148,8 +154,8 @@ fn array(store: &SharedStore, path: &str, meta: &ArrayMeta, memory: usize) -> Re
 }
 
 /// All nodes of one version.
-fn walk(zarr: &Zarr, path: &str) -> Result<Vec<Node>> {
-    let nodes = wait(zarr.walk(path))?;
+async fn walk(zarr: &Zarr, path: &str) -> Result<Vec<Node>> {
+    let nodes = zarr.walk(path).await?;
     match zarr.take_damaged().into_iter().next() {
         Some(damaged) => Err(damaged.within("a node cannot be read, so that it would be lost")),
         None => Ok(nodes),
@@ -165,8 +171,14 @@ fn documents_of(store: &SharedStore, path: &str, nodes: &[Node], from: Format) -
     json
 }
 
-/// Finishes, undoes or refuses what somebody else began.
-fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format, options: &CopyOptions) -> Result<usize> {
+/// Finishes, undoes or refuses what somebody else began; `None` if it was undone and is to be begun anew.
+async fn take_up(
+    store: &SharedStore,
+    path: &str,
+    left: &Left,
+    to: Format,
+    options: &CopyOptions,
+) -> Result<Option<usize>> {
     left.refuse_alive()?;
     if !left.is(OPERATION) {
         return Err(left.refusal(&[], false));
@@ -182,18 +194,18 @@ fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format, options: &C
                  convert it back"
             )));
         }
-        return plan.carry_out(store, path, left.own()?, options);
+        return plan.carry_out(store, path, left.own().await?, options).await.map(Some);
     }
     let from = other(plan.to);
-    let zarr = opened(store, from)?;
-    let nodes = match wait(zarr.direct_node(path))? {
-        Some(_) => walk(&zarr, path)?,
+    let zarr = opened(store, from).await?;
+    let nodes = match zarr.direct_node(path).await? {
+        Some(_) => walk(&zarr, path).await?,
         None => Vec::new(),
     };
     let same = left.document.get("source") == Some(&documents_of(store, path, &nodes, from));
     // Chunks with new keys may be those of yesterday: they are brought anew.
     if plan.to == to && same && plan.moved.is_empty() {
-        return plan.carry_out(store, path, left.own()?, options);
+        return plan.carry_out(store, path, left.own().await?, options).await.map(Some);
     }
     if nodes.is_empty() {
         return Err(Error::invalid(format!(
@@ -202,12 +214,8 @@ fn take_up(store: &SharedStore, path: &str, left: &Left, to: Format, options: &C
             from.number()
         )));
     }
-    plan.undo(store, left.own()?)?;
-    if plan.to == to {
-        // The hierarchy was changed since: what is there now is converted.
-        return convert_in_place_with(store, path, to, options);
-    }
-    Ok(0)
+    plan.undo(store, left.own().await?).await?;
+    Ok((plan.to != to).then_some(0))
 }
 
 /// What a conversion puts and deletes.
@@ -274,14 +282,14 @@ impl Plan {
     }
 
     /// Fails if there are documents where new ones are to be: of nodes that have both versions.
-    fn check_free(&self, store: &SharedStore) -> Result<()> {
+    async fn check_free(&self, store: &SharedStore) -> Result<()> {
         let keys: Vec<String> = self.put.iter().map(|(key, _)| key.clone()).collect();
         let mut found = stream::iter(keys)
             .map(|key| async move { Ok::<_, Error>((store.size(&key).await?, key)) })
             .buffered(AT_ONCE)
             .try_filter_map(|(size, key)| async move { Ok(size.map(|_| key)) })
             .boxed();
-        match wait(async { found.try_next().await })? {
+        match found.try_next().await? {
             None => Ok(()),
             Some(key) => Err(Error::usage(format!(
                 "a document of Zarr V{} is here already; delete it, or what it is of, first",
@@ -291,7 +299,7 @@ impl Plan {
         }
     }
 
-    fn carry_out(
+    async fn carry_out(
         &self,
         store: &SharedStore,
         path: &str,
@@ -300,34 +308,34 @@ impl Plan {
     ) -> Result<usize> {
         if journal.get("proved").is_none() {
             for (key, document) in &self.put {
-                journal.beat()?;
-                let _ = wait(store.put(key, document.stored().into(), Condition::Always))?;
+                journal.beat().await?;
+                let _ = store.put(key, document.stored().into(), Condition::Always).await?;
             }
-            self.prove(store)?;
+            self.prove(store).await?;
             if options.verify
-                && let Err(e) = self.verify(store, path, &journal, options)
+                && let Err(e) = self.verify(store, path, &journal, options).await
             {
-                self.undo(store, journal)?;
+                self.undo(store, journal).await?;
                 return Err(e.within("nothing was converted"));
             }
-            journal.set("proved", Json::Bool(true))?;
+            journal.set("proved", Json::Bool(true)).await?;
         }
         for key in &self.delete {
-            journal.beat()?;
-            wait(store.delete(key))?;
+            journal.beat().await?;
+            store.delete(key).await?;
         }
         for chunks in &self.moved {
-            journal.beat()?;
-            chunks.delete(store)?;
+            journal.beat().await?;
+            chunks.delete(store).await?;
         }
-        journal.end()?;
-        wait(store.finish())?;
+        journal.end().await?;
+        store.finish().await?;
         Ok(self.nodes)
     }
 
     /// Reads all new documents back: every node must be there, as it is to be.
-    fn prove(&self, store: &SharedStore) -> Result<()> {
-        let zarr = opened(store, self.to)?;
+    async fn prove(&self, store: &SharedStore) -> Result<()> {
+        let zarr = opened(store, self.to).await?;
         let zarr = &zarr;
         let wanted: HashMap<&str, &Json> = self.put.iter().map(|(key, d)| (key.as_str(), d)).collect();
         let wanted = &wanted;
@@ -337,50 +345,47 @@ impl Plan {
         if paths.len() != self.nodes {
             return Err(Error::invalid("the documents of the conversion are not those of its nodes"));
         }
-        wait(async {
-            stream::iter(paths.into_iter().map(Ok::<_, Error>))
-                .try_for_each_concurrent(AT_ONCE, |path| async move {
-                    let wrong = || Error::invalid("what was put is not what is read").with_node(shown(path));
-                    let node = zarr.direct_node(path).await?.ok_or_else(wrong)?;
-                    for (name, found) in write::as_stored(&node.meta) {
-                        let key = join(path, name);
-                        let wanted = wanted.get(key.as_str()).map(|d| consolidate::without(d));
-                        if wanted != Some(consolidate::without(&found)) {
-                            return Err(wrong());
-                        }
-                    }
-                    Ok(())
-                })
-                .await
+        task::each(AT_ONCE, paths, |path| async move {
+            let wrong = || Error::invalid("what was put is not what is read").with_node(shown(path));
+            let node = zarr.direct_node(path).await?.ok_or_else(wrong)?;
+            for (name, found) in write::as_stored(&node.meta) {
+                let key = join(path, name);
+                let wanted = wanted.get(key.as_str()).map(|d| consolidate::without(d));
+                if wanted != Some(consolidate::without(&found)) {
+                    return Err(wrong());
+                }
+            }
+            Ok(())
         })
+        .await
     }
 
     /// Reads every array by the old and by the new documents, which both are there: all must mean the same.
-    fn verify(
+    async fn verify(
         &self,
         store: &SharedStore,
         path: &str,
         journal: &Journal,
         options: &CopyOptions,
     ) -> Result<()> {
-        let (old, new) = (opened(store, other(self.to))?, opened(store, self.to)?);
-        let nodes = walk(&old, path)?;
+        let (old, new) = (opened(store, other(self.to)).await?, opened(store, self.to).await?);
+        let nodes = walk(&old, path).await?;
         let images = images(&nodes);
         let memory = if options.memory == 0 { DEFAULT_MEMORY } else { options.memory };
         let run = Run { options, memory, done: AtomicU64::new(0), total: 0, journal: Some(journal) };
         for node in &nodes {
             let at = |e: Error| e.with_node(shown(&node.path));
-            let made = wait(new.direct_node(&node.path))?;
+            let made = new.direct_node(&node.path).await?;
             let differs = match (&node.meta, made.map(|node| node.meta)) {
                 (NodeMeta::Group(old), Some(NodeMeta::Group(new))) => {
                     (old.attributes != new.attributes).then_some("the attributes")
                 }
                 (NodeMeta::Array(old), Some(NodeMeta::Array(new))) => {
-                    let keys = wait(hierarchy::keys_found(store, &node.path, old))?;
+                    let keys = hierarchy::keys_found(store, &node.path, old).await?;
                     let old = ArrayMeta { keys, ..old.clone() };
                     let target = Target::same(&old, new)?;
                     let array = |meta: &ArrayMeta| array(store, &node.path, meta, memory / 4);
-                    recode::verify(&run, &array(&old)?, &array(&target.meta)?, &target).map_err(at)?;
+                    recode::verify(&run, &array(&old)?, &array(&target.meta)?, &target).await.map_err(at)?;
                     let kept = kept(&node.path, self.to, |above| images.contains(above));
                     target.difference(&old, &target.meta, kept)
                 }
@@ -396,10 +401,10 @@ impl Plan {
     }
 
     /// Deletes the new documents, that of the root first, and then chunks with new keys. Nothing else was changed yet.
-    fn undo(&self, store: &SharedStore, journal: Journal) -> Result<()> {
+    async fn undo(&self, store: &SharedStore, journal: Journal) -> Result<()> {
         for (key, document) in self.put.iter().rev() {
-            journal.beat()?;
-            let found = wait(store.get(key, None))?;
+            journal.beat().await?;
+            let found = store.get(key, None).await?;
             if let Some(found) = found
                 && Json::parse(&found)?.value != *document
             {
@@ -410,13 +415,13 @@ impl Plan {
                 .with_key(key));
             }
             // Where there is none, the temporary file of a put that was killed may be left.
-            wait(store.delete(key))?;
+            store.delete(key).await?;
         }
         for chunks in &self.moved {
-            journal.beat()?;
-            Chunks { keys: without_prefix(chunks.keys), ..chunks.clone() }.delete(store)?;
+            journal.beat().await?;
+            Chunks { keys: without_prefix(chunks.keys), ..chunks.clone() }.delete(store).await?;
         }
-        journal.end()
+        journal.end().await
     }
 }
 
@@ -439,11 +444,11 @@ impl Moved {
     }
 
     /// Fails if anything has the new keys already, or if there is no room for the chunks twice.
-    fn check(&self, store: &SharedStore) -> Result<()> {
+    async fn check(&self, store: &SharedStore) -> Result<()> {
         let mut bytes = 0u64;
         for (old, new) in &self.0 {
-            wait(hierarchy::check_unused(store, new.path(), new.meta()))?;
-            bytes = bytes.saturating_add(verbatim::stored_bytes(store, old.path())?);
+            hierarchy::check_unused(store, new.path(), new.meta()).await?;
+            bytes = bytes.saturating_add(verbatim::stored_bytes(store, old.path()).await?);
         }
         if bytes > 0 {
             check_space(store.free_space(), bytes).map_err(|e| e.with_store(store))?;
@@ -452,21 +457,22 @@ impl Moved {
     }
 
     /// Brings all chunks to their new keys, of which no document speaks yet.
-    fn bring(&self, store: &SharedStore, path: &str, nodes: &[Node], journal: &Journal) -> Result<()> {
+    async fn bring(&self, store: &SharedStore, path: &str, nodes: &[Node], journal: &Journal) -> Result<()> {
         if self.0.is_empty() {
             return Ok(());
         }
         let content = Source::new(store, path, nodes.iter().map(|n| (n.path.as_str(), &n.meta))).exact();
-        let before = content.json(&store.to_string())?;
+        let before = content.json(&store.to_string()).await?;
         let options = CopyOptions::default();
         let single = Single::new(&options, 0).with_journal(journal, false);
         for (old, new) in &self.0 {
-            single
-                .copy(old, new, true)
-                .and_then(|()| missing::write(old, new, &|| journal.beat()))
-                .map_err(|e| e.with_node(shown(old.path())))?;
+            let brought = async {
+                single.copy(old, new, true).await?;
+                missing::write(old, new, Some(&single.run)).await
+            };
+            brought.await.map_err(|e| e.with_node(shown(old.path())))?;
         }
-        content.unchanged(&before)
+        content.unchanged(&before).await
     }
 }
 
@@ -482,7 +488,7 @@ fn document_names(format: Format) -> &'static [&'static str] {
 ///
 /// An array whose missing chunks read as something else there is added to `lacking`, as it is and as it will be; one whose
 /// chunks need other keys is added to `moved`.
-fn documents(
+async fn documents(
     store: &SharedStore,
     node: &Node,
     to: Format,
@@ -494,7 +500,7 @@ fn documents(
         NodeMeta::Group(group) => Ok(write::group(&convert::group(group, to))),
         NodeMeta::Array(meta) => {
             // The new document must say where the chunks are, whatever the old one says.
-            let keys = wait(hierarchy::keys_found(store, &node.path, meta))?;
+            let keys = hierarchy::keys_found(store, &node.path, meta).await?;
             let meta = &ArrayMeta { keys, ..meta.clone() };
             let converted = convert::array(meta, to, convert::Keys::Keep, kept)?;
             let differ = converted.missing_chunks_differ(meta);
@@ -527,12 +533,12 @@ fn old_keys(nodes: &[Node], from: Format, root: &str) -> Vec<String> {
     carried
 }
 
-fn is_consolidated(store: &SharedStore, path: &str, format: Format) -> Result<bool> {
+async fn is_consolidated(store: &SharedStore, path: &str, format: Format) -> Result<bool> {
     let (name, member) = match format {
         Format::V2 => (".zmetadata", "metadata"),
         Format::V3 => ("zarr.json", "consolidated_metadata"),
     };
-    Ok(match wait(store.get(&join(path, name), None))? {
+    Ok(match store.get(&join(path, name), None).await? {
         Some(text) => Json::parse(&text).is_ok_and(|d| d.value.get(member).is_some_and(|m| *m != Json::Null)),
         None => false,
     })

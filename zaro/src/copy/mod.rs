@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::array::{Array, OnProgress, Progress, Selection};
-use crate::blocking::wait;
+use crate::coords::{Part, Query};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing, Room};
@@ -42,6 +42,7 @@ use crate::store::SharedStore;
 use crate::store::StoreExt as _;
 use crate::store::local::check_space;
 use crate::suggest;
+use crate::task;
 #[cfg(feature = "image")]
 pub(crate) use chunks::Chunks;
 pub use in_place::{convert_in_place, convert_in_place_with};
@@ -131,8 +132,10 @@ pub struct CopyOptions {
     pub data_type: Option<DataType>,
     /// Numbers that the new type does not have become the nearest that it has.
     pub clamp: bool,
-    /// A part of an array.
+    /// A part of an array; every dimension stays.
     pub region: Option<Selection>,
+    /// A part of a data set or an array, by dimension names and by the values of coordinates.
+    pub query: Query,
     /// What to do with what is there already.
     pub existing: Existing,
     /// Write consolidated metadata at the end, or not; as in the source, if nothing is said.
@@ -218,11 +221,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Fails if the copy was stopped, or lost its place to another one.
-    fn check(&self) -> Result<()> {
-        if self.options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
-            return Err(Error::cancelled());
+    async fn check(&self) -> Result<()> {
+        task::check_cancel(self.options.cancel.as_deref())?;
+        match self.journal {
+            Some(journal) => journal.beat().await,
+            None => Ok(()),
         }
-        self.journal.map_or(Ok(()), Journal::beat)
     }
 
     /// How many blocks were done before, of an array and in a shape that `blocks` names.
@@ -231,8 +235,11 @@ impl Run<'_> {
     }
 
     /// Notes how many of them are done.
-    fn note(&self, blocks: &str, done: u64) -> Result<()> {
-        self.journal.map_or(Ok(()), |journal| journal.note(blocks, done))
+    async fn note(&self, blocks: &str, done: u64) -> Result<()> {
+        match self.journal {
+            Some(journal) => journal.note(blocks, done).await,
+            None => Ok(()),
+        }
     }
 
     /// Notes that `bytes` more are done.
@@ -255,11 +262,11 @@ struct Step {
     kept: convert::Kept,
 }
 
-/// Copies the node at `from_path` of `source`, and all below it, to `to_path` of `store`. Blocks until it is done.
+/// Copies the node at `from_path` of `source`, and all below it, to `to_path` of `store`.
 ///
 /// `name` is the address of the source, for the journal; user, password and query of it are not kept. An unfinished copy
 /// is taken up only if address, data and options are the same.
-pub fn copy(
+pub async fn copy(
     source: &Zarr,
     name: &str,
     from_path: &str,
@@ -268,15 +275,19 @@ pub fn copy(
     options: &CopyOptions,
 ) -> Result<Copied> {
     let to = normal(to_path)?;
-    let room = Room::find(store, &to, options.existing)?;
-    let planned = Planned::of(source, from_path, room.store(), room.path(), options)?;
-    planned.check_place(store, &to)?;
+    let room = Room::find(store, &to, options.existing).await?;
+    let planned = Planned::of(source, from_path, room.store(), room.path(), options).await?;
+    planned.check_place(store, &to).await?;
     if options.verify {
         planned.verify_meaning()?;
     }
-    planned.check_destination(store, &to, &room)?;
-    let intent = planned.intent(name)?;
-    let again = nodes(&wait(source.reopened())?, &planned.from)?.0;
+    planned.check_destination(store, &to, &room).await?;
+    let intent = planned.intent(name).await?;
+    let mut again = nodes(&source.reopened().await?, &planned.from).await?.0;
+    if !options.query.is_empty() {
+        let wanted: HashSet<&str> = planned.steps.iter().map(|s| s.node.path.as_str()).collect();
+        again.retain(|node| wanted.contains(node.path.as_str()));
+    }
     planned.content().same_documents(&Source::new(
         source.store(),
         &planned.from,
@@ -290,27 +301,31 @@ pub fn copy(
         whole: true,
         aside: room.is_aside(),
         anew: false,
-        in_the_way: &|_| hierarchy::in_the_way(store, &to, options.existing),
-        clear: &|_| room.clear(),
-    })?;
-    let copied = planned.make(&journal, resumed, &intent).and_then(|copied| {
-        room.finish(&journal)?;
-        wait(store.finish())?;
+        ground: &room,
+    })
+    .await?;
+    let copied = async {
+        let copied = planned.make(&journal, resumed, &intent).await?;
+        room.finish(&journal).await?;
+        store.finish().await?;
         Ok(copied)
-    });
-    copied.map_err(|e| journal.told(e))
+    };
+    match copied.await {
+        Ok(copied) => Ok(copied),
+        Err(e) => Err(journal.told(e).await),
+    }
 }
 
 /// Fails if it is known that chunks which are copied as they are do not fit, even in the place of what is cleared away.
-fn look_for_room<'a>(room: &Room, arrays: impl Iterator<Item = &'a Array>) -> Result<()> {
+async fn look_for_room(room: &Room, arrays: Vec<&Array>) -> Result<()> {
     let store = room.store();
     let Some(free) = store.free_space() else { return Ok(()) };
     let mut bytes = 0u64;
     for array in arrays {
-        bytes = bytes.saturating_add(verbatim::stored_bytes(array.store(), array.path())?);
+        bytes = bytes.saturating_add(verbatim::stored_bytes(array.store(), array.path()).await?);
     }
     if bytes > free {
-        let there = verbatim::stored_bytes(store, room.path())?;
+        let there = verbatim::stored_bytes(store, room.path()).await?;
         check_space(Some(free.saturating_add(there)), bytes).map_err(|e| e.with_store(store))?;
     }
     Ok(())
@@ -318,7 +333,7 @@ fn look_for_room<'a>(room: &Room, arrays: impl Iterator<Item = &'a Array>) -> Re
 
 /// As [`copy`], as a part of something whose journal somebody else keeps. Where it was done before, nothing is done.
 #[cfg(feature = "image")]
-pub(crate) fn copy_within(
+pub(crate) async fn copy_within(
     source: &Zarr,
     from_path: &str,
     store: &SharedStore,
@@ -331,11 +346,11 @@ pub(crate) fn copy_within(
     if journal.done(&part) > 0 {
         return Ok(());
     }
-    let planned = Planned::of(source, from_path, store, to_path, options)?;
-    planned.check_place(store, &planned.to)?;
-    planned.run(journal, resumed)?;
-    planned.publish(journal, resumed)?;
-    journal.note(&part, 1)
+    let planned = Planned::of(source, from_path, store, to_path, options).await?;
+    planned.check_place(store, &planned.to).await?;
+    planned.run(journal, resumed).await?;
+    planned.publish(journal, resumed).await?;
+    journal.note(&part, 1).await
 }
 
 /// A copy that can be made.
@@ -353,7 +368,7 @@ struct Planned<'a> {
 
 impl<'a> Planned<'a> {
     /// Looks at the source, and fails if the copy cannot be made.
-    fn of(
+    async fn of(
         source: &'a Zarr,
         from_path: &str,
         store: &'a SharedStore,
@@ -362,7 +377,7 @@ impl<'a> Planned<'a> {
     ) -> Result<Self> {
         let memory = if options.memory == 0 { crate::array::DEFAULT_MEMORY } else { options.memory };
         let (from, to) = (normal(from_path)?, normal(to_path)?);
-        let steps = plan(source, &from, &to, options, memory)?;
+        let steps = plan(source, &from, &to, options, memory).await?;
         let is_group = steps.first().is_some_and(|s| s.copy.is_none());
         if is_group && options.region.is_some() {
             let what = "a part can be taken of one array, and this is a group: its arrays would not fit together any more";
@@ -381,38 +396,39 @@ impl<'a> Planned<'a> {
     }
 
     /// Fails if the copy cannot be at `to` of `store`, whatever is there.
-    fn check_place(&self, store: &SharedStore, to: &str) -> Result<()> {
+    async fn check_place(&self, store: &SharedStore, to: &str) -> Result<()> {
         let Some(top) = self.steps.first() else { return Ok(()) };
         let format = self.options.format.unwrap_or(top.node.meta.format());
-        wait(hierarchy::check_place(store, to, format))
+        hierarchy::check_place(store, to, format).await
     }
 
     /// Fails if the destination is the source, or holds what would be mixed with the copy, or has no room for it.
-    fn check_destination(&self, store: &SharedStore, to: &str, room: &Room) -> Result<()> {
+    async fn check_destination(&self, store: &SharedStore, to: &str, room: &Room) -> Result<()> {
         let Self { source, from, options, .. } = self;
         let nodes: Vec<String> = self.steps.iter().map(|s| s.node.path.clone()).collect();
-        wait(hierarchy::check_apart(source, from, &nodes, store, to, options.existing))?;
+        hierarchy::check_apart(source, from, &nodes, store, to, options.existing).await?;
         let made = self.arrays().map(|(step, _, target)| (step.to.as_str(), &target.meta));
-        wait(hierarchy::check_unused_below(store, to, made, options.existing))?;
-        look_for_room(room, self.arrays().filter(|(_, _, t)| t.verbatim).map(|(_, array, _)| array))
+        hierarchy::check_unused_below(store, to, made, options.existing).await?;
+        look_for_room(room, self.arrays().filter(|(_, _, t)| t.verbatim).map(|(_, array, _)| array).collect())
+            .await
     }
 
     /// Makes all of it.
-    fn make(&self, journal: &Journal, resumed: bool, intent: &Intent) -> Result<Copied> {
-        let mut copied = self.run(journal, resumed)?;
+    async fn make(&self, journal: &Journal, resumed: bool, intent: &Intent) -> Result<Copied> {
+        let mut copied = self.run(journal, resumed).await?;
         let content = self.content();
         // That of a whole archive far away costs too much for a part of it.
         if self.from.is_empty() || !self.source.is_remote() {
-            wait(self.source.finish()).map_err(|e| e.within("looking at what was not copied"))?;
+            self.source.finish().await.map_err(|e| e.within("looking at what was not copied"))?;
         }
-        content.unchanged(&intent.source)?;
-        self.publish(journal, resumed)?;
+        content.unchanged(&intent.source).await?;
+        self.publish(journal, resumed).await?;
         if self.options.verify
-            && let Err(e) = verify_documents(self.store, &self.steps)
+            && let Err(e) = verify_documents(self.store, &self.steps).await
         {
             // Nobody is to take it for the copy.
             for name in DOCUMENTS {
-                wait(self.store.delete(&join(&self.to, name)))?;
+                self.store.delete(&join(&self.to, name)).await?;
             }
             return Err(e);
         }
@@ -439,7 +455,7 @@ impl<'a> Planned<'a> {
         Source::new(self.source, &self.from, nodes)
     }
 
-    fn intent(&self, name: &str) -> Result<Intent> {
+    async fn intent(&self, name: &str) -> Result<Intent> {
         let mut options = self.options.json(self.consolidate);
         let mut plan = Json::object();
         plan.set("nodes", Json::int(self.steps.len()));
@@ -451,7 +467,7 @@ impl<'a> Planned<'a> {
         if !regions.is_empty() {
             options.set("select", Json::Object(regions));
         }
-        Ok(Intent { operation: "copy", source: self.content().json(name)?, options, plan })
+        Ok(Intent { operation: "copy", source: self.content().json(name).await?, options, plan })
     }
 
     /// A digest of all documents that are to be put.
@@ -466,23 +482,25 @@ impl<'a> Planned<'a> {
     }
 
     /// Copies the elements of all arrays.
-    fn run(&self, journal: &Journal, resumed: bool) -> Result<Copied> {
+    async fn run(&self, journal: &Journal, resumed: bool) -> Result<Copied> {
         let bytes: Vec<u64> = self.arrays().map(|(_, _, t)| decoded_bytes(&t.meta)).collect::<Result<_>>()?;
         let total = bytes.iter().fold(0, |a: u64, b| a.saturating_add(*b));
         let run = self.start(Some(journal), total);
         for (step, array, target) in self.arrays() {
             let made = self.making(step, target, self.memory / 4)?;
-            let copied = if target.verbatim {
-                verbatim::copy(&run, array, &made, resumed)
-                    .and_then(|()| missing::write(array, &made, &|| run.check()))
-            } else {
-                recode::copy(&run, array, &made, target)
+            let copied = async {
+                if !target.verbatim {
+                    return recode::copy(&run, array, &made, target).await;
+                }
+                verbatim::copy(&run, array, &made, resumed).await?;
+                missing::write(array, &made, Some(&run)).await
             };
-            copied.map_err(|e| e.within(format_args!("copying {}", shown(&step.node.path))))?;
+            copied.await.map_err(|e| e.within(format_args!("copying {}", shown(&step.node.path))))?;
         }
         if self.options.verify {
             for (step, array, target) in self.arrays() {
                 recode::verify(&run, array, &self.making(step, target, self.memory / 4)?, target)
+                    .await
                     .map_err(|e| e.within(format_args!("verifying {}", shown(&step.to))))?;
             }
         }
@@ -523,6 +541,8 @@ impl<'a> Planned<'a> {
             }));
         }
         match others {
+            // What is left out was not asked for.
+            _ if !self.options.query.is_empty() => {}
             0 => {}
             1 => notes.push("1 other file, which is no part of the Zarr, was not copied".into()),
             n => notes.push(format!("{n} other files, which are no part of the Zarr, were not copied")),
@@ -546,16 +566,16 @@ impl<'a> Planned<'a> {
     }
 
     /// Puts the documents of all nodes; that of the top comes last, so that the copy is there when it is whole.
-    fn publish(&self, journal: &Journal, resumed: bool) -> Result<()> {
+    async fn publish(&self, journal: &Journal, resumed: bool) -> Result<()> {
         // The place is still ours.
-        journal.write()?;
+        journal.write().await?;
         for (i, step) in self.steps.iter().enumerate().rev() {
             let (format, stored) = self.stored(step)?;
             // An earlier run may have come so far; else what is there was made by somebody else meanwhile.
-            let there = i == 0 && resumed && wait(hierarchy::find(self.store, &step.to))?.is_some();
-            wait(hierarchy::put_documents(self.store, &step.to, format, stored, i == 0 && !there))?;
+            let there = i == 0 && resumed && hierarchy::find(self.store, &step.to).await?.is_some();
+            hierarchy::put_documents(self.store, &step.to, format, stored, i == 0 && !there).await?;
         }
-        wait(hierarchy::consolidate_above(self.store, &self.to))?;
+        hierarchy::consolidate_above(self.store, &self.to).await?;
         // Groups in the middle that carry the documents of those below them do so in the copy.
         let carries = |step: &&Step| match &step.node.meta {
             NodeMeta::Group(group) => group.consolidated.as_ref().is_some_and(|below| !below.is_empty()),
@@ -563,25 +583,25 @@ impl<'a> Planned<'a> {
         };
         if self.options.consolidate != Some(false) {
             for step in self.steps.iter().skip(1).rev().filter(carries) {
-                wait(hierarchy::consolidate(self.store, &step.to))?;
+                hierarchy::consolidate(self.store, &step.to).await?;
             }
         }
         if self.consolidate {
-            wait(hierarchy::consolidate(self.store, &self.to))?;
+            hierarchy::consolidate(self.store, &self.to).await?;
         }
         Ok(())
     }
 }
 
 /// Reads the documents of the copy, own and consolidated ones, and fails unless they mean what those of the source do.
-fn verify_documents(store: &SharedStore, steps: &[Step]) -> Result<()> {
-    let consolidated = wait(Zarr::from_store(store.clone(), OpenOptions::default()))?;
+async fn verify_documents(store: &SharedStore, steps: &[Step]) -> Result<()> {
+    let consolidated = Zarr::from_store(store.clone(), OpenOptions::default()).await?;
     // Those of a group above are not of this copy.
     let is_root = steps.first().is_some_and(|step| step.to.is_empty());
     for step in steps {
-        let own = wait(hierarchy::find(store, &step.to))?;
+        let own = hierarchy::find(store, &step.to).await?;
         let carried = if is_root && consolidated.is_consolidated() {
-            Some(wait(consolidated.node(&step.to))?)
+            Some(consolidated.node(&step.to).await?)
         } else {
             None
         };
@@ -612,8 +632,8 @@ fn differing(what: &str, node: &str) -> Error {
 ///
 /// # Errors
 /// Those of reading the documents.
-pub fn conversion_notes(zarr: &Zarr, path: &str, to: Format) -> Result<Vec<String>> {
-    Ok(wait(zarr.walk(&normal(path)?))?.iter().filter_map(|node| conversion_note(node, to)).collect())
+pub async fn conversion_notes(zarr: &Zarr, path: &str, to: Format) -> Result<Vec<String>> {
+    Ok(zarr.walk(&normal(path)?).await?.iter().filter_map(|node| conversion_note(node, to)).collect())
 }
 
 fn conversion_note(node: &Node, to: Format) -> Option<String> {
@@ -689,26 +709,26 @@ fn kept(path: &str, to: Format, is_image: impl Fn(&str) -> bool) -> convert::Kep
 }
 
 /// The nodes to be copied, by their own documents, and the Zarr that was asked if that is another.
-fn nodes(source: &Zarr, from: &str) -> Result<(Vec<Node>, Option<Zarr>)> {
+async fn nodes(source: &Zarr, from: &str) -> Result<(Vec<Node>, Option<Zarr>)> {
     // Consolidated metadata may be older than the nodes; they count only where nodes cannot be listed.
-    let own = if source.is_consolidated() && wait(source.store().list("")).is_ok() {
+    let own = if source.is_consolidated() && source.store().list("").await.is_ok() {
         let options = OpenOptions { use_consolidated: false, ..source.options().clone() };
-        Some(wait(Zarr::from_store(source.store().clone(), options))?)
+        Some(Zarr::from_store(source.store().clone(), options).await?)
     } else {
         None
     };
     let consolidated = source;
     let source = own.as_ref().unwrap_or(source);
-    let mut nodes = match wait(source.walk(from)) {
+    let mut nodes = match source.walk(from).await {
         // The pages of a web server, and not of all folders: what is known without them is known.
-        Err(e) if e.kind() == ErrorKind::Unsupported && own.is_some() => wait(consolidated.walk(from))?,
+        Err(e) if e.kind() == ErrorKind::Unsupported && own.is_some() => consolidated.walk(from).await?,
         nodes => nodes?,
     };
     if own.is_some() && !source.store().lists_all() {
         // Pages may lack what consolidated metadata name.
         let listed: BTreeSet<String> = nodes.iter().map(|n| n.path.clone()).collect();
-        for node in wait(consolidated.walk(from))?.into_iter().filter(|n| !listed.contains(&n.path)) {
-            nodes.extend(wait(source.direct_node(&node.path))?);
+        for node in consolidated.walk(from).await?.into_iter().filter(|n| !listed.contains(&n.path)) {
+            nodes.extend(source.direct_node(&node.path).await?);
         }
         nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
     }
@@ -719,9 +739,22 @@ fn nodes(source: &Zarr, from: &str) -> Result<(Vec<Node>, Option<Zarr>)> {
 }
 
 /// What is there, and what is to become of it.
-fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usize) -> Result<Vec<Step>> {
-    let (nodes, own) = nodes(source, from)?;
+async fn plan(
+    source: &Zarr,
+    from: &str,
+    to: &str,
+    options: &CopyOptions,
+    memory: usize,
+) -> Result<Vec<Step>> {
+    let (mut nodes, own) = nodes(source, from).await?;
     let source = own.as_ref().unwrap_or(source);
+    let mut part = Part::default();
+    if !options.query.is_empty() {
+        part = Part::of(source, from, &nodes, &options.query)
+            .await
+            .map_err(|e| e.with_node(shown(from)).with_store(source.store()))?;
+        nodes.retain(|n| part.arrays.contains_key(&n.path) || part.groups.contains(&n.path));
+    }
     check_names(&nodes, options)?;
     let images: HashSet<String> =
         nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.clone()).collect();
@@ -734,7 +767,7 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
         let kept = kept(&node.path, format, |above| images.contains(above));
         let copy = match &node.meta {
             NodeMeta::Group(_) => {
-                wait(check_links(source.store(), &node.path))?;
+                check_links(source.store(), &node.path).await?;
                 None
             }
             NodeMeta::Array(meta) => {
@@ -742,7 +775,7 @@ fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions, memory: usiz
                 let store = source.store().clone();
                 // A quarter for what the reader keeps; blocks and what is encoded have the rest.
                 let array = Array::new(store, &node.path, meta.clone(), mode, Vec::new(), memory / 4)?;
-                let target = Target::of(&array, options, kept, in_group)
+                let target = Target::of(&array, part.arrays.get(&node.path), options, kept, in_group)
                     .map_err(|e| e.with_node(shown(&node.path)))?;
                 Some((array, target))
             }

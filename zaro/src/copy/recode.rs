@@ -1,20 +1,19 @@
 //! Copying an array by decoding and encoding it, block by block.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::Run;
 use super::blocks::{Blocks, Cutting, Way};
 use super::cells;
 use super::scratch::Scratch;
 use super::target::{Region, Target};
-use crate::array::{Array, ReadOptions, Selection, Slab, Values, WriteOptions};
-use crate::blocking::wait;
+use crate::array::{Array, ReadOptions, Selection, Slab, WriteOptions};
 use crate::error::{Error, Result};
 use crate::meta::{ArrayMeta, Json, Mode, v3};
 use crate::num;
 use crate::store::local::LocalStore;
+use crate::task::{self, Gaps, lock};
 
 /// Blocks under way at once: while one is written, the other is read.
 const AT_ONCE: usize = 2;
@@ -30,20 +29,15 @@ pub(super) fn check(run: &Run<'_>, source: &Array, made: &Array, target: &Target
 }
 
 /// Copies the elements that `target` takes of `source` to `made`.
-pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
+pub(super) async fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
     let from = target.region.chunks(source.meta());
     let to = made.meta().grid.largest();
-    let size = item_size(run, source, made)?;
+    let size = item_size(run, source, made).await?;
     let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
     if let Some(cell) = cells::cell(run, source, made, target) {
-        return cells::copy(run, source, made, target, &cell);
+        return cells::copy(run, source, made, target, &cell).await;
     }
     // Two blocks, as much again while they are encoded, a quarter for the reader: just below all of it.
-    let write = |slab: &Slab, start: &[u64], count: &[u64]| {
-        let options =
-            WriteOptions { blank: true, cancel: run.options.cancel.clone(), ..WriteOptions::default() };
-        made.write(&Selection::start_count(start, count), Values::from(slab), &options)
-    };
     let way = match cutting.way(run.memory / 6)? {
         // Temporary chunks hold elements of a fixed size only.
         Way::Between { write, .. } if source.meta().data_type.is_variable() => Way::Direct(write),
@@ -52,9 +46,7 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
     match way {
         Way::Direct(blocks) => {
             let path = progress_of(made, &blocks);
-            each(run, &blocks, run.before(&path), &|n| run.note(&path, n), |start, count| {
-                write(&read(run, source, target, start, count)?, start, count)
-            })
+            write_blocks(run, &blocks, run.before(&path), Some(&path), source, target, made).await
         }
         Way::Between { read: reading, pieces, write: writing } => {
             let path = progress_of(made, &writing);
@@ -65,11 +57,7 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
             // Temporary chunks are never those of another run, which could be of other elements.
             let scratch = Scratch::new(run.options.temporary.as_deref())?;
             let between = between(&scratch, made.meta(), &pieces)?;
-            each(run, &reading, 0, &|_| Ok(()), |start, count| {
-                let slab = read(run, source, target, start, count)?;
-                let options = WriteOptions { blank: true, alone: true, ..WriteOptions::default() };
-                between.write(&Selection::start_count(start, count), Values::from(&slab), &options)
-            })?;
+            write_blocks(run, &reading, 0, None, source, target, &between).await?;
             // What was read into temporary chunks counts as nothing: the bar is about what is written.
             run.done.store(
                 run.done.load(Ordering::Relaxed).saturating_sub(super::decoded_bytes(made.meta())?),
@@ -80,17 +68,48 @@ pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
                 region: Region::all(made.meta()),
                 cast: None,
                 verbatim: false,
+                coordinates: None,
             };
-            each(run, &writing, before, &|n| run.note(&path, n), |start, count| {
-                write(&read(run, &between, &all, start, count)?, start, count)
-            })
+            write_blocks(run, &writing, before, Some(&path), &between, &all, made).await
         }
     }
 }
 
+/// Reads and writes all blocks from `first` on. How many are done is noted under the name `part`.
+async fn write_blocks(
+    run: &Run<'_>,
+    blocks: &Blocks,
+    first: u64,
+    part: Option<&str>,
+    source: &Array,
+    target: &Target,
+    made: &Array,
+) -> Result<()> {
+    // Nobody else writes to temporary chunks.
+    let options = WriteOptions {
+        blank: true,
+        alone: part.is_none(),
+        cancel: run.options.cancel.clone(),
+        ..WriteOptions::default()
+    };
+    let (options, gaps) = (&options, &Mutex::new(Gaps::new(first)));
+    task::each(AT_ONCE, first..blocks.count()?, |i| async move {
+        run.check().await?;
+        let (start, count) = blocks.place(i);
+        let slab = read(run, source, target, &start, &count).await?;
+        made.write(&Selection::start_count(&start, &count), slab.into(), options).await?;
+        let done = lock(gaps).close(i);
+        match part {
+            Some(part) => run.note(part, done).await,
+            None => Ok(()),
+        }
+    })
+    .await
+}
+
 /// What an element takes in between, where it has its type of before the cast or after it. Those without a fixed size: about,
 /// but not so much that a chunk does not fit.
-fn item_size(run: &Run<'_>, source: &Array, made: &Array) -> Result<usize> {
+async fn item_size(run: &Run<'_>, source: &Array, made: &Array) -> Result<usize> {
     let size = source.meta().data_type.size().max(made.meta().data_type.size());
     if !source.meta().data_type.is_variable() {
         return Ok(size);
@@ -99,7 +118,7 @@ fn item_size(run: &Run<'_>, source: &Array, made: &Array) -> Result<usize> {
     let chunk =
         extents.iter().zip(made.shape()).fold(1u64, |all, (chunk, n)| all.saturating_mul(*chunk.min(n)));
     let most = num::u64_of(run.memory / 8) / chunk.max(1);
-    Ok(wait(source.item_bytes())?.min(usize::try_from(most).unwrap_or(usize::MAX)).max(size))
+    Ok(source.item_bytes().await?.min(usize::try_from(most).unwrap_or(usize::MAX)).max(size))
 }
 
 /// Under which name the blocks that are done are noted. Their shape is part of it: with another, as other memory gives,
@@ -109,89 +128,19 @@ pub(super) fn progress_of(made: &Array, blocks: &Blocks) -> String {
     format!("{} {}", made.path(), block.join(","))
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Calls `work` with the place and size of every block from `first` on, some at a time. `note` is told how many are
-/// done without a gap.
-fn each(
-    run: &Run<'_>,
-    blocks: &Blocks,
-    first: u64,
-    note: &(dyn Fn(u64) -> Result<()> + Sync),
-    work: impl Fn(&[u64], &[u64]) -> Result<()> + Sync,
-) -> Result<()> {
-    let total = blocks.count()?;
-    let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
-    let gaps = Mutex::new(Gaps::new(first));
-    let step = || -> Result<()> {
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            if i >= total || failed.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            let (start, count) = blocks.place(i);
-            let done = run.check().and_then(|()| work(&start, &count)).and_then(|()| {
-                let mut gaps = lock(&gaps);
-                note(gaps.close(i))
-            });
-            if let Err(e) = done {
-                failed.store(true, Ordering::Relaxed);
-                return Err(e);
-            }
-        }
-    };
-    on_threads(AT_ONCE, step)
-}
-
-/// Runs `step` on so many threads, one of them the caller's.
-pub(super) fn on_threads(threads: usize, step: impl Fn() -> Result<()> + Sync) -> Result<()> {
-    std::thread::scope(|s| {
-        let others: Vec<_> = (1..threads).map(|_| s.spawn(&step)).collect();
-        let mine = step();
-        others.into_iter().fold(mine, |done, other| {
-            done.and(other.join().unwrap_or_else(|_| Err(Error::io("a copying thread was lost"))))
-        })
-    })
-}
-
-/// What is done, though not in order.
-pub(super) struct Gaps {
-    upto: u64,
-    ahead: BTreeSet<u64>,
-}
-
-impl Gaps {
-    /// All before `first` is done.
-    pub(super) fn new(first: u64) -> Self {
-        Self { upto: first, ahead: BTreeSet::new() }
-    }
-
-    /// `i` is done, too. How many are without a gap.
-    pub(super) fn close(&mut self, i: u64) -> u64 {
-        self.ahead.insert(i);
-        while self.ahead.remove(&self.upto) {
-            self.upto += 1;
-        }
-        self.upto
-    }
-}
-
 /// The elements of the copy at `start`, as they are to be written.
-pub(super) fn read(
-    run: &Run<'_>,
-    source: &Array,
-    target: &Target,
-    start: &[u64],
-    count: &[u64],
-) -> Result<Slab> {
+async fn read(run: &Run<'_>, source: &Array, target: &Target, start: &[u64], count: &[u64]) -> Result<Slab> {
     let options = ReadOptions { cancel: run.options.cancel.clone(), ..ReadOptions::default() };
-    let mut slab = source.read_blocking(&target.region.part(start, count), &options)?;
+    let mut slab = source.read(&target.region.part(start, count), &options).await?;
     let elements = num::product(count)?;
-    if let Some(cast) = &target.cast {
-        slab.bytes = cast.apply(std::mem::take(&mut slab.bytes), elements)?;
-        slab.data_type = target.meta.data_type.clone();
+    if let Some(cast) = target.cast.clone() {
+        let to = target.meta.data_type.clone();
+        slab = task::compute(move || {
+            slab.bytes = cast.apply(std::mem::take(&mut slab.bytes), elements)?;
+            slab.data_type = to;
+            Ok(slab)
+        })
+        .await?;
     }
     run.advance(elements.saturating_mul(num::u64_of(slab.data_type.size())));
     Ok(slab)
@@ -223,9 +172,9 @@ fn between(scratch: &Scratch, like: &ArrayMeta, pieces: &[Vec<u64>]) -> Result<A
 }
 
 /// Reads source and copy once more and compares them, bit for bit.
-pub(super) fn verify(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
+pub(super) async fn verify(run: &Run<'_>, source: &Array, made: &Array, target: &Target) -> Result<()> {
     let to = made.meta().grid.largest();
-    let size = item_size(run, source, made)?;
+    let size = item_size(run, source, made).await?;
     let from = target.region.chunks(source.meta());
     let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
     let blocks = match cutting.way(run.memory / 8) {
@@ -234,22 +183,26 @@ pub(super) fn verify(run: &Run<'_>, source: &Array, made: &Array, target: &Targe
         // Reading needs no whole chunks.
         Err(_) => cutting.smaller(run.memory / 8),
     };
-    let quiet = Run { done: AtomicU64::new(0), total: 0, ..*run };
-    each(&quiet, &blocks, 0, &|_| Ok(()), |start, count| {
-        let want = read(&quiet, source, target, start, count)?;
-        let got = made.read_blocking(&Selection::start_count(start, count), &ReadOptions::default())?;
-        let differs = want.items().zip(got.items()).position(|(a, b)| a != b);
-        match differs {
+    let (blocks, quiet) = (&blocks, &Run { done: AtomicU64::new(0), total: 0, ..*run });
+    task::each(AT_ONCE, 0..blocks.count()?, |i| async move {
+        quiet.check().await?;
+        let (start, count) = blocks.place(i);
+        let want = read(quiet, source, target, &start, &count).await?;
+        let part = Selection::start_count(&start, &count);
+        let got = made.read(&part, &ReadOptions::default()).await?;
+        task::compute(move || match want.items().zip(got.items()).position(|(a, b)| a != b) {
             None if want.len() == got.len() => Ok(()),
             differs => {
                 let mut left = num::u64_of(differs.unwrap_or(0));
-                let mut at = start.to_vec();
-                for (a, n) in at.iter_mut().zip(count).rev() {
+                let mut at = start;
+                for (a, n) in at.iter_mut().zip(&count).rev() {
                     *a += left % (*n).max(1);
                     left /= (*n).max(1);
                 }
                 Err(Error::invalid(format!("the copy differs from the source at {at:?}")))
             }
-        }
+        })
+        .await
     })
+    .await
 }

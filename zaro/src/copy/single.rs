@@ -10,7 +10,7 @@ use crate::journal::Journal;
 
 /// A copy of several arrays, whose journal somebody else keeps.
 pub(crate) struct Single<'a> {
-    run: Run<'a>,
+    pub(super) run: Run<'a>,
     /// Whether an earlier copy is taken up: chunks that are there already stay.
     resumed: bool,
 }
@@ -29,11 +29,11 @@ impl<'a> Single<'a> {
     }
 
     /// Copies the elements of `source` to `made`, which has the same shape: chunks as they are, or coded anew.
-    pub(crate) fn copy(&self, source: &Array, made: &Array, as_they_are: bool) -> Result<()> {
+    pub(crate) async fn copy(&self, source: &Array, made: &Array, as_they_are: bool) -> Result<()> {
         if as_they_are {
-            return verbatim::copy(&self.run, source, made, self.resumed);
+            return verbatim::copy(&self.run, source, made, self.resumed).await;
         }
-        recode::copy(&self.run, source, made, &all(source, made))
+        recode::copy(&self.run, source, made, &all(source, made)).await
     }
 
     /// Fails if there is not enough memory to code the chunks anew.
@@ -44,14 +44,14 @@ impl<'a> Single<'a> {
 
     /// Reads both and compares every element.
     #[cfg(feature = "image")]
-    pub(crate) fn verify(&self, source: &Array, made: &Array) -> Result<()> {
-        recode::verify(&self.run, source, made, &all(source, made))
+    pub(crate) async fn verify(&self, source: &Array, made: &Array) -> Result<()> {
+        recode::verify(&self.run, source, made, &all(source, made)).await
     }
 
     /// Somebody else has made an array.
     #[cfg(feature = "image")]
-    pub(crate) fn passed_over(&self, made: &Array) -> Result<()> {
-        self.run.check()?;
+    pub(crate) async fn passed_over(&self, made: &Array) -> Result<()> {
+        self.run.check().await?;
         self.run.advance(super::decoded_bytes(made.meta())?);
         Ok(())
     }
@@ -64,5 +64,5 @@ fn run(options: &CopyOptions, total: u64) -> Run<'_> {
 
 fn all(source: &Array, made: &Array) -> Target {
     let region = Region::all(source.meta());
-    Target { meta: made.meta().clone(), region, cast: None, verbatim: false }
+    Target { meta: made.meta().clone(), region, cast: None, verbatim: false, coordinates: None }
 }

@@ -1,13 +1,16 @@
 //! What the copy of an array looks like.
 
+use std::sync::Arc;
+
 use super::CopyOptions;
 use crate::array::select::Sel;
 use crate::array::{Array, Index, Selection};
 use crate::codec::registry::{self, Request};
 use crate::codec::{Buffer, Codec, Repr};
+use crate::coords::ArrayPart;
 use crate::error::{Error, Result};
 use crate::meta::convert::missing;
-use crate::meta::create::NewArray;
+use crate::meta::create::{Layout, NewArray};
 use crate::meta::dtype::Float;
 use crate::meta::fill::Dialect;
 use crate::meta::{ArrayMeta, CodecMeta, DataType, Fill, Format, Json, convert, v3, write};
@@ -20,26 +23,33 @@ pub(super) struct Target {
     /// Where its elements come from.
     pub(super) region: Region,
     /// How they are changed.
-    pub(super) cast: Option<Cast>,
+    pub(super) cast: Option<Arc<Cast>>,
     /// Whether its chunks are, byte for byte, those of the source.
     pub(super) verbatim: bool,
+    /// What its attribute `coordinates` is, if that is another than in the source.
+    pub(super) coordinates: Option<String>,
 }
 
 impl Target {
-    /// The copy of `array`, in which `kept` is to be the same if it is of another version. Where a whole group is copied,
-    /// another type is for its numbers alone.
+    /// The copy of `array`, or of a `part` of it, in which `kept` is to be the same if it is of another version. Where a
+    /// whole group is copied, another type is for its numbers alone.
     pub(super) fn of(
         array: &Array,
+        part: Option<&ArrayPart>,
         options: &CopyOptions,
         kept: convert::Kept,
         in_group: bool,
     ) -> Result<Self> {
         let source = array.meta();
-        let region = Region::of(source, options.region.as_ref())?;
+        let region = match part {
+            Some(part) => Region::of_part(source, &part.indexes)?,
+            None => Region::of(source, options.region.as_ref())?,
+        };
+        let coordinates = part.and_then(|part| part.coordinates.clone());
         let format = options.format.unwrap_or(source.format);
         let cast = match &options.data_type {
             Some(to) if *to != source.data_type && (!in_group || is_number(&source.data_type)) => {
-                Some(Cast::new(source, to, options.clamp)?)
+                Some(Arc::new(Cast::new(source, to, options.clamp)?))
             }
             _ => None,
         };
@@ -48,12 +58,13 @@ impl Target {
             || options.codecs.is_some()
             || options.layout.is_some()
             || cast.is_some()
+            || coordinates.is_some()
             || !region.is_all(source);
         let keys = if format == source.format { convert::Keys::Keep } else { convert::Keys::Usual };
         if !recoded {
             let keyed = options.keys.of(source.keys) != source.keys;
             if format == source.format && !keyed {
-                return Ok(Self { meta: source.clone(), region, cast, verbatim: true });
+                return Ok(Self { meta: source.clone(), region, cast, verbatim: true, coordinates });
             }
             let mut converted = convert::array(source, format, keys, kept)?;
             let keys = options.keys.of(converted.meta.keys);
@@ -61,17 +72,22 @@ impl Target {
                 converted.meta = write::settle(ArrayMeta { keys, ..converted.meta })?;
             }
             let verbatim = converted.chunks_identical();
-            return Ok(Self { meta: converted.meta, region, cast, verbatim });
+            return Ok(Self { meta: converted.meta, region, cast, verbatim, coordinates });
         }
-        let base = convert::array(source, format, keys, kept)?.meta;
-        let mut new = NewArray { shape: region.counts(), ..NewArray::like(&base)? };
-        let old = new.chunks.clone().unwrap_or_else(|| base.grid.largest());
+        let base = region.cut(convert::array(source, format, keys, kept)?.meta, coordinates.as_deref());
+        let mut new = region.new_array(&base)?;
+        let largest = region.kept_of(&base.grid.largest());
+        let old = new.chunks.clone().unwrap_or_else(|| largest.clone());
         let chunks = match &options.chunks {
             Some(chunks) => chunks.resolve(&base, &old)?,
+            // No longer than what is left of a dimension, unless shards are made of them.
+            None if part.is_some() && new.shards.is_none() => {
+                old.iter().zip(&new.shape).map(|(chunk, n)| (*chunk).min((*n).max(1))).collect()
+            }
             None => old,
         };
         new.shards = match &options.shards {
-            Some(Some(shards)) => Some(shards.resolve(&base, &base.grid.largest())?),
+            Some(Some(shards)) => Some(shards.resolve(&base, &largest)?),
             Some(None) => None,
             // The old shards, if the new chunks still fit into them.
             None => new.shards.filter(|s| s.iter().zip(&chunks).all(|(s, c)| s.checked_rem(*c) == Some(0))),
@@ -101,14 +117,14 @@ impl Target {
             new.layout = layout.clone();
         }
         new.keys = Some(options.keys.of(base.keys));
-        Ok(Self { meta: new.meta()?, region, cast, verbatim: false })
+        Ok(Self { meta: new.meta()?, region, cast, verbatim: false, coordinates })
     }
 }
 
 impl Target {
     /// An array of another version, `meta`, over the chunks of `source`.
     pub(super) fn same(source: &ArrayMeta, meta: ArrayMeta) -> Result<Self> {
-        Ok(Self { meta, region: Region::of(source, None)?, cast: None, verbatim: true })
+        Ok(Self { meta, region: Region::all(source), cast: None, verbatim: true, coordinates: None })
     }
 
     /// What is to be `kept`, and is not, in `new`, which was made of `old` to be this.
@@ -118,6 +134,8 @@ impl Target {
         new: &ArrayMeta,
         kept: convert::Kept,
     ) -> Option<&'static str> {
+        let cut = self.region.cut(old.clone(), self.coordinates.as_deref());
+        let old = if self.region.is_all(old) && self.coordinates.is_none() { old } else { &cut };
         let cast = |element: &Fill| match &self.cast {
             Some(cast) => cast.element(element).ok(),
             None => Some(element.clone()),
@@ -171,9 +189,20 @@ fn without_shards(mut chain: Vec<CodecMeta>) -> Result<Vec<CodecMeta>> {
     Ok(chain)
 }
 
-/// Which part of the source is copied: a range along each dimension.
+/// What is copied of one dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Region(Vec<(u64, i64, u64)>);
+enum Along {
+    /// The first position, the step and the count.
+    Range(u64, i64, u64),
+    /// One position; the copy lacks the dimension.
+    At(u64),
+    /// These positions.
+    List(Arc<[u64]>),
+}
+
+/// Which part of the source is copied, along each of its dimensions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Region(Vec<Along>);
 
 impl Region {
     fn of(meta: &ArrayMeta, selection: Option<&Selection>) -> Result<Self> {
@@ -181,19 +210,60 @@ impl Region {
             return Ok(Self::all(meta));
         };
         let ranges = selection.resolve(meta)?.dims.into_iter().map(|sel| match sel {
-            Sel::Range { start, step, count, .. } => Ok((start, step, count)),
+            Sel::Range { start, step, count, .. } => Ok(Along::Range(start, step, count)),
             Sel::Listed(_) => Err(Error::usage("a region is made of ranges, not of lists of positions")),
         });
         Ok(Self(ranges.collect::<Result<_>>()?))
     }
 
+    /// What `indexes` ask for; a single position takes its dimension away.
+    fn of_part(meta: &ArrayMeta, indexes: &[Index]) -> Result<Self> {
+        let dims = Selection::new(indexes.to_vec()).resolve(meta)?.dims.into_iter().zip(indexes);
+        let along = |(sel, index): (Sel, &Index)| match (sel, index) {
+            (Sel::Range { start, .. }, Index::At(_)) => Along::At(start),
+            (Sel::Range { start, step, count, .. }, _) => Along::Range(start, step, count),
+            (Sel::Listed(pairs), _) => Along::List(pairs.into_iter().map(|(at, _)| at).collect()),
+        };
+        Ok(Self(dims.map(along).collect()))
+    }
+
     /// All of an array.
     pub(super) fn all(meta: &ArrayMeta) -> Self {
-        Self(meta.shape.iter().map(|n| (0, 1, *n)).collect())
+        Self(meta.shape.iter().map(|n| Along::Range(0, 1, *n)).collect())
     }
 
     fn is_all(&self, meta: &ArrayMeta) -> bool {
-        self.0.iter().zip(&meta.shape).all(|(r, n)| *r == (0, 1, *n))
+        self.0.iter().zip(&meta.shape).all(|(along, n)| *along == Along::Range(0, 1, *n))
+    }
+
+    /// The items of `list`, one per dimension of the source, for the dimensions that the copy has.
+    fn kept_of<T: Clone>(&self, list: &[T]) -> Vec<T> {
+        let kept = list.iter().zip(&self.0).filter(|(_, along)| !matches!(along, Along::At(_)));
+        kept.map(|(item, _)| item.clone()).collect()
+    }
+
+    /// The names and attributes that the part of an array with these metadata has. Its chunks are for [`Self::new_array`].
+    fn cut(&self, meta: ArrayMeta, coordinates: Option<&str>) -> ArrayMeta {
+        let mut attributes = meta.attributes.clone();
+        if let Some(names) = coordinates {
+            Arc::make_mut(&mut attributes).set("coordinates", Json::string(names));
+        }
+        let dimension_names = meta.dimension_names.as_ref().map(|names| self.kept_of(names));
+        ArrayMeta { shape: self.counts(), dimension_names, attributes, ..meta }
+    }
+
+    /// An array like `base`, which was [cut](Self::cut), with chunks of as many dimensions as are left.
+    fn new_array(&self, base: &ArrayMeta) -> Result<NewArray> {
+        // Its codecs are those of all dimensions.
+        let whole = ArrayMeta { shape: vec![1; self.0.len()], ..base.clone() };
+        let mut new = NewArray { shape: base.shape.clone(), ..NewArray::like(&whole)? };
+        new.chunks = new.chunks.map(|chunks| self.kept_of(&chunks));
+        new.shards = new.shards.map(|shards| self.kept_of(&shards)).filter(|shards| !shards.is_empty());
+        if let Layout::Axes(axes) = &new.layout {
+            let left: Vec<usize> = self.kept_of(&(0..self.0.len()).collect::<Vec<_>>());
+            new.layout = Layout::Axes(axes.iter().filter_map(|d| left.iter().position(|l| l == d)).collect());
+        }
+        Ok(new)
     }
 
     /// As a journal has it: the first position, the step and the count along each dimension; `None` for all of an array.
@@ -201,36 +271,69 @@ impl Region {
         if self.is_all(meta) {
             return None;
         }
-        let range = |(first, step, count): &(u64, i64, u64)| {
-            Json::Array(vec![Json::int(first), Json::int(step), Json::int(count)])
+        let list = |numbers: &[u64]| Json::Array(numbers.iter().map(Json::int).collect());
+        let along = |along: &Along| match along {
+            Along::Range(first, step, count) => {
+                Json::Array(vec![Json::int(first), Json::int(step), Json::int(count)])
+            }
+            Along::At(at) => Json::int(at),
+            Along::List(places) => Json::from([("positions", list(places))]),
         };
-        Some(Json::Array(self.0.iter().map(range).collect()))
+        Some(Json::Array(self.0.iter().map(along).collect()))
     }
 
-    /// How many positions it has along each dimension.
+    /// How many positions it has along each dimension of the copy.
     pub(super) fn counts(&self) -> Vec<u64> {
-        self.0.iter().map(|(_, _, n)| *n).collect()
+        let count = |along: &Along| match along {
+            Along::Range(_, _, n) => Some(*n),
+            Along::At(_) => None,
+            Along::List(places) => Some(crate::num::u64_of(places.len())),
+        };
+        self.0.iter().filter_map(count).collect()
     }
 
     /// The part of the source that the block at `start` of `count` in the copy comes from.
     pub(super) fn part(&self, start: &[u64], count: &[u64]) -> Selection {
-        let sels = self.0.iter().zip(start.iter().zip(count)).map(|((first, step, _), (s, n))| {
-            let moved = step.unsigned_abs().saturating_mul(*s);
-            let at = if *step > 0 { first.saturating_add(moved) } else { first.saturating_sub(moved) };
-            index(at, *step, *n)
+        let signed = |n: &u64| i64::try_from(*n).unwrap_or(i64::MAX);
+        let mut block = start.iter().zip(count);
+        let sels = self.0.iter().map(|along| match along {
+            Along::At(at) => Index::At(signed(at)),
+            kept => {
+                let (s, n) = block.next().map_or((0, 0), |(s, n)| (*s, *n));
+                match kept {
+                    Along::Range(first, step, _) => {
+                        let moved = step.unsigned_abs().saturating_mul(s);
+                        let at =
+                            if *step > 0 { first.saturating_add(moved) } else { first.saturating_sub(moved) };
+                        index(at, *step, n)
+                    }
+                    Along::List(places) => {
+                        let (s, n) = (usize::try_from(s).unwrap_or(0), usize::try_from(n).unwrap_or(0));
+                        Index::List(places.iter().skip(s).take(n).map(signed).collect())
+                    }
+                    Along::At(at) => Index::At(signed(at)),
+                }
+            }
         });
         Selection::new(sels.collect())
     }
 
     /// Whether chunks of the source, `chunks` long, begin where the region does, and all their positions are wanted.
     pub(super) fn starts_at(&self, chunks: &[u64]) -> bool {
-        self.0.iter().zip(chunks).all(|((first, step, _), n)| *step == 1 && first.checked_rem(*n) == Some(0))
+        self.0
+            .iter()
+            .zip(chunks)
+            .all(|(along, n)| matches!(along, Along::Range(first, 1, _) if first.checked_rem(*n) == Some(0)))
     }
 
     /// The chunks of the source as the copy's positions see them.
     pub(super) fn chunks(&self, meta: &ArrayMeta) -> Vec<u64> {
-        let along = |(n, (_, step, _)): (u64, &(u64, i64, u64))| (n / step.unsigned_abs().max(1)).max(1);
-        meta.grid.largest().into_iter().zip(&self.0).map(along).collect()
+        let along = |(n, along): (u64, &Along)| match along {
+            Along::Range(_, step, _) => Some((n / step.unsigned_abs().max(1)).max(1)),
+            Along::At(_) => None,
+            Along::List(_) => Some(n.max(1)),
+        };
+        meta.grid.largest().into_iter().zip(&self.0).filter_map(along).collect()
     }
 }
 

@@ -1,20 +1,24 @@
 //! Copying an array's chunks as they are.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
 
-use futures::TryStreamExt;
+use bytes::Bytes;
+use futures::SinkExt as _;
+use futures::channel::mpsc;
 use futures::future::try_join_all;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::Run;
 use crate::array::Array;
-use crate::blocking::wait;
 use crate::codec::Size;
+use crate::context::Budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::join;
 use crate::num;
-use crate::store::{Condition, GetOptions, KeyEntry, MAX_WHOLE, ObjectMeta, SharedStore, StoreExt as _};
+use crate::store::{
+    Condition, Direct, GetOptions, KeyEntry, MAX_WHOLE, ObjectMeta, SharedStore, StoreExt as _,
+};
+use crate::task;
 
 /// Objects on their way at once, between files and otherwise.
 const LOCAL: usize = 4;
@@ -25,73 +29,21 @@ const REMOTE: usize = 32;
 const TOGETHER: usize = 64;
 const TOGETHER_BYTES: u64 = 1 << 20;
 
-/// Memory shared by many, handed out in bytes.
-struct Budget {
-    left: Mutex<u64>,
-    freed: Condvar,
-    total: u64,
-}
-
-impl Budget {
-    /// Waits until `bytes` are free, or all of them if it is more.
-    fn take(&self, bytes: u64) -> u64 {
-        let bytes = bytes.min(self.total);
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        while *left < bytes {
-            left = self.freed.wait(left).unwrap_or_else(PoisonError::into_inner);
-        }
-        *left -= bytes;
-        bytes
-    }
-
-    fn give(&self, bytes: u64) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) += bytes;
-        self.freed.notify_all();
-    }
-}
-
 /// Copies every chunk of `source` to the place it has in `made`. If `resumed`, those that are there with the same size
 /// are left alone.
-pub(super) fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -> Result<()> {
-    let total = num::u64_of(run.memory / 2).max(1 << 20);
-    let budget = Budget { left: Mutex::new(total), freed: Condvar::new(), total };
-    let failed = AtomicBool::new(false);
+pub(super) async fn copy(run: &Run<'_>, source: &Array, made: &Array, resumed: bool) -> Result<()> {
     let remote = source.store().is_remote() || made.store().is_remote();
-    let (send, receive) = sync_channel::<Announced>(1024);
-    let receive = Mutex::new(receive);
-    // A worker goes on to the end even after a fault: what is still announced is taken and dropped. If all of them left,
-    // the announcer would wait for ever.
-    let work = || {
-        let mut worked = Ok(());
-        loop {
-            let some = next(&receive, if remote { TOGETHER } else { 1 });
-            if some.is_empty() {
-                break;
-            }
-            if failed.load(Ordering::Relaxed) {
-                continue;
-            }
-            let taken = budget.take(some.iter().fold(0, |n, a| n.saturating_add(a.entry.size)));
-            let done = run.check().and_then(|()| several(source, made, &some, resumed));
-            budget.give(taken);
-            if let Err(e) = done {
-                failed.store(true, Ordering::Relaxed);
-                worked = Err(e);
-            }
-        }
-        worked
-    };
-    std::thread::scope(|s| {
-        let workers: Vec<_> = (0..if remote { REMOTE } else { LOCAL }).map(|_| s.spawn(work)).collect();
-        let listed = announce(source, made, &failed, |announced| {
-            // Fails only if all workers are gone, which they are not before the end.
-            let _ = send.send(announced);
-        });
-        drop(send);
-        workers.into_iter().fold(listed, |done, worker| {
-            done.and(worker.join().unwrap_or_else(|_| Err(Error::io("a copying thread was lost"))))
-        })
-    })?;
+    let budget = &Budget::new((run.memory / 2).max(1 << 20));
+    let (send, receive) = mpsc::channel(1024);
+    let batches = receive.ready_chunks(TOGETHER).flat_map(|some| stream::iter(batches(some)));
+    let copied = task::each_of(if remote { REMOTE } else { LOCAL }, batches, |some| async move {
+        let bytes = some.iter().fold(0u64, |n, a| n.saturating_add(a.entry.size));
+        let _held = budget.take(usize::try_from(bytes).unwrap_or(usize::MAX)).await?;
+        run.check().await?;
+        several(run, source, made, some, resumed).await
+    });
+    let (listed, copied) = futures::join!(announce(source, made, send), copied);
+    listed.and(copied)?;
     run.advance(super::decoded_bytes(made.meta())?);
     Ok(())
 }
@@ -104,47 +56,105 @@ struct Announced {
     possible: Option<Vec<u64>>,
 }
 
-/// What is to be copied next: one object, or up to `most` small ones; nothing at the end.
-fn next(receive: &Mutex<Receiver<Announced>>, most: usize) -> Vec<Announced> {
-    let receive = receive.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut some: Vec<Announced> = receive.recv().into_iter().collect();
-    let mut bytes = some.iter().map(|a| a.entry.size).sum::<u64>();
-    while some.len() < most && bytes < TOGETHER_BYTES {
-        let Ok(another) = receive.try_recv() else { break };
-        bytes = bytes.saturating_add(another.entry.size);
-        some.push(another);
+/// What is copied together: one object, or several small ones.
+fn batches(some: Vec<Announced>) -> Vec<Vec<Announced>> {
+    let mut batches: Vec<Vec<Announced>> = Vec::new();
+    let mut bytes = u64::MAX;
+    for announced in some {
+        bytes = bytes.saturating_add(announced.entry.size);
+        match batches.last_mut().filter(|_| bytes < TOGETHER_BYTES) {
+            Some(batch) => batch.push(announced),
+            None => {
+                bytes = announced.entry.size;
+                batches.push(vec![announced]);
+            }
+        }
     }
-    some
+    batches
 }
 
-fn several(source: &Array, made: &Array, some: &[Announced], resumed: bool) -> Result<()> {
+async fn several(
+    run: &Run<'_>,
+    source: &Array,
+    made: &Array,
+    some: Vec<Announced>,
+    resumed: bool,
+) -> Result<()> {
+    let (from, to) = (source.store().clone(), made.store().clone());
+    if from.direct().is_some() && to.direct().is_some() && some.iter().all(|a| a.possible.is_none()) {
+        return task::compute(move || match (from.direct(), to.direct()) {
+            (Some(from), Some(to)) => some
+                .iter()
+                .try_for_each(|a| at_hand(from, to, a, resumed).map_err(|e| e.with_key(&a.entry.key))),
+            _ => Err(Error::unsupported("the store is not at hand")),
+        })
+        .await;
+    }
     let each = some.iter().map(|announced| async move {
-        one(source, made, announced, resumed).await.map_err(|e| e.with_key(&announced.entry.key))
+        let cancel = run.options.cancel.as_deref();
+        let copied = async {
+            let Some(bytes) = task::unless_cancelled(cancel, get(source, made, announced, resumed)).await?
+            else {
+                return Ok(());
+            };
+            put(made, &announced.to, bytes, cancel).await
+        };
+        copied.await.map_err(|e| e.with_key(&announced.entry.key))
     });
-    wait(try_join_all(each)).map(|_| ())
+    try_join_all(each).await.map(drop)
 }
 
-async fn one(source: &Array, made: &Array, announced: &Announced, resumed: bool) -> Result<()> {
-    let Announced { entry, to, possible } = announced;
-    if resumed && made.store().size(to).await? == Some(entry.size) {
+fn gone() -> Error {
+    Error::conflict("somebody deleted this chunk while it was to be copied")
+}
+
+/// Copies an object between stores at hand.
+fn at_hand(from: &dyn Direct, to: &dyn Direct, announced: &Announced, resumed: bool) -> Result<()> {
+    let Announced { entry, to: key, .. } = announced;
+    if resumed && to.open(key)?.is_some_and(|there| there.size() == entry.size) {
         return Ok(());
     }
-    let bytes = match possible {
-        Some(index) => {
-            let bytes = source.stored_chunk(index).await?;
-            bytes.iter().try_for_each(|bytes| check_size(source, bytes.len()))?;
-            bytes
-        }
+    let object = from.open(&entry.key)?.ok_or_else(gone)?;
+    let mut bytes = Vec::new();
+    let parts = match object.as_bytes() {
+        Some(bytes) => bytes,
         None => {
-            let ask = GetOptions::at_most(entry.size.max(MAX_WHOLE));
-            let got = source.store().get_opts(&entry.key, ask).await?;
-            let gone = || Error::conflict("somebody deleted this chunk while it was to be copied");
-            Some(got.ok_or_else(gone)?.bytes)
+            bytes.resize(num::usize_of(object.size())?, 0);
+            object.read_at(0, &mut bytes)?;
+            object.check_unchanged()?;
+            &bytes
         }
     };
-    let Some(bytes) = bytes else { return Ok(()) };
-    let _ = made.store().put(to, bytes, Condition::Always).await?;
-    Ok(())
+    to.put(key, &[parts], &Condition::Always).map(drop)
+}
+
+/// The bytes of a chunk; `None` if there is none, or if they are there already.
+async fn get(source: &Array, made: &Array, announced: &Announced, resumed: bool) -> Result<Option<Bytes>> {
+    let Announced { entry, to, possible } = announced;
+    if resumed && made.store().size(to).await? == Some(entry.size) {
+        return Ok(None);
+    }
+    if let Some(index) = possible {
+        let bytes = source.stored_chunk(index).await?;
+        bytes.iter().try_for_each(|bytes| check_size(source, bytes.len()))?;
+        return Ok(bytes);
+    }
+    let ask = GetOptions::at_most(entry.size.max(MAX_WHOLE));
+    let got = source.store().get_opts(&entry.key, ask).await?;
+    Ok(Some(got.ok_or_else(gone)?.bytes))
+}
+
+/// Puts a chunk; files are written on the pool.
+async fn put(made: &Array, key: &str, bytes: Bytes, cancel: Option<&AtomicBool>) -> Result<()> {
+    let (store, key) = (made.store().clone(), key.to_owned());
+    if store.direct().is_none() {
+        return task::unless_cancelled(cancel, store.put(&key, bytes, Condition::Always)).await.map(drop);
+    }
+    task::compute(move || match store.direct() {
+        Some(direct) => direct.put(&key, &[&bytes], &Condition::Always).map(drop),
+        None => Err(Error::unsupported("the store is not at hand")),
+    })
+    .await
 }
 
 /// Fails if a chunk cannot have so many bytes: then the server sent something else.
@@ -183,25 +193,20 @@ async fn check_folders(source: &Array) -> Result<()> {
 }
 
 /// How many bytes the objects below `path` have; 0 if that cannot be told without asking a server.
-pub(super) fn stored_bytes(store: &SharedStore, path: &str) -> Result<u64> {
+pub(super) async fn stored_bytes(store: &SharedStore, path: &str) -> Result<u64> {
     if store.is_remote() {
         return Ok(0);
     }
     let sizes = store.keys(path).map_ok(|entry| entry.size);
-    wait(sizes.try_fold(0u64, |sum, size| std::future::ready(Ok(sum.saturating_add(size)))))
+    sizes.try_fold(0u64, |sum, size| std::future::ready(Ok(sum.saturating_add(size)))).await
 }
 
-/// Calls `f` with every chunk of `source` and its key in `made`: those that are listed, or, where a store cannot list or
-/// its listings may lack some, those that there may be.
-fn announce(
-    source: &Array,
-    made: &Array,
-    failed: &AtomicBool,
-    mut f: impl FnMut(Announced) + Send,
-) -> Result<()> {
+/// Sends every chunk of `source` with its key in `made`, until nobody takes any: those that are listed, or, where a store
+/// cannot list or its listings may lack some, those that there may be.
+async fn announce(source: &Array, made: &Array, mut send: mpsc::Sender<Announced>) -> Result<()> {
     let meta = source.meta();
     let rank = meta.shape.len();
-    let listed = wait(async {
+    let listed = async {
         if !source.store().lists_all() {
             return Err(Error::unsupported("what is there is asked for one by one"));
         }
@@ -210,16 +215,16 @@ fn announce(
         }
         let mut keys = source.store().keys(source.path());
         while let Some(entry) = keys.try_next().await? {
-            if failed.load(Ordering::Relaxed) {
-                break;
-            }
             if let Some(index) = index_of(source, &entry.key) {
                 let to = made.meta().keys.key(made.path(), &index);
-                f(Announced { entry, to, possible: None });
+                if send.send(Announced { entry, to, possible: None }).await.is_err() {
+                    break;
+                }
             }
         }
         Ok(())
-    });
+    }
+    .await;
     match listed {
         Err(e) if e.kind() == ErrorKind::Unsupported => {}
         listed => return listed,
@@ -227,18 +232,14 @@ fn announce(
     let counts = meta.grid.counts(&meta.shape);
     let mut at = vec![0u64; rank];
     for _ in 0..num::product(&counts)? {
-        if failed.load(Ordering::Relaxed) {
-            break;
-        }
         let key = join(source.path(), &meta.keys.key("", &at));
         // How large it is is not known yet; a chunk is no larger than its elements, or little more.
         let size = source.chain().decoded().byte_size().map(num::u64_of).unwrap_or(0);
         let to = made.meta().keys.key(made.path(), &at);
-        f(Announced {
-            entry: KeyEntry { key, size, meta: ObjectMeta::Unknown },
-            to,
-            possible: Some(at.clone()),
-        });
+        let entry = KeyEntry { key, size, meta: ObjectMeta::Unknown };
+        if send.send(Announced { entry, to, possible: Some(at.clone()) }).await.is_err() {
+            break;
+        }
         crate::codec::shard::advance(&mut at, &counts);
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::meta::dtype::TimeUnit;
 
 /// The calendars of the CF conventions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Calendar {
+pub(crate) enum Calendar {
     /// Julian up to 4 October 1582, Gregorian from the next day, the 15th, on: CF's default.
     Standard,
     /// Gregorian, also before 1582.
@@ -27,8 +27,7 @@ pub enum Calendar {
 
 impl Calendar {
     /// The calendar CF calls `name`.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name.trim().to_ascii_lowercase().as_str() {
             "standard" | "gregorian" => Self::Standard,
             "proleptic_gregorian" => Self::ProlepticGregorian,
@@ -67,8 +66,7 @@ impl Calendar {
     }
 
     /// The number of a date's day; `None` for a date the calendar does not have.
-    #[must_use]
-    pub fn day_of(self, year: i128, month: u32, day: u32) -> Option<i128> {
+    pub(crate) fn day_of(self, year: i128, month: u32, day: u32) -> Option<i128> {
         match year {
             ..1 if self.has_year_zero() => self.day_counted(year, month, day),
             0 => None,
@@ -78,8 +76,7 @@ impl Calendar {
     }
 
     /// The date of a day: year, month, day.
-    #[must_use]
-    pub fn date_of(self, day: i128) -> (i128, u32, u32) {
+    pub(crate) fn date_of(self, day: i128) -> (i128, u32, u32) {
         let (year, month, date) = self.date_counted(day);
         let year = if year < 1 && !self.has_year_zero() { year - 1 } else { year };
         (year, month, date)
@@ -148,7 +145,7 @@ fn julian_shift() -> Option<i128> {
 }
 
 /// 1 January 1970 in the Gregorian calendar.
-const EPOCH: i128 = 719_528;
+pub(crate) const EPOCH: i128 = 719_528;
 
 fn year_text(year: i128) -> String {
     match year {
@@ -187,7 +184,7 @@ fn push_fraction(out: &mut String, fraction: i128, digits: u32, trim: bool) {
 }
 
 /// Decimals of a second in a unit below it.
-fn decimals(unit: TimeUnit) -> Option<u32> {
+pub(crate) fn decimals(unit: TimeUnit) -> Option<u32> {
     Some(match unit {
         TimeUnit::Second => 0,
         TimeUnit::Millisecond => 3,
@@ -201,8 +198,7 @@ fn decimals(unit: TimeUnit) -> Option<u32> {
 }
 
 /// A datetime64 as ISO 8601, as precise as its unit; `None` for one without a unit.
-#[must_use]
-pub fn datetime64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
+pub(crate) fn datetime64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
     if value == i64::MIN {
         return Some("NaT".into());
     }
@@ -281,8 +277,7 @@ pub(crate) fn parse_datetime64(text: &str, unit: TimeUnit, scale: u32) -> Option
 }
 
 /// A timedelta64 as an ISO 8601 duration in its own unit (`P3D`, `PT0.25S`); `None` for one without a unit.
-#[must_use]
-pub fn timedelta64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
+pub(crate) fn timedelta64(value: i64, unit: TimeUnit, scale: u32) -> Option<String> {
     if value == i64::MIN {
         return Some("NaT".into());
     }

@@ -4,11 +4,10 @@
 //! formats it does not know are bare bytes. If that is allowed, numbers become other numbers. None may be beyond the range of
 //! the new type, and an integer is made only of a whole number; a float is rounded to the nearest.
 
-use super::element;
 use super::npy::loses_its_type;
 use super::value::{self, trim_nul};
 use crate::array::{Order, Slab};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, usage};
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::float::{self, Rounding};
 use crate::num;
@@ -49,7 +48,7 @@ impl Cast {
             (T::Int(8), T::Int(2 | 4)) | (T::UInt(8), T::UInt(2 | 4)) => How::Number,
             (a, b) if allowed && parts(a) > 0 && parts(b) >= parts(a) => How::Number,
             (a, b) => {
-                let e = Error::usage(format!("the input holds {a}, the array {b}"));
+                let e = usage!("the input holds {a}, the array {b}");
                 let helps = !allowed && parts(a) > 0 && parts(b) >= parts(a);
                 return Err(if helps { e.with_hint("cast", "converts") } else { e });
             }
@@ -79,11 +78,7 @@ impl Cast {
                     let faulty = item.chunks_exact(4).any(|c| {
                         c.first_chunk().is_none_or(|c| char::from_u32(u32::from_le_bytes(*c)).is_none())
                     });
-                    if faulty {
-                        Err(Error::invalid(format!("{text:?} has a code that is no character")))
-                    } else {
-                        Ok(text)
-                    }
+                    if faulty { Err(invalid!("{text:?} has a code that is no character")) } else { Ok(text) }
                 };
                 let texts = bytes.chunks_exact(size).map(text).collect::<Result<Vec<String>>>()?;
                 Slab::variable(&self.to, shape, order, texts.iter().map(String::as_bytes))
@@ -113,7 +108,7 @@ impl Cast {
 
     fn unfit(&self, item: &[u8]) -> Error {
         let text = value::text_of(&self.from, item, value::Style::TEXT);
-        Error::usage(format!("{text} does not fit into {}", self.to))
+        usage!("{text} does not fit into {}", self.to)
     }
 
     fn number(&self, item: &[u8], out: &mut Vec<u8>) -> Option<()> {
@@ -161,10 +156,10 @@ fn put(t: &DataType, number: Number, out: &mut Vec<u8>) -> Option<()> {
     match (t, number) {
         (DataType::Float(f), Number::Int(n)) => put_float(*f, num::f64_of_i128(n), out),
         (DataType::Float(f), Number::Float(x)) => put_float(*f, x, out),
-        (_, Number::Int(n)) => element::integer(t, n, out),
+        (_, Number::Int(n)) => t.put_integer(n, out),
         // Beyond 2^100 every float is whole, and none fits.
         (_, Number::Float(x)) if x.fract() == 0.0 && x.abs() < 1e30 => {
-            element::integer(t, num::i128_of_f64(x), out)
+            t.put_integer(num::i128_of_f64(x), out)
         }
         _ => None,
     }

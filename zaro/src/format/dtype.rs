@@ -1,7 +1,7 @@
 //! A data type as people name it, and the fill value that goes with it.
 
 use super::element;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, usage};
 use crate::meta::dtype::{DataType, Endian, Field};
 use crate::meta::finding::{Findings, Mode};
 use crate::meta::json::Json;
@@ -27,9 +27,7 @@ pub fn parse(text: &str) -> Result<(DataType, Option<Endian>)> {
         }
     }
     let found = typestr::parse_config(&value).map_err(|_| {
-        Error::usage(format!(
-            "{text:?} is not a data type; write a name such as float32, uint16, string, '<i2' or datetime64[s]"
-        ))
+        usage!("{text:?} is not a data type; write a name such as float32, uint16, string, '<i2' or datetime64[s]")
     })?;
     match found.data_type {
         Some(t) if found.mixed.is_empty() => {

@@ -3,26 +3,26 @@
 use base64::Engine as _;
 
 use super::calendar;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::float;
 use crate::meta::json::Json;
 use crate::num;
 
 /// Appends the element that a JSON value stands for: its bytes, or the content of a variable-length one.
-pub fn from_json(t: &DataType, value: &Json, out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn from_json(t: &DataType, value: &Json, out: &mut Vec<u8>) -> Result<()> {
     json(t, value, out).unwrap_or_else(|| Err(bad(&value.to_string(), t)))
 }
 
 /// Appends the element that a cell of a table stands for, or a word that somebody typed.
-pub fn from_text(t: &DataType, word: &str, out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn from_text(t: &DataType, word: &str, out: &mut Vec<u8>) -> Result<()> {
     text(t, word, out).unwrap_or_else(|| Err(bad(word, t)))
 }
 
 fn bad(text: &str, t: &DataType) -> Error {
     let shown: String = text.chars().take(60).collect();
     let dots = if shown.len() < text.len() { "…" } else { "" };
-    Error::invalid(format!("{shown:?}{dots} is not an element of {t}"))
+    invalid!("{shown:?}{dots} is not an element of {t}")
 }
 
 /// `None` if the value is no element of the type.
@@ -30,9 +30,9 @@ fn json(t: &DataType, value: &Json, out: &mut Vec<u8>) -> Option<Result<()>> {
     match t {
         DataType::Bool => match value {
             Json::Bool(b) => out.push(u8::from(*b)),
-            other => integer(t, other.as_i128()?, out)?,
+            other => t.put_integer(other.as_i128()?, out)?,
         },
-        DataType::Int(_) | DataType::UInt(_) => integer(t, whole(value.number_text()?)?, out)?,
+        DataType::Int(_) | DataType::UInt(_) => t.put_integer(whole(value.number_text()?)?, out)?,
         DataType::Float(f) => match value {
             Json::Number(n) => put_float(*f, n, out)?,
             other => special(*f, other.as_str()?, out)?,
@@ -52,7 +52,7 @@ fn json(t: &DataType, value: &Json, out: &mut Vec<u8>) -> Option<Result<()>> {
             (bytes.len() == *n).then(|| out.extend(bytes))?;
         }
         DataType::DateTime(..) | DataType::TimeDelta(..) => match value {
-            Json::Number(n) => integer(t, whole(n)?, out)?,
+            Json::Number(n) => t.put_integer(whole(n)?, out)?,
             other => time(t, other.as_str()?, out)?,
         },
         DataType::Struct(fields) => {
@@ -103,7 +103,7 @@ fn text(t: &DataType, word: &str, out: &mut Vec<u8>) -> Option<Result<()>> {
                 Some(digits) => i128::from_str_radix(digits, 16).ok()?,
                 None => whole(trimmed)?,
             };
-            integer(t, n, out)?;
+            t.put_integer(n, out)?;
         }
         DataType::Float(f) => real(*f, trimmed, out)?,
         DataType::Complex(f) => complex(*f, trimmed, out)?,
@@ -139,7 +139,7 @@ fn text(t: &DataType, word: &str, out: &mut Vec<u8>) -> Option<Result<()>> {
 
 fn too_long(word: &str, t: &DataType) -> Error {
     let message = bad(word, t).message().to_owned();
-    Error::invalid(format!("{message}: it is too long"))
+    invalid!("{message}: it is too long")
 }
 
 fn decode(text: &str) -> Option<Vec<u8>> {
@@ -154,18 +154,6 @@ fn whole(text: &str) -> Option<i128> {
     let x: f64 = text.parse().ok()?;
     let exact = x.fract() == 0.0 && x.abs() < 9_007_199_254_740_992.0;
     exact.then(|| num::i128_of_f64(x))
-}
-
-/// Appends an integer, if it is in the range of the type.
-pub(crate) fn integer(t: &DataType, n: i128, out: &mut Vec<u8>) -> Option<()> {
-    let (low, high) = match t {
-        DataType::Bool => (0, 1),
-        DataType::Int(bits) => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
-        DataType::UInt(bits) => (0, (1i128 << bits) - 1),
-        DataType::DateTime(..) | DataType::TimeDelta(..) => (i64::MIN.into(), i64::MAX.into()),
-        _ => return None,
-    };
-    (low..=high).contains(&n).then(|| out.extend(n.to_le_bytes().iter().take(t.size())))
 }
 
 fn put_bits(f: Float, bits: u64, out: &mut Vec<u8>) {

@@ -1,5 +1,8 @@
 //! Elements that are read from files, to be written into an array.
 
+use std::future::Future;
+use std::sync::Arc;
+
 use super::cast::Cast;
 use super::csv::Table;
 use super::json;
@@ -7,7 +10,8 @@ use super::npy::Header;
 use super::raw::{Origin, Stream};
 use crate::array::windows::{Cutting, View};
 use crate::array::{Order, Slab};
-use crate::error::{Error, Result};
+use crate::blocking;
+use crate::error::{Result, usage};
 use crate::meta::dtype::Endian;
 use crate::meta::json::Json;
 use crate::meta::typestr::TypeStr;
@@ -100,9 +104,7 @@ impl Input {
             }
             Self::Raw(origin) => {
                 if t.is_variable() {
-                    return Err(Error::usage(format!(
-                        "elements of type {t} have no fixed size, so they are not raw"
-                    )));
+                    return Err(usage!("elements of type {t} have no fixed size, so they are not raw"));
                 }
                 let stored =
                     TypeStr { data_type: Some(t.clone()), endian: Some(Endian::Little), mixed: Vec::new() };
@@ -136,28 +138,35 @@ pub enum Elements {
 impl Elements {
     /// Hands all elements that go to `view` of an array to `put`, each window with its place, in windows that take at most
     /// `budget` bytes.
-    pub fn each(
-        &mut self,
+    pub async fn each<F: Future<Output = Result<()>>>(
+        self,
         view: &View,
         meta: &ArrayMeta,
         budget: usize,
-        mut put: impl FnMut(&View, &Slab) -> Result<()>,
+        mut put: impl FnMut(View, Slab) -> F,
     ) -> Result<()> {
-        match self {
-            Self::Whole(slab) => put(view, slab),
-            Self::Streamed(stream, cast) => {
-                let cutting = Cutting {
-                    item_size: cast.item_size(),
-                    budget,
-                    order: stream.order,
-                    sequential: !stream.is_seekable(),
-                };
-                for window in view.windows(meta, cutting) {
-                    let slab = cast.apply(stream.read(&window)?, &window.shape(), stream.order)?;
-                    put(&view.narrowed(&window), &slab)?;
-                }
-                stream.end()
-            }
+        let (mut stream, cast) = match self {
+            Self::Whole(slab) => return put(view.clone(), slab).await,
+            Self::Streamed(stream, cast) => (stream, Arc::new(cast)),
+        };
+        let cutting = Cutting {
+            item_size: cast.item_size(),
+            budget,
+            order: stream.order,
+            sequential: !stream.is_seekable(),
+        };
+        for window in view.windows(meta, cutting) {
+            let part = view.narrowed(&window);
+            let cast = cast.clone();
+            // A pipe may let its reader wait for long.
+            let (back, slab) = blocking::off(move || {
+                let slab = cast.apply(stream.read(&window)?, &window.shape(), stream.order)?;
+                Ok((stream, slab))
+            })
+            .await?;
+            stream = back;
+            put(part, slab).await?;
         }
+        stream.end()
     }
 }

@@ -9,7 +9,7 @@ use super::held::Held;
 use super::value::{self, Style};
 use super::{Layout, Sink, element};
 use crate::array::Slab;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, usage};
 use crate::meta::DataType;
 use crate::meta::json::Json;
 use crate::num;
@@ -47,7 +47,7 @@ impl Sink for Lists {
         if stride == 0 {
             let lists = layout.shape.iter().take_while(|n| **n > 0).fold(1u64, |a, n| a.saturating_mul(*n));
             if lists > MAX_EMPTY {
-                return Err(Error::usage(format!("{lists} empty lists are too many to print")));
+                return Err(usage!("{lists} empty lists are too many to print"));
             }
             empty(&layout.shape, out)?;
         }
@@ -157,9 +157,9 @@ fn walk(value: &Json, shape: &[u64], at: &mut Vec<usize>, held: &mut Held) -> Re
             .push(|t, out| element::from_json(t, value, out))
             .map_err(|e| e.within(format_args!("at {at:?}")));
     };
-    let items = value.items().ok_or_else(|| {
-        Error::invalid(format!("at {at:?} there is {}, where a list of {extent} is wanted", value.kind()))
-    })?;
+    let items = value
+        .items()
+        .ok_or_else(|| invalid!("at {at:?} there is {}, where a list of {extent} is wanted", value.kind()))?;
     if num::u64_of(items.len()) != *extent {
         let message = format!("the list at {at:?} has {} items, where {extent} are wanted", items.len());
         return Err(Error::usage(message));

@@ -1,19 +1,20 @@
 //! Values as people and programs want them: text and JSON, numpy files, tables, bare bytes, pictures.
 //!
-//! Elements are bytes in a [`Slab`]. [`value`] makes text of one, [`element`] reads it back, [`cast`] makes another type
+//! Elements are bytes in a [`Slab`]. [`value`] makes text of one, `element` reads it back, `cast` makes another type
 //! of it, and [`dtype`] knows the many names of types.
 //!
 //! A [`Sink`] takes an answer in pieces, in the order of its memory, so that nothing larger than a piece need exist at
 //! once: [`csv::Csv`], [`json::Lists`], [`npy::Npy`], [`raw::Raw`] and, with the feature `image`, `picture::Picture`.
 //! [`input::Input`] is the way back. Numpy's files and bare elements are read window by window, JSON and CSV whole.
 
-pub mod calendar;
-pub mod cast;
+pub(crate) mod calendar;
+pub(crate) mod cast;
 #[cfg(feature = "image")]
 pub mod colormap;
 pub mod csv;
+pub mod describe;
 pub mod dtype;
-pub mod element;
+pub(crate) mod element;
 mod held;
 pub mod input;
 pub mod json;
@@ -22,6 +23,8 @@ pub mod npy;
 #[cfg(feature = "image")]
 pub mod picture;
 pub mod raw;
+pub mod table;
+pub mod text;
 pub mod value;
 
 use std::io::Write;

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 
 use super::{Layout, Sink, raw};
 use crate::array::{Order, Slab};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::{DataType, Endian, Float};
 use crate::meta::json::Json;
 use crate::meta::typestr::{self, TypeStr};
@@ -65,7 +65,6 @@ pub fn loses_its_type(t: &DataType) -> bool {
     }
 }
 
-/// The whole header.
 fn header(descr: &str, fortran: bool, shape: &[u64]) -> Result<Vec<u8>> {
     let order = if fortran { "True" } else { "False" };
     let literal = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {}, }}", tuple(shape));
@@ -168,7 +167,7 @@ pub struct Header {
 }
 
 pub(crate) fn damaged(message: &str) -> Error {
-    Error::invalid(format!("this is no numpy file: {message}"))
+    invalid!("this is no numpy file: {message}")
 }
 
 impl Header {
@@ -192,7 +191,7 @@ impl Header {
                 (u32::from_le_bytes(n), 12)
             }
             other => {
-                return Err(Error::unsupported(format!("numpy files of version {other} are not supported")));
+                return Err(unsupported!("numpy files of version {other} are not supported"));
             }
         };
         if length > MAX_HEADER {

@@ -8,7 +8,7 @@ use std::io::Write;
 use super::colormap::Colormap;
 use super::{Layout, Sink, value};
 use crate::array::Slab;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, usage};
 use crate::meta::{ArrayMeta, DataType};
 use crate::num;
 
@@ -85,25 +85,18 @@ pub fn dimensions(layout: &Layout) -> Result<(u64, u64, usize)> {
     }
     match long.as_slice() {
         [rows, columns] => Ok((*rows, *columns, channels)),
-        _ => Err(Error::usage(format!(
-            "a picture has two dimensions, this has {}: {}",
-            long.len(),
-            layout.shape_text()
-        ))),
+        _ => Err(usage!("a picture has two dimensions, this has {}: {}", long.len(), layout.shape_text())),
     }
 }
 
 impl Sink for Picture {
     fn begin(&mut self, layout: &Layout, _: &mut dyn Write) -> Result<()> {
         if value::number(&layout.data_type, &[0; 8]).is_none() {
-            return Err(Error::usage(format!("elements of type {} cannot be drawn", layout.data_type)));
+            return Err(usage!("elements of type {} cannot be drawn", layout.data_type));
         }
         let (rows, columns, channels) = dimensions(layout)?;
         if rows == 0 || columns == 0 {
-            return Err(Error::usage(format!(
-                "nothing to draw: the selection {} is empty",
-                layout.shape_text()
-            )));
+            return Err(usage!("nothing to draw: the selection {} is empty", layout.shape_text()));
         }
         // Both sides shrink by the same factor, so that the picture keeps its proportions.
         let factor = rows.max(columns).div_ceil(num::u64_of(self.drawing.max_size.max(1)));

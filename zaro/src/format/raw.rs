@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{Layout, Sink};
 use crate::array::windows::Window;
 use crate::array::{Order, Slab};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, usage};
 use crate::meta::DataType;
 use crate::meta::dtype::Endian;
 use crate::meta::typestr::TypeStr;
@@ -32,7 +32,7 @@ impl Sink for Raw {
 }
 
 pub(super) fn no_fixed_size(t: &DataType, form: &str) -> Error {
-    Error::usage(format!("elements of type {t} have no fixed size, so they cannot be written {form}"))
+    usage!("elements of type {t} have no fixed size, so they cannot be written {form}")
         .with_hint("format", "json or csv writes them")
 }
 
@@ -57,7 +57,7 @@ impl Origin {
         let file = File::open(path).map_err(fault)?;
         let metadata = file.metadata().map_err(fault)?;
         if metadata.is_dir() {
-            return Err(Error::usage(format!("{} is a folder, not a file of elements", path.display())));
+            return Err(usage!("{} is a folder, not a file of elements", path.display()));
         }
         // A named pipe or a device has no size and cannot be gone back in.
         Ok(if metadata.is_file() { Self::File(file, metadata.len()) } else { Self::Pipe(Box::new(file)) })
@@ -110,14 +110,13 @@ impl Stream {
     ) -> Result<Self> {
         let data_type = stored.fixed()?.clone();
         let wanted = num::product(&shape)?.checked_mul(num::u64_of(data_type.size()));
-        let wanted =
-            wanted.ok_or_else(|| Error::invalid(format!("no file holds {shape:?} of {data_type}")))?;
+        let wanted = wanted.ok_or_else(|| invalid!("no file holds {shape:?} of {data_type}"))?;
         if let Origin::File(_, size) = &origin {
             let held = size.saturating_sub(begin);
             if held < wanted || (exact && held != wanted) {
-                return Err(Error::usage(format!(
+                return Err(usage!(
                     "the input has {held} bytes of elements, but {shape:?} of {data_type} takes {wanted}"
-                )));
+                ));
             }
         }
         Ok(Self { origin, begin, stored, data_type, order, shape, left: wanted })

@@ -11,6 +11,7 @@ use crate::meta::path::join;
 use crate::meta::{ArrayMeta, Format, NodeMeta};
 use crate::num;
 use crate::store::KeyEntry;
+use crate::store::StoreExt as _;
 
 /// Objects that are looked for at once.
 const AT_ONCE: usize = 32;

@@ -11,7 +11,6 @@ use futures::TryStreamExt;
 
 use super::consolidate::forget;
 use super::{Existing, V2_DOCUMENTS, article, consolidate_above, find, renew};
-use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::journal;
 use crate::meta::path::{ancestors, join, normal, shown};
@@ -119,17 +118,17 @@ async fn replaceable(store: &SharedStore, path: &str) -> Result<bool> {
 }
 
 /// What has to be [cleared](clear) away before something is made at `path`, as a journal notes it. Fails if it may not be.
-pub(crate) fn in_the_way(store: &SharedStore, path: &str, existing: Existing) -> Result<Option<Json>> {
+pub(crate) async fn in_the_way(store: &SharedStore, path: &str, existing: Existing) -> Result<Option<Json>> {
     let placed = |e: Error| e.with_node(shown(path)).with_store(store);
     match existing {
-        Existing::Refuse => match wait(find(store, path))? {
+        Existing::Refuse => match find(store, path).await? {
             Some(node) => {
                 let e = Error::usage(format!("there is {} here already", article(node.meta.kind())));
                 Err(placed(e.with_hint("overwrite", "replaces it")))
             }
             None => Ok(None),
         },
-        Existing::Replace => Ok(wait(replaceable(store, path))?.then_some(Json::Bool(true))),
+        Existing::Replace => Ok(replaceable(store, path).await?.then_some(Json::Bool(true))),
     }
 }
 

@@ -7,17 +7,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use futures::TryStreamExt;
 
 use super::consolidate::{resume_above, suspend_above};
 use super::delete::{clear, clear_except, in_the_way, is_half_deleted, prove_all};
 use super::{Existing, check_place, find, put_documents};
-use crate::blocking::{self, wait};
 use crate::error::{Error, Result};
-use crate::journal::{Intent, Journal, Left, Work};
+use crate::journal::{Ground, Intent, Journal, Left, Work};
 use crate::meta::path::{join, shown};
 use crate::meta::write::Stored;
 use crate::meta::{Format, Json};
+use crate::store::StoreExt as _;
 use crate::store::wrap::prefix::PrefixStore;
 use crate::store::{REPLACEMENT, SharedStore};
 
@@ -31,32 +32,45 @@ const DOCUMENTS: [&str; 5] = [".zattrs", ".zgroup", ".zarray", "zarr.json", ".zm
 const AT_ONCE: usize = 32;
 
 /// Where something new is made.
+#[derive(Debug)]
 pub(crate) struct Room {
     /// Where it is to be.
     store: SharedStore,
     path: String,
+    existing: Existing,
     /// Where it is made, if that is another place.
     aside: Option<SharedStore>,
+}
+
+#[async_trait]
+impl Ground for Room {
+    async fn in_the_way(&self, _: Option<&Json>) -> Result<Option<Json>> {
+        in_the_way(&self.store, &self.path, self.existing).await
+    }
+
+    async fn clear(&self, _: &Json) -> Result<()> {
+        self.clear().await
+    }
 }
 
 impl Room {
     /// Room at `path`: the place itself, or, if something whole is there that is to be replaced, one aside. What somebody
     /// who replaced it left when all was made is finished.
-    pub(crate) fn find(store: &SharedStore, path: &str, existing: Existing) -> Result<Self> {
-        let mut room = Self { store: store.clone(), path: path.to_owned(), aside: None };
+    pub(crate) async fn find(store: &SharedStore, path: &str, existing: Existing) -> Result<Self> {
+        let mut room = Self { store: store.clone(), path: path.to_owned(), existing, aside: None };
         if existing == Existing::Refuse {
             return Ok(room);
         }
-        let left = Left::find(store, path)?;
+        let left = Left::find(store, path).await?;
         if let Some(left) = left.as_ref().filter(|left| left.is_aside()) {
             left.refuse_alive()?;
             room.aside = Some(room.inner()?);
-            room.finish_of(left)?;
+            room.finish_of(left).await?;
         }
         // Of what is unfinished itself there is nothing whole to keep.
-        let settled = Left::find(store, path)?.is_none_or(|left| left.is_aside());
+        let settled = Left::find(store, path).await?.is_none_or(|left| left.is_aside());
         let keep =
-            settled && !wait(is_half_deleted(store, path))? && !matches!(wait(find(store, path)), Ok(None));
+            settled && !is_half_deleted(store, path).await? && !matches!(find(store, path).await, Ok(None));
         room.aside = if keep { Some(room.inner()?) } else { None };
         Ok(room)
     }
@@ -89,64 +103,64 @@ impl Room {
     }
 
     /// Deletes what is in the way of who begins: all that is in the place, or what an earlier run left aside.
-    pub(crate) fn clear(&self) -> Result<()> {
+    pub(crate) async fn clear(&self) -> Result<()> {
         if self.is_aside() {
             // Who was at work before the journal said whose place it is counts.
-            wait(prove_all(&self.store, &self.path))?;
-            if matches!(wait(find(&self.store, &self.path)), Ok(None)) {
+            prove_all(&self.store, &self.path).await?;
+            if matches!(find(&self.store, &self.path).await, Ok(None)) {
                 return Err(Error::conflict("somebody deleted it just now; rerun the command")
                     .with_node(shown(&self.path))
                     .with_store(&self.store));
             }
         }
-        self.discard()
+        self.discard().await
     }
 
     /// Deletes what was made.
-    pub(crate) fn discard(&self) -> Result<()> {
+    pub(crate) async fn discard(&self) -> Result<()> {
         match self.is_aside() {
-            true => wait(self.store.delete_prefix(&self.folder())),
-            false => wait(clear(&self.store, &self.path)),
+            true => self.store.delete_prefix(&self.folder()).await,
+            false => clear(&self.store, &self.path).await,
         }
     }
 
     /// Ends the work: all is made. What was made aside is put in its place.
-    pub(crate) fn finish(&self, journal: &Journal) -> Result<()> {
+    pub(crate) async fn finish(&self, journal: &Journal) -> Result<()> {
         if !self.is_aside() {
-            return journal.end();
+            return journal.end().await;
         }
         // Nothing but a Zarr is replaced, whatever others put there meanwhile.
-        wait(prove_all(&self.store, &self.path))?;
+        prove_all(&self.store, &self.path).await?;
         // From here on it is not taken up, but finished.
-        journal.set_aside("whole")?;
-        self.put_in_place(journal)
+        journal.set_aside("whole").await?;
+        self.put_in_place(journal).await
     }
 
     /// Finishes what a killed run left when all was made, if it came so far.
-    fn finish_of(&self, left: &Left) -> Result<()> {
+    async fn finish_of(&self, left: &Left) -> Result<()> {
         match left.aside() {
-            Some("whole") if wait(find(self.store(), ""))?.is_some() => {
-                wait(prove_all(&self.store, &self.path))?;
-                self.put_in_place(&left.own()?)
+            Some("whole") if find(self.store(), "").await?.is_some() => {
+                prove_all(&self.store, &self.path).await?;
+                self.put_in_place(&left.own().await?).await
             }
-            Some("placed") => self.placed(&left.own()?, &[]),
+            Some("placed") => self.placed(&left.own().await?, &[]).await,
             _ => Ok(()),
         }
     }
 
-    fn put_in_place(&self, journal: &Journal) -> Result<()> {
+    async fn put_in_place(&self, journal: &Journal) -> Result<()> {
         let Self { store, path, .. } = self;
         // Nobody is to know the new by what is carried of the old.
-        let suspended = wait(suspend_above(store, path))?;
-        if wait(store.promote(path, &join(REPLACEMENT, ROOT)))? {
+        let suspended = suspend_above(store, path).await?;
+        if store.promote(path, &join(REPLACEMENT, ROOT)).await? {
             // The journal went with the old.
-            return wait(resume_above(store, path, &suspended));
+            return resume_above(store, path, &suspended).await;
         }
         // Before the old goes: something can still be put here, and the place is ours.
-        journal.write()?;
-        wait(clear_except(store, path, &[REPLACEMENT]))?;
-        wait(self.copy_back(journal))?;
-        self.placed(journal, &suspended)
+        journal.write().await?;
+        clear_except(store, path, &[REPLACEMENT]).await?;
+        self.copy_back(journal).await?;
+        self.placed(journal, &suspended).await
     }
 
     /// Copies the new, object by object, to its place. Documents come after everything else, those of the root last, so that
@@ -170,7 +184,7 @@ impl Room {
                             .push((depth, rank, entry.key));
                         return Ok(());
                     }
-                    journal.beat()?;
+                    journal.beat().await?;
                     store.copy_object(&entry.key, &to).await
                 }
             })
@@ -184,11 +198,11 @@ impl Room {
     }
 
     /// The new is in its place; what is aside is deleted, and the groups above know it, also those that were `suspended`.
-    fn placed(&self, journal: &Journal, suspended: &[String]) -> Result<()> {
-        journal.set_aside("placed")?;
-        wait(self.store.delete_prefix(&self.folder()))?;
-        wait(resume_above(&self.store, &self.path, suspended))?;
-        journal.end()
+    async fn placed(&self, journal: &Journal, suspended: &[String]) -> Result<()> {
+        journal.set_aside("placed").await?;
+        self.store.delete_prefix(&self.folder()).await?;
+        resume_above(&self.store, &self.path, suspended).await?;
+        journal.end().await
     }
 }
 
@@ -201,35 +215,36 @@ pub(super) async fn by_documents(
     stored: &Stored,
 ) -> Result<bool> {
     check_place(store, path, format).await?;
-    let (store, path, stored) = (store.clone(), path.to_owned(), stored.clone());
-    blocking::off(move || {
-        let room = Room::find(&store, &path, Existing::Replace)?;
-        if !room.is_aside() {
-            return Ok(false);
-        }
-        let nothing = Json::object;
-        let intent = Intent { operation: "create", source: nothing(), options: nothing(), plan: nothing() };
-        let (journal, _) = Journal::begin(&Work {
-            store: &store,
-            path: &path,
-            intent: &intent,
-            existing: Existing::Replace,
-            whole: true,
-            aside: true,
-            anew: true,
-            in_the_way: &|_| in_the_way(&store, &path, Existing::Replace),
-            clear: &|_| room.clear(),
-        })?;
-        let made = wait(put_documents(room.store(), room.path(), format, stored, true));
-        match made.and_then(|()| room.finish(&journal)) {
-            Ok(()) => Ok(true),
-            Err(e) if journal.is_whole_aside() => Err(journal.told(e)),
-            Err(e) => {
-                // The fault itself is what has to be told.
-                let _ = room.discard().and_then(|()| journal.end());
-                Err(e)
-            }
-        }
+    let room = Room::find(store, path, Existing::Replace).await?;
+    if !room.is_aside() {
+        return Ok(false);
+    }
+    let nothing = Json::object;
+    let intent = Intent { operation: "create", source: nothing(), options: nothing(), plan: nothing() };
+    let (journal, _) = Journal::begin(&Work {
+        store,
+        path,
+        intent: &intent,
+        existing: Existing::Replace,
+        whole: true,
+        aside: true,
+        anew: true,
+        ground: &room,
     })
-    .await
+    .await?;
+    let made = async {
+        put_documents(room.store(), room.path(), format, stored.clone(), true).await?;
+        room.finish(&journal).await
+    };
+    match made.await {
+        Ok(()) => Ok(true),
+        Err(e) if journal.is_whole_aside() => Err(journal.told(e).await),
+        Err(e) => {
+            // The fault itself is what has to be told.
+            if room.discard().await.is_ok() {
+                let _ = journal.end().await;
+            }
+            Err(e)
+        }
+    }
 }

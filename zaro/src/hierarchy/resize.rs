@@ -17,13 +17,13 @@
 //!   also if the writer is killed. That others do not clear or take the same place meanwhile is seen to by turns
 //!   ([`Turn`]): all three have to have it. What is said above holds for programs that know nothing of turns.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt as _, StreamExt, TryStreamExt};
 
 use super::{ATTEMPTS, check_settled, need, renew, text};
-use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection, Slab, Values};
+use crate::array::{Array, DEFAULT_MEMORY, Guard, ReadOptions, Selection, Slab};
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::Turn;
 use crate::meta::grid::Axis;
@@ -65,26 +65,20 @@ pub async fn resize_by(
         Some((from, to)) if to == old && change(from)? == *to => Ok(to.clone()),
         _ => change(old),
     };
-    let noted = Mutex::new(None);
-    let note = |from: &[u64], to: &[u64]| {
-        *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some((from.to_vec(), to.to_vec()));
-        turn.note(from, to)
-    };
-    let reshaped = reshape(store, &path, wanted, Some(&note)).await;
+    let mut noted = None;
+    let reshaped = reshape(store, &path, wanted, Some((&turn, &mut noted))).await;
     let Reshaped { document, old, new } = match reshaped {
         Ok(reshaped) => reshaped,
         Err(e) => {
             // What fails has not happened: perhaps the groups above could not be told. Nothing was cleared yet.
-            let noted = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let path = path.as_str();
-            let undo = |from, to| async move { Document::of(store, path).await?.put_back(to, from).await };
-            if let Some((from, to)) = &noted
-                && undo(from, to).await.is_err()
-            {
-                turn.leave();
-                return Err(
-                    e.within("the shape is perhaps changed already; rerun the same command to finish")
-                );
+            if let Some((from, to)) = &noted {
+                let undone = async { Document::of(store, &path).await?.put_back(to, from).await };
+                if undone.await.is_err() {
+                    turn.leave().await;
+                    return Err(
+                        e.within("the shape is perhaps changed already; rerun the same command to finish")
+                    );
+                }
             }
             return Err(e);
         }
@@ -95,12 +89,12 @@ pub async fn resize_by(
     };
     if let Err(e) = clear_outside(&document, old, &new).await {
         // The shape has changed: the same command is to finish this, not to change it once more.
-        turn.leave();
+        turn.leave().await;
         return Err(
             e.within("the shape is changed, but not all is cleared; rerun the same command to finish")
         );
     }
-    turn.done();
+    turn.done().await;
     Ok((new, before))
 }
 
@@ -143,7 +137,7 @@ pub async fn waits_for(store: &SharedStore, path: &str) -> Result<Option<String>
 /// The turn to change the shape of the array at `path`. Fails if there is none, before anything is put there.
 async fn taken(store: &SharedStore, path: &str) -> Result<Turn> {
     Document::of(store, path).await?;
-    let turn = Turn::wait_for(store, path).await?;
+    let turn = Turn::take(store, path).await?;
     // Whoever works on all of it says so, and then looks for turns; so this looks after it has taken one.
     check_settled(store, path).await?;
     Ok(turn)
@@ -182,7 +176,7 @@ pub async fn append(
         renew(store, &path).await?;
         if to == before && grown(&from, axis, count)? == to {
             let first = from.get(axis).copied().unwrap_or(0);
-            turn.end()?;
+            turn.end().await?;
             return Err(document.placed(Error::conflict(format!(
                 "an append of {count} positions was killed when all was written: they are there, from {first} on; if these are \
                  others, append them again"
@@ -222,28 +216,28 @@ fn changed_meanwhile() -> Error {
 impl Appending {
     /// Clears what was written, as far as that can be done: for who could not write all of it.
     pub async fn give_up(self) -> Result<()> {
-        self.turn.check()?;
+        self.turn.check().await?;
         let document = Document { limit: self.before.clone(), ..self.document.clone() };
         trim(&self.array, &document).await?;
-        self.turn.end()
+        self.turn.end().await
     }
 
     /// Makes what was written seen, all at once.
     pub async fn publish(self) -> Result<Appended> {
         let Self { array, before, document, turn, .. } = self;
-        turn.check()?;
+        turn.check().await?;
         let shape = |old: &[u64]| match old == before {
             true => Ok(array.shape().to_vec()),
             false => Err(changed_meanwhile()),
         };
-        turn.note(&before, array.shape())?;
+        turn.note(&before, array.shape()).await?;
         match reshape(&document.store, &document.path, shape, None).await {
             Ok(Reshaped { new, .. }) => Ok(Appended { array: new, turn: Some(turn) }),
             // What fails has not happened: perhaps the groups above could not be told.
             Err(e) => match document.put_back(array.shape(), &before).await {
                 Ok(()) => Err(e),
                 Err(_) => {
-                    turn.leave();
+                    turn.leave().await;
                     Err(e.within(
                         "all is written, and perhaps appended already; rerun the same command to know",
                     ))
@@ -264,9 +258,9 @@ pub struct Appended {
 
 impl Appended {
     /// Leaves the note as a killed process would, for who could tell nobody.
-    pub fn leave(mut self) {
+    pub async fn leave(mut self) {
         if let Some(turn) = self.turn.take() {
-            turn.leave();
+            turn.leave().await;
         }
     }
 }
@@ -274,7 +268,7 @@ impl Appended {
 impl Drop for Appended {
     fn drop(&mut self) {
         if let Some(turn) = self.turn.take() {
-            turn.done();
+            turn.done_now();
         }
     }
 }
@@ -390,16 +384,16 @@ struct Reshaped {
     new: Array,
 }
 
-/// Who is told of a change of shape, from and to.
-type Told<'a> = dyn Fn(&[u64], &[u64]) -> Result<()> + Sync + 'a;
+/// A change of shape: from what, and to what.
+type Change = (Vec<u64>, Vec<u64>);
 
-/// Puts the document with another shape, until nobody came between. If there is somebody to be told `before` it changes, what
-/// comes into sight is cleared.
+/// Puts the document with another shape, until nobody came between. If it is to be noted `before` it changes, what comes into
+/// sight is cleared.
 async fn reshape(
     store: &SharedStore,
     path: &str,
     shape: impl Fn(&[u64]) -> Result<Vec<u64>>,
-    before: Option<&Told<'_>>,
+    mut before: Option<(&Turn, &mut Option<Change>)>,
 ) -> Result<Reshaped> {
     let document = Document::of(store, path).await?;
     let placed = |e: Error| document.placed(e);
@@ -415,8 +409,9 @@ async fn reshape(
             renew(store, path).await?;
             return Ok(Reshaped { document, old, new });
         }
-        if let Some(before) = before {
-            before(old.shape(), new.shape())?;
+        if let Some((turn, noted)) = &mut before {
+            **noted = Some((old.shape().to_vec(), new.shape().to_vec()));
+            turn.note(old.shape(), new.shape()).await?;
             let document = Document { limit: old.shape().to_vec(), ..document.clone() };
             if !trim(&new, &document).await? {
                 continue;
@@ -644,32 +639,30 @@ async fn remove(
 
 /// Writes fill value to a part of one chunk, unless that is what it holds already or the document has grown.
 async fn fill(array: &Array, start: &[u64], count: &[u64], document: &Document, whole: bool) -> Result<bool> {
-    let (array, document) = (array.clone(), document.clone());
     let selection = Selection::start_count(start, count);
-    let count = count.to_vec();
-    let write = move || {
-        let meta = array.meta();
-        let slab = Slab::filled(&meta.data_type, &meta.fill, &count)?;
-        // What cannot be decoded is no reason to keep a chunk that lies wholly outside.
-        if let Ok(now) = array.read_blocking(&selection, &ReadOptions::default()) {
-            if now.items().eq(slab.items()) {
-                return Ok(true);
-            }
-        } else if !whole {
-            array.read_blocking(&selection, &ReadOptions::default())?;
-        }
-        let grown = AtomicBool::new(false);
-        let guard = || {
-            let holds = crate::blocking::wait(document.holds())?;
-            grown.store(!holds, Ordering::Relaxed);
+    let meta = array.meta();
+    let slab = Slab::filled(&meta.data_type, &meta.fill, count)?;
+    // What cannot be decoded is no reason to keep a chunk that lies wholly outside.
+    match array.read(&selection, &ReadOptions::default()).await {
+        Ok(now) if now.items().eq(slab.items()) => return Ok(true),
+        Err(e) if !whole => return Err(e),
+        _ => {}
+    }
+    let grown = Arc::new(AtomicBool::new(false));
+    let (document, seen) = (document.clone(), grown.clone());
+    let guard: Guard = Arc::new(move || {
+        let (document, seen) = (document.clone(), seen.clone());
+        async move {
+            let holds = document.holds().await?;
+            seen.store(!holds, Ordering::Relaxed);
             Ok(holds)
-        };
-        match array.write_guarded(&selection, Values::from(&slab), &guard) {
-            Err(_) if grown.load(Ordering::Relaxed) => Ok(false),
-            written => written.map(|()| true),
         }
-    };
-    crate::blocking::off(write).await
+        .boxed()
+    });
+    match array.write_guarded(&selection, slab.into(), guard).await {
+        Err(_) if grown.load(Ordering::Relaxed) => Ok(false),
+        written => written.map(|()| true),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! An array whose elements are written, and whether it is still the same at the end.
 
 use super::{check_settled, need};
-use crate::blocking;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Node;
 use crate::journal::Turn;
@@ -28,8 +27,7 @@ impl Writing {
     pub async fn begin(store: &SharedStore, path: &str, meta: &ArrayMeta) -> Result<Self> {
         let path = normal(path)?;
         check_settled(store, &path).await?;
-        let (here, at) = (store.clone(), path.clone());
-        let turn = blocking::off(move || Turn::writing(&here, &at)).await?;
+        let turn = Turn::writing(store, &path).await?;
         // Of two that begin at once, each looks after it has said so.
         check_settled(store, &path).await?;
         let state = state(store, &path, meta.format).await?;

@@ -8,11 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use async_trait::async_trait;
+
 use crate::array::{
     Array, DEFAULT_MEMORY, Index, OnProgress, Order, Progress, ReadOptions, Selection, Values, WriteOptions,
 };
-use crate::blocking::wait;
-use crate::create::New;
+use crate::create::{List, New};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
@@ -29,6 +30,7 @@ use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
 use crate::store::SharedStore;
+use crate::task;
 
 /// Where the pixels of labels come from.
 #[derive(Debug, Clone)]
@@ -36,7 +38,7 @@ pub enum LabelSource {
     /// An array, and its axes; none to take the names of its dimensions, or the last ones of the image.
     Array(Box<Array>, Vec<Axis>),
     /// A file.
-    File(Box<Source>),
+    File(Arc<Source>),
 }
 
 /// How to add labels. What is left out becomes what people expect.
@@ -95,8 +97,8 @@ impl Added {
     }
 }
 
-/// Adds labels called `name` to the image at `path`. Blocks until it is done.
-pub fn add(
+/// Adds labels called `name` to the image at `path`.
+pub async fn add(
     store: &SharedStore,
     path: &str,
     name: &str,
@@ -104,18 +106,19 @@ pub fn add(
     options: &AddLabelsOptions,
 ) -> Result<Added> {
     let zarr_options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-    let zarr = wait(Zarr::from_store(store.clone(), zarr_options))?;
-    let image = wait(find::image_at(&zarr, path))?;
+    let zarr = Zarr::from_store(store.clone(), zarr_options).await?;
+    let image = find::image_at(&zarr, path).await?;
     let folder = if options.as_mask { "masks" } else { "labels" };
     let name = checked_name(name)?;
     let at = join(&join(&image.path, folder), &name);
     if let LabelSource::Array(array, _) = from {
         let path = array.path();
         let nodes = [path.to_owned()];
-        wait(hierarchy::check_apart(array.store(), path, &nodes, store, &at, options.existing))?;
+        hierarchy::check_apart(array.store(), path, &nodes, store, &at, options.existing).await?;
     }
     Job { store, zarr: &zarr, image: &image, name, at: at.clone(), from, options }
         .run()
+        .await
         .map_err(|e| e.with_node(shown(&at)))
 }
 
@@ -185,8 +188,15 @@ struct Job<'a> {
     options: &'a AddLabelsOptions,
 }
 
+#[async_trait]
+impl List for Job<'_> {
+    async fn tell(&self, there: bool) -> Result<()> {
+        self.edit_list(there).await
+    }
+}
+
 impl Job<'_> {
-    fn run(&self) -> Result<Added> {
+    async fn run(&self) -> Result<Added> {
         let version = self.image.version;
         if self.options.as_mask && version > Version::V01 {
             return Err(Error::usage(format!(
@@ -194,7 +204,7 @@ impl Job<'_> {
             )));
         }
         let multiscale = self.image.multiscale(None)?;
-        let arrays = wait(self.image.arrays(self.zarr, multiscale))?;
+        let arrays = self.image.arrays(self.zarr, multiscale).await?;
         let first = arrays.first().ok_or_else(|| Error::invalid("the image has no levels"))?;
         let axes = &multiscale.axes;
         if axes.len() != first.shape().len() {
@@ -230,17 +240,16 @@ impl Job<'_> {
             format: version.format(),
             operation: "image add-labels",
             existing: self.options.existing,
-            // Nobody is to look for them meanwhile.
-            before: &|| self.edit_list(false),
-            after: &|| self.edit_list(true),
+            list: self,
         };
-        let added =
-            made.make(|hidden, journal| self.make(hidden, journal, &new, &places, multiscale, &arrays))?;
-        wait(self.store.finish())?;
+        let place = made.take().await?;
+        let added = self.make(&place.hidden, &place.journal, &new, &places, multiscale, &arrays).await;
+        let added = made.finish(place, added).await?;
+        self.store.finish().await?;
         Ok(added)
     }
 
-    fn make(
+    async fn make(
         &self,
         hidden: &SharedStore,
         journal: &Journal,
@@ -250,15 +259,15 @@ impl Job<'_> {
         arrays: &[Array],
     ) -> Result<Added> {
         // Whoever deletes the image looked for others at work before the journal was here.
-        wait(hierarchy::need(self.store, &self.image.path))?;
+        hierarchy::need(self.store, &self.image.path).await?;
         let shape = &new.shape;
         let array_at = if self.options.as_mask { "" } else { "0" };
-        let array = wait(hierarchy::create_array(hidden, array_at, new, Existing::Refuse))?;
-        self.pixels(&array, places, journal)?;
+        let array = hierarchy::create_array(hidden, array_at, new, Existing::Refuse).await?;
+        self.pixels(&array, places, journal).await?;
         let mut levels = vec![shape.clone()];
         if !self.options.as_mask {
             let shapes: Vec<Vec<u64>> = arrays.iter().map(|a| a.shape().to_vec()).collect();
-            levels.extend(self.pyramid(hidden, journal, multiscale, shape, &shapes)?);
+            levels.extend(self.pyramid(hidden, journal, multiscale, shape, &shapes).await?);
         }
         Ok(Added { path: self.at.clone(), data_type: new.data_type.clone(), levels })
     }
@@ -378,7 +387,7 @@ impl Job<'_> {
     }
 
     /// Writes the pixels, block by block.
-    fn pixels(&self, array: &Array, places: &[Option<usize>], journal: &Journal) -> Result<()> {
+    async fn pixels(&self, array: &Array, places: &[Option<usize>], journal: &Journal) -> Result<()> {
         let memory = if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory };
         let size = array.meta().data_type.size();
         let shape = array.shape().to_vec();
@@ -403,7 +412,7 @@ impl Job<'_> {
         let write =
             WriteOptions { blank: true, cancel: self.options.cancel.clone(), ..WriteOptions::default() };
         for i in 0..num::product(&counts)? {
-            journal.beat()?;
+            journal.beat().await?;
             let mut left = i;
             let mut start = vec![0u64; shape.len()];
             for (s, (n, b)) in start.iter_mut().zip(counts.iter().zip(&block)).rev() {
@@ -416,8 +425,9 @@ impl Job<'_> {
                 .zip(&shape)
                 .map(|((s, b), n)| (*b).min(n.saturating_sub(*s)))
                 .collect();
-            let values = self.read(places, &start, &count, size)?;
-            array.write(&Selection::start_count(&start, &count), Values::new(&values, Order::C), &write)?;
+            let values = self.read(places, &start, &count, size).await?;
+            let place = Selection::start_count(&start, &count);
+            array.write(&place, Values::new(values, Order::C), &write).await?;
             done = done.saturating_add(bytes(&count));
             if let Some(progress) = &self.options.progress {
                 progress(Progress { done, total });
@@ -427,7 +437,13 @@ impl Job<'_> {
     }
 
     /// Reads a block of the labels, named by the axes of the image.
-    fn read(&self, places: &[Option<usize>], start: &[u64], count: &[u64], size: usize) -> Result<Vec<u8>> {
+    async fn read(
+        &self,
+        places: &[Option<usize>],
+        start: &[u64],
+        count: &[u64],
+        size: usize,
+    ) -> Result<Vec<u8>> {
         match self.from {
             LabelSource::Array(array, _) => {
                 let mut spans = vec![Index::All; array.shape().len()];
@@ -437,7 +453,7 @@ impl Job<'_> {
                     }
                 }
                 let options = ReadOptions { cancel: self.options.cancel.clone(), ..ReadOptions::default() };
-                Ok(array.read_blocking(&Selection::new(spans), &options)?.bytes)
+                Ok(array.read(&Selection::new(spans), &options).await?.bytes)
             }
             LabelSource::File(source) => {
                 let (mut from, mut many) = ([0u64; 5], [1u64; 5]);
@@ -449,14 +465,14 @@ impl Job<'_> {
                     }
                 }
                 let mut out = vec![0; num::product_usize(count)?.saturating_mul(size)];
-                source.read_block(from, many, &mut out)?;
-                Ok(out)
+                let source = source.clone();
+                task::compute(move || source.read_block(from, many, &mut out).map(|()| out)).await
             }
         }
     }
 
     /// Makes the labels an image of their own, with as many levels as that they are of.
-    fn pyramid(
+    async fn pyramid(
         &self,
         hidden: &SharedStore,
         journal: &Journal,
@@ -481,7 +497,7 @@ impl Job<'_> {
         let labels = Labels { source: Some(self.up()), ..self.options.labels.clone() };
         let attributes = document::image(version, &multiscale, None, Some(&labels), None);
         let set = attributes.members().unwrap_or_default().to_vec();
-        wait(hierarchy::edit_attributes(hidden, "", &Attributes::Patch { set, unset: Vec::new() }))?;
+        hierarchy::edit_attributes(hidden, "", &Attributes::Patch { set, unset: Vec::new() }).await?;
         let options = PyramidOptions {
             method: Some(Method::Mode),
             factors: Factors::Levels(pyramid::follow(shape, shapes)),
@@ -489,30 +505,35 @@ impl Job<'_> {
             cancel: self.options.cancel.clone(),
             ..PyramidOptions::default()
         };
-        let built = pyramid::build_within(hidden, "", &options, journal)?;
+        let built = pyramid::build_within(hidden, "", &options, journal).await?;
         Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
     }
 
     /// Adds the labels to the list of those that there are, or takes them from it.
-    fn edit_list(&self, listed: bool) -> Result<()> {
+    async fn edit_list(&self, listed: bool) -> Result<()> {
         let key = if self.options.as_mask { "masks" } else { "labels" };
         let folder = join(&self.image.path, key);
-        match wait(hierarchy::find(self.store, &folder)) {
-            Ok(Some(_)) => {}
+        let now = match hierarchy::find(self.store, &folder).await {
+            Ok(Some(node)) => node.meta,
             Ok(None) => return Ok(()),
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),
-        }
-        wait(hierarchy::change_attributes(self.store, &folder, |now| self.relisted(now, key, listed)))
+        };
+        // Others that nobody listed are found by looking; a list would hide them.
+        let others = match parse::group(now.attributes()).listed {
+            None if listed => self.others().await?,
+            _ => Vec::new(),
+        };
+        hierarchy::change_attributes(self.store, &folder, |now| self.relisted(now, key, listed, &others))
+            .await
     }
 
     /// The attributes of the group of labels, in which these are listed, or not any more.
-    fn relisted(&self, now: &Json, key: &str, listed: bool) -> Result<Json> {
+    fn relisted(&self, now: &Json, key: &str, listed: bool, others: &[String]) -> Result<Json> {
         let mut changed = now.clone();
         let mut names = match parse::group(now).listed {
             Some(names) => names,
-            // Others that nobody listed are found by looking; a list would hide them.
-            None if listed => self.others()?,
+            None if listed => others.to_vec(),
             None => return Ok(changed),
         };
         let same = |n: &String| n.trim_matches('/') == self.name;
@@ -540,9 +561,9 @@ impl Job<'_> {
     }
 
     /// Labels that are there and not listed.
-    fn others(&self) -> Result<Vec<String>> {
+    async fn others(&self) -> Result<Vec<String>> {
         let own = self.options.as_mask;
-        let all = wait(self.image.labels(self.zarr))?;
+        let all = self.image.labels(self.zarr).await?;
         Ok(all
             .into_iter()
             .filter(|l| l.path.starts_with(&join(&self.image.path, if own { "masks" } else { "labels" })))

@@ -8,11 +8,12 @@
 mod extent;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::BytesMut;
 
 use crate::array::{Array, OnProgress, Order, Progress, Selection, Values, WriteOptions};
-use crate::blocking::wait;
 use crate::create::New;
 use crate::error::{Error, Result};
 use crate::hierarchy::{self, Existing};
@@ -27,7 +28,9 @@ use crate::meta::edit::Attributes;
 use crate::meta::path::{join, normal};
 use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
+use crate::store::StoreExt as _;
 use crate::store::{Condition, SharedStore};
+use crate::task::{self, lock};
 use extent::Extent;
 
 /// The bytes of a chunk that nobody has chosen, about.
@@ -123,8 +126,8 @@ impl Converted {
 
 /// Makes an image of each source at `path`: of one the image itself, of several a `bioformats2raw.layout` with the images 0,
 /// 1, 2 in it. Blocks until it is done.
-pub fn convert(
-    sources: &[Source],
+pub async fn convert(
+    sources: &[Arc<Source>],
     store: &SharedStore,
     path: &str,
     options: &ConvertOptions,
@@ -148,7 +151,8 @@ pub fn convert(
     let total = sources.iter().try_fold(0u64, |n, s| Ok::<_, Error>(n.saturating_add(bytes(s)?)))?;
     // Before anything is made or replaced: a file that cannot be read harms nothing.
     for source in sources {
-        probe(source)?;
+        let source = source.clone();
+        task::compute(move || probe(&source)).await?;
     }
     let job = Job {
         version,
@@ -169,17 +173,16 @@ pub fn convert(
         format: version.format(),
         operation: "image convert",
         existing: options.existing,
-        before: &|| Ok(()),
-        after: &|| Ok(()),
+        list: &(),
     };
-    let mut made = new.make(|hidden, journal| {
-        let job = Making { job: &job, store: hidden, journal };
-        match (sources, plans.as_slice()) {
-            ([source], [plan]) => job.image(source, plan, "").map(|one| vec![one]),
-            _ => job.collection(sources, &plans),
-        }
-    })?;
-    wait(store.finish())?;
+    let place = new.take().await?;
+    let job = Making { job: &job, store: &place.hidden, journal: &place.journal };
+    let made = match (sources, plans.as_slice()) {
+        ([source], [plan]) => job.image(source, plan, "").await.map(|one| vec![one]),
+        _ => job.collection(sources, &plans).await,
+    };
+    let mut made = new.finish(place, made).await?;
+    store.finish().await?;
     for one in &mut made {
         one.path = join(&path, &one.path);
     }
@@ -313,12 +316,12 @@ impl<'a> std::ops::Deref for Making<'a> {
 }
 
 impl Making<'_> {
-    fn image(&self, source: &Source, plan: &Plan, path: &str) -> Result<Converted> {
+    async fn image(&self, source: &Arc<Source>, plan: &Plan, path: &str) -> Result<Converted> {
         let format = self.version.format();
-        wait(hierarchy::create_group(self.store, path, format, &Json::object(), Existing::Refuse))?;
+        hierarchy::create_group(self.store, path, format, &Json::object(), Existing::Refuse).await?;
         let array =
-            wait(hierarchy::create_array(self.store, &join(path, "0"), &plan.array, Existing::Refuse))?;
-        let extents = self.pixels(source, plan, &array)?;
+            hierarchy::create_array(self.store, &join(path, "0"), &plan.array, Existing::Refuse).await?;
+        let extents = self.pixels(source, plan, &array).await?;
         let name = self.options.name.clone().unwrap_or_else(|| source.name.clone());
         let multiscale = Multiscale {
             name: Some(name.clone()),
@@ -328,10 +331,10 @@ impl Making<'_> {
         };
         let omero = omero(source, &name, &extents);
         let attributes = document::image(self.version, &multiscale, Some(&omero), None, None);
-        self.describe(path, attributes)?;
+        self.describe(path, attributes).await?;
         let mut levels = vec![plan.array.shape.clone()];
         if self.options.levels != Some(1) {
-            levels.extend(self.smaller(source, plan, path)?);
+            levels.extend(self.smaller(source, plan, path).await?);
         }
         Ok(Converted {
             path: path.to_owned(),
@@ -344,12 +347,12 @@ impl Making<'_> {
     }
 
     /// Gives a group its attributes.
-    fn describe(&self, path: &str, attributes: Json) -> Result<()> {
+    async fn describe(&self, path: &str, attributes: Json) -> Result<()> {
         let Json::Object(members) = attributes else { return Ok(()) };
-        wait(hierarchy::edit_attributes(self.store, path, &Attributes::Replace(members)))
+        hierarchy::edit_attributes(self.store, path, &Attributes::Replace(members)).await
     }
 
-    fn smaller(&self, source: &Source, plan: &Plan, path: &str) -> Result<Vec<Vec<u64>>> {
+    async fn smaller(&self, source: &Source, plan: &Plan, path: &str) -> Result<Vec<Vec<u64>>> {
         let before = self.done.load(Ordering::Relaxed);
         let total = self.total;
         let progress = self.options.progress.clone().map(|told| -> OnProgress {
@@ -358,89 +361,74 @@ impl Making<'_> {
             })
         });
         let options = PyramidOptions { progress, ..self.levels(&plan.array) };
-        let built = pyramid::build_within(self.store, path, &options, self.journal)?;
+        let built = pyramid::build_within(self.store, path, &options, self.journal).await?;
         let bytes = num::product(&source.sizes)?.saturating_mul(num::u64_of(source.data_type.size()));
         self.done.fetch_add(bytes, Ordering::Relaxed);
         Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
     }
 
-    fn collection(&self, sources: &[Source], plans: &[Plan]) -> Result<Vec<Converted>> {
+    async fn collection(&self, sources: &[Arc<Source>], plans: &[Plan]) -> Result<Vec<Converted>> {
         let format = self.version.format();
         let empty = Json::object();
-        wait(hierarchy::create_group(self.store, "", format, &empty, Existing::Refuse))?;
+        hierarchy::create_group(self.store, "", format, &empty, Existing::Refuse).await?;
         let mut made = Vec::new();
         for (i, (source, plan)) in sources.iter().zip(plans).enumerate() {
-            made.push(self.image(source, plan, &i.to_string())?);
+            made.push(self.image(source, plan, &i.to_string()).await?);
         }
         let series = (0..sources.len()).map(|i| Json::string(i.to_string())).collect();
         let listed = document::group(self.version, vec![("series".to_owned(), Json::Array(series))]);
-        wait(hierarchy::create_group(self.store, "OME", format, &listed, Existing::Refuse))?;
+        hierarchy::create_group(self.store, "OME", format, &listed, Existing::Refuse).await?;
         let xml = metadata_only(sources)?;
-        let _ = wait(self.store.put("OME/METADATA.ome.xml", xml.into(), Condition::Always))?;
+        let _ = self.store.put("OME/METADATA.ome.xml", xml.into(), Condition::Always).await?;
         let layout = vec![("bioformats2raw.layout".to_owned(), Json::int(3))];
-        self.describe("", document::group(self.version, layout))?;
+        self.describe("", document::group(self.version, layout)).await?;
         Ok(made)
     }
 
     /// Writes all pixels of the largest level; says between which values those of each channel are.
-    fn pixels(&self, source: &Source, plan: &Plan, array: &Array) -> Result<Vec<Extent>> {
+    async fn pixels(&self, source: &Arc<Source>, plan: &Plan, array: &Array) -> Result<Vec<Extent>> {
         let memory = if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory };
         let outer = plan.array.shards.as_ref().or(plan.array.chunks.as_ref());
         let outer = five(&plan.used, outer.map(Vec::as_slice).unwrap_or_default());
         let blocks = Blocks::new(source, outer, memory)?;
         let size = num::u64_of(source.data_type.size());
         let channels = num::usize_of(source.sizes[C])?;
-        let extents = Mutex::new(Extent::of_channels(&source.data_type, channels));
-        let options = WriteOptions {
+        let extents = &Arc::new(Mutex::new(Extent::of_channels(&source.data_type, channels)));
+        let options = &WriteOptions {
             alone: true,
             blank: true,
             cancel: self.options.cancel.clone(),
             ..WriteOptions::default()
         };
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let one = |i: usize, buffer: &mut Vec<u8>| -> Result<()> {
-            if self.options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
-                return Err(Error::cancelled());
-            }
-            self.journal.beat()?;
-            let (start, count) = blocks.at(num::u64_of(i));
+        // Memory that goes from block to block.
+        let (blocks, spare) = (&blocks, &Mutex::new(Vec::new()));
+        task::each(blocks.workers, 0..blocks.total, |i| async move {
+            task::check_cancel(self.options.cancel.as_deref())?;
+            self.journal.beat().await?;
+            let (start, count) = blocks.at(i);
             let bytes = num::product(&count)?.saturating_mul(size);
-            buffer.resize(num::usize_of(bytes)?, 0);
-            source.read_block(start, count, buffer)?;
-            extent::widen(&extents, &source.data_type, start[C], count, buffer)?;
+            let mut buffer: BytesMut = lock(spare).pop().unwrap_or_default();
+            let (source, extents) = (source.clone(), extents.clone());
+            let pixels = task::compute(move || {
+                buffer.resize(num::usize_of(bytes)?, 0);
+                source.read_block(start, count, &mut buffer)?;
+                extent::widen(&extents, &source.data_type, start[C], count, &buffer)?;
+                Ok(buffer.freeze())
+            })
+            .await?;
             let pick =
                 |all: [u64; 5]| plan.used.iter().filter_map(|i| all.get(*i)).copied().collect::<Vec<_>>();
             let place = Selection::start_count(&pick(start), &pick(count));
-            array.write(&place, Values::new(buffer, Order::C), &options)?;
+            array.write(&place, Values::new(pixels.clone(), Order::C), options).await?;
+            lock(spare).extend(pixels.try_into_mut().ok());
             let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
             if let Some(progress) = &self.options.progress {
                 progress(Progress { done, total: self.total });
             }
             Ok(())
-        };
-        let total = num::usize_of(blocks.total)?;
-        let work = || {
-            let mut buffer = Vec::new();
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                if i >= total || failed.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-                let done = one(i, &mut buffer);
-                if done.is_err() {
-                    failed.store(true, Ordering::Relaxed);
-                    return done;
-                }
-            }
-        };
-        std::thread::scope(|s| {
-            let others: Vec<_> = (1..blocks.workers.min(total)).map(|_| s.spawn(work)).collect();
-            let mine = work();
-            others.into_iter().fold(mine, |done, other| {
-                done.and(other.join().unwrap_or_else(|_| Err(Error::io("a converting thread was lost"))))
-            })
-        })?;
-        Ok(extents.into_inner().unwrap_or_else(PoisonError::into_inner))
+        })
+        .await?;
+        Ok(std::mem::take(&mut *lock(extents)))
     }
 }
 

@@ -3,9 +3,7 @@
 //! Only for what is made new. What is there already is [edited](super::edit) or [upgraded](super::upgrade) as it is
 //! written, so that unknown keys stay.
 
-use crate::image::model::{
-    Axis, Channel, ColorModel, LabelColor, Labels, Level, Multiscale, Omero, Plate, Well,
-};
+use crate::image::model::{Axis, Channel, ColorModel, LabelColor, Labels, Level, Multiscale, Omero};
 use crate::image::version::Version;
 use crate::meta::create::NewArray;
 use crate::meta::{ChunkKeys, Json};
@@ -222,69 +220,11 @@ pub fn image_label(version: Version, labels: &Labels) -> Json {
     out
 }
 
-/// The attributes of the group `labels`.
-#[must_use]
-pub fn labels(version: Version, names: &[String]) -> Json {
-    let list = Json::Array(names.iter().map(|n| Json::string(n.as_str())).collect());
-    group(version, vec![("labels".to_owned(), list)])
-}
-
 /// `color` of a mask of the seed: values as text, colours packed in one signed number, red highest.
 #[must_use]
 pub fn mask_colors(colors: &[LabelColor]) -> Json {
     let packed = |c: &LabelColor| (c.value.to_string(), Json::int(i32::from_be_bytes(c.rgba)));
     Json::Object(colors.iter().map(packed).collect())
-}
-
-/// The attributes of a plate's group.
-#[must_use]
-pub fn plate(version: Version, plate: &Plate) -> Json {
-    let lines = |names: &[String]| {
-        Json::Array(names.iter().map(|n| object([("name", Json::string(n.as_str()))])).collect())
-    };
-    let mut out = Json::object();
-    if version < Version::V06 {
-        out.set("version", Json::string(version.text()));
-    }
-    set_text(&mut out, "name", plate.name.as_deref());
-    out.set("columns", lines(&plate.columns));
-    out.set("rows", lines(&plate.rows));
-    let wells = plate.wells.iter().map(|w| {
-        let mut well = object([("path", Json::string(w.path.as_str()))]);
-        if version >= Version::V04 {
-            well.set("rowIndex", Json::int(w.row));
-            well.set("columnIndex", Json::int(w.column));
-        }
-        well
-    });
-    out.set("wells", Json::Array(wells.collect()));
-    if !plate.acquisitions.is_empty() {
-        let runs = plate.acquisitions.iter().map(|a| {
-            let mut run = object([("id", Json::int(a.id))]);
-            set_text(&mut run, "name", a.name.as_deref());
-            run
-        });
-        out.set("acquisitions", Json::Array(runs.collect()));
-    }
-    group(version, vec![("plate".to_owned(), out)])
-}
-
-/// The attributes of a well's group.
-#[must_use]
-pub fn well(version: Version, well: &Well) -> Json {
-    let mut out = Json::object();
-    if version < Version::V06 {
-        out.set("version", Json::string(version.text()));
-    }
-    let fields = well.fields.iter().map(|f| {
-        let mut field = object([("path", Json::string(f.path.as_str()))]);
-        if let Some(run) = f.acquisition {
-            field.set("acquisition", Json::int(run));
-        }
-        field
-    });
-    out.set("images", Json::Array(fields.collect()));
-    group(version, vec![("well".to_owned(), out)])
 }
 
 /// Makes a new array one that the version allows: its format, its chunk keys, the names of its dimensions.
@@ -307,7 +247,7 @@ pub fn prepare(array: &mut NewArray, version: Version, axes: &[Axis]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::model::{Acquisition, Family, Field, WellPlace, Window};
+    use crate::image::model::{Family, Window};
     use crate::image::parse;
 
     fn sample() -> (Multiscale, Omero) {
@@ -365,26 +305,15 @@ mod tests {
     }
 
     #[test]
-    fn labels_plates_and_wells_are_read_back() {
+    fn labels_are_read_back() {
         let label = Labels {
             colors: vec![LabelColor { value: 7, rgba: [1, 2, 3, 255] }],
             properties: vec![],
             source: Some("../../".into()),
         };
-        let plate = Plate {
-            name: Some("p".into()),
-            rows: vec!["A".into()],
-            columns: vec!["1".into(), "2".into()],
-            wells: vec![WellPlace { path: "A/2".into(), row: 0, column: 1 }],
-            acquisitions: vec![Acquisition { id: 3, name: None }],
-        };
-        let well = Well { fields: vec![Field { path: "0".into(), acquisition: Some(3) }] };
         for version in [Version::V01, Version::V04, Version::V05, Version::V06] {
             let read = parse::group(&image(version, &sample().0, None, Some(&label), None));
             assert_eq!(read.label.as_ref(), Some(&label));
-            assert_eq!(parse::group(&self::plate(version, &plate)).plate.as_ref(), Some(&plate));
-            assert_eq!(parse::group(&self::well(version, &well)).well.as_ref(), Some(&well));
-            assert_eq!(parse::group(&labels(version, &["a/b".into()])).listed, Some(vec!["a/b".to_owned()]));
         }
         let mut mask = Json::object();
         mask.set("color", mask_colors(&label.colors));

@@ -4,7 +4,7 @@
 //! [`apply`] changes the attributes of a group as they are written; [`edit`] does it to a store, on the condition that
 //! nobody else changed them meanwhile.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, not_found, unsupported, usage};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy;
 use crate::image::document::{self, hex};
@@ -116,7 +116,6 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Whether `omero` changes.
     fn draws(&self) -> bool {
         !self.channels.is_empty()
             || self.default_z.is_some()
@@ -203,9 +202,9 @@ fn multiscale(one: &mut Json, version: Version, edit: &Edit) -> Result<()> {
         return Ok(());
     }
     if version < Version::V04 {
-        return Err(Error::unsupported(format!(
+        return Err(unsupported!(
             "OME-Zarr {version} has no pixel sizes and units; bring the image to 0.4 or later first (zaro image upgrade)"
-        )));
+        ));
     }
     let mut wrapper = Json::object();
     wrapper.set("multiscales", Json::Array(vec![one.clone()]));
@@ -214,7 +213,7 @@ fn multiscale(one: &mut Json, version: Version, edit: &Edit) -> Result<()> {
     let index = |name: &str| {
         axes.iter().position(|a| a.name == name).ok_or_else(|| {
             let names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
-            Error::usage(format!("there is no axis {name:?}; there are {}", names.join(", ")))
+            usage!("there is no axis {name:?}; there are {}", names.join(", "))
         })
     };
     for (name, unit) in &edit.units {
@@ -373,7 +372,7 @@ fn omero(old: Option<Json>, version: Version, frame: &Frame, edit: &Edit) -> Res
         let names = channels.len();
         let one = channels
             .get_mut(at)
-            .ok_or_else(|| Error::usage(format!("there is no channel {at}; there are {names}, from 0")))?;
+            .ok_or_else(|| usage!("there is no channel {at}; there are {names}, from 0"))?;
         channel(one, change)?;
     }
     omero.set("channels", Json::Array(channels));
@@ -384,9 +383,7 @@ fn omero(old: Option<Json>, version: Version, frame: &Frame, edit: &Edit) -> Res
         let Some(value) = value else { continue };
         let extent = frame.extent(axis);
         if value >= extent {
-            return Err(Error::usage(format!(
-                "{axis} {value} does not exist; the image has {extent}, from 0"
-            )));
+            return Err(usage!("{axis} {value} does not exist; the image has {extent}, from 0"));
         }
         rdefs.set(name, Json::int(value));
     }
@@ -407,7 +404,7 @@ fn number_of(which: &Which, channels: &[Json]) -> Result<usize> {
             let label = |c: &Json| c.get("label").and_then(Json::as_str).map(str::to_owned);
             channels.iter().position(|c| label(c).as_ref() == Some(name)).ok_or_else(|| {
                 let names: Vec<String> = channels.iter().filter_map(label).collect();
-                Error::usage(format!("there is no channel {name:?}; there are {}", names.join(", ")))
+                usage!("there is no channel {name:?}; there are {}", names.join(", "))
             })
         }
     }
@@ -455,7 +452,7 @@ fn set_window(one: &mut Json, change: &Window) -> Result<()> {
         ["min", "max", "start", "end"].map(|name| window.get(name).and_then(Json::as_f64));
     if let (Some(start), Some(end)) = (start, end) {
         if start >= end {
-            return Err(Error::usage(format!("the window from {start} to {end} holds nothing")));
+            return Err(usage!("the window from {start} to {end} holds nothing"));
         }
         // The slider must reach what is shown.
         if min.is_none_or(|min| min > start) {
@@ -518,9 +515,7 @@ pub async fn edit_colors(store: &SharedStore, path: &str, name: &str, colors: &[
         } else {
             format!("there are {}", names.join(", "))
         };
-        Error::not_found(format!("there are no labels {name:?}; {there}"))
-            .with_node(shown(&image.path))
-            .with_store(store)
+        not_found!("there are no labels {name:?}; {there}").with_node(shown(&image.path)).with_store(store)
     })?;
     change(store, &label.path, |old| {
         let mut changed = old.clone();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::array::Array;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, usage};
 use crate::group::Zarr;
 use crate::image::model::{self, Axis, AxisKind, Group, Labels, Level, Multiscale, Omero, Plate, Well};
 use crate::image::parse;
@@ -11,6 +11,7 @@ use crate::image::version::{self, Stated, Version};
 use crate::meta::path::{join, shown};
 use crate::meta::{Format, Json, NodeMeta};
 use crate::store::JOURNAL;
+use crate::store::StoreExt as _;
 
 /// An image: its pyramids and how to draw them.
 #[derive(Debug, Clone)]
@@ -270,7 +271,7 @@ pub async fn image_at(zarr: &Zarr, path: &str) -> Result<Image> {
 }
 
 fn not_one(what: &str, path: &str) -> Error {
-    Error::usage(format!("this is {what}, not one image; name an image in it")).with_node(shown(path))
+    usage!("this is {what}, not one image; name an image in it").with_node(shown(path))
 }
 
 /// The paths of every image at `path` and below it, in the order of the documents: the fields of wells, the series of

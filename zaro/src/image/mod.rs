@@ -21,9 +21,11 @@ pub mod pyramid;
 pub mod render;
 pub mod source;
 pub mod summary;
+pub mod units;
 pub mod upgrade;
 pub mod validate;
 pub mod version;
+pub mod word;
 
 pub use find::{Found, Image, LabelImage, find};
 pub use model::{Axis, Channel, Labels, Level, Multiscale, Omero, Plate, Well};

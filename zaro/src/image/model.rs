@@ -90,12 +90,6 @@ impl Multiscale {
     pub fn axis(&self, name: &str) -> Option<usize> {
         self.axes.iter().position(|a| a.name.eq_ignore_ascii_case(name))
     }
-
-    /// Where the first axis of `kind` is.
-    #[must_use]
-    pub fn axis_of(&self, kind: AxisKind) -> Option<usize> {
-        self.axes.iter().position(|a| a.kind == kind)
-    }
 }
 
 /// Chooses a pyramid: the only one; else the first of that name which has levels; else the first.

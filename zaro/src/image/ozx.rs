@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, usage};
 use crate::group::Zarr;
 use crate::image::version::{self, Stated, Version};
 use crate::meta::path::shown;
@@ -183,9 +183,9 @@ async fn packable(zarr: &Zarr, path: &str) -> Result<String> {
     match stated {
         Stated::Known(version, text) if version >= Version::V05 => Ok(text),
         Stated::Unknown(text) => Ok(text),
-        Stated::Known(_, text) => Err(Error::invalid(format!(
+        Stated::Known(_, text) => Err(invalid!(
             "an .ozx holds OME-Zarr 0.5 or later, and this says {text}; see `zaro image validate`"
-        ))
+        )
         .with_node(shown(path))),
         Stated::Nothing => Err(Error::invalid(
             "no OME-Zarr here: `ome.version` is missing; a plain Zarr is packed by `zaro copy SRC DST.zip`",
@@ -227,11 +227,11 @@ pub async fn unpack(archive: &ZipStore, target: &Path) -> Result<Unpacked> {
     if strange.len() > 0 {
         let names: Vec<String> = archive.strange_names().take(5).map(|name| format!("{name:?}")).collect();
         let more = if strange.len() > names.len() { " and others" } else { "" };
-        return Err(Error::invalid(format!(
+        return Err(invalid!(
             "the archive has entries that lead out of the folder or cannot be files of a Zarr: {}{more}; \
              nothing was unpacked",
             names.join(", ")
-        ))
+        )
         .with_store(archive));
     }
     let folder = Folder::beside(target)?;
@@ -274,7 +274,7 @@ impl Folder {
     fn beside(target: &Path) -> Result<Self> {
         let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if target.file_name().is_none() {
-            return Err(Error::usage(format!("{} is no name for a folder", target.display())));
+            return Err(usage!("{} is no name for a folder", target.display()));
         }
         std::fs::create_dir_all(parent)?;
         let path = temporary_folder(parent);

@@ -286,10 +286,7 @@ fn well(json: &Json) -> Well {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn json(text: &str) -> Json {
-        Json::parse(text.as_bytes()).unwrap().value
-    }
+    use crate::meta::json::json;
 
     #[test]
     fn packed_colours_are_red_first_signed_or_not() {

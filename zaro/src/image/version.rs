@@ -24,9 +24,6 @@ pub enum Version {
 }
 
 impl Version {
-    /// All of them, in order.
-    pub const ALL: [Self; 7] = [Self::Seed, Self::V01, Self::V02, Self::V03, Self::V04, Self::V05, Self::V06];
-
     /// From a version's text; what follows the two numbers (`-dev2`, `rc0`, `.dev4`) is passed over.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -161,10 +158,7 @@ pub fn assumed(attributes: &Json, format: Format, separator: Option<char>, masks
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn json(text: &str) -> Json {
-        Json::parse(text.as_bytes()).unwrap().value
-    }
+    use crate::meta::json::json;
 
     #[test]
     fn suffixes_of_versions_are_passed_over() {

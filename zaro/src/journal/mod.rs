@@ -19,22 +19,23 @@ mod owner;
 mod source;
 mod turn;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 
 pub(crate) use self::owner::token;
 use self::owner::{Life, Owner, life};
 pub(crate) use self::source::{DOCUMENTS, Source, public_address};
 pub(crate) use self::turn::{Turn, check_idle, check_nodes};
-use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Json;
 use crate::meta::path::{ancestors, join, shown};
 use crate::store::{
     Condition, DELETING, JOURNAL, Listing, OLD_JOURNALS, ObjectMeta, Put, SharedStore, StoreExt as _,
 };
+use crate::task;
 
 /// The version of what is written here.
 const FORMAT: u64 = 1;
@@ -91,13 +92,18 @@ fn destination(store: &SharedStore, path: &str) -> String {
     join(&public_address(&store.to_string()), path)
 }
 
-/// The journal of a run.
+/// The journal of a run. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Journal(Arc<Kept>);
+
 #[derive(Debug)]
-pub(crate) struct Journal {
+struct Kept {
     store: SharedStore,
     key: String,
     owner: Owner,
     state: Mutex<State>,
+    /// One put comes after another.
+    putting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -122,11 +128,18 @@ pub(crate) struct Work<'a> {
     /// Whether an unfinished run is not taken up, whatever it was about: that of the same operation is cleared away if it is
     /// surely dead, and all is begun anew.
     pub(crate) anew: bool,
+    pub(crate) ground: &'a dyn Ground,
+}
+
+/// The place that something is made in.
+#[async_trait]
+pub(crate) trait Ground: Sync {
     /// Says what has to be cleared away before the work, and fails if it may not be. Gets the journal of an unfinished run that
     /// is not taken up.
-    pub(crate) in_the_way: &'a dyn Fn(Option<&Json>) -> Result<Option<Json>>,
+    async fn in_the_way(&self, left: Option<&Json>) -> Result<Option<Json>>;
+
     /// Clears it away; the same may be done a second time.
-    pub(crate) clear: &'a dyn Fn(&Json) -> Result<()>,
+    async fn clear(&self, what: &Json) -> Result<()>;
 }
 
 impl Work<'_> {
@@ -139,30 +152,30 @@ impl Work<'_> {
 
 impl Journal {
     /// Makes the place ours: takes up an unfinished run of the very same intent, and says so, or begins a new one.
-    pub(crate) fn begin(work: &Work<'_>) -> Result<(Self, bool)> {
+    pub(crate) async fn begin(work: &Work<'_>) -> Result<(Self, bool)> {
         let Work { store, path, intent, .. } = work;
         for above in ancestors(path) {
-            wait(check_settled(store, above))?;
+            check_settled(store, above).await?;
         }
         for _ in 0..ATTEMPTS {
-            let Some(left) = Left::find(store, path)? else {
+            let Some(left) = Left::find(store, path).await? else {
                 if !(work.whole && work.existing == Existing::Replace) {
-                    refuse_old(store, path)?;
+                    refuse_old(store, path).await?;
                 }
                 let mut document = intent.document(store, path);
-                let before = wait(store.list(path))?;
-                let what = (work.in_the_way)(None)?;
+                let before = store.list(path).await?;
+                let what = work.ground.in_the_way(None).await?;
                 let fresh = work.whole && what.is_none();
                 if let Some(what) = what {
                     document.set("clear", what);
                 }
                 work.mark(&mut document);
-                let Some(journal) = Self::create(store, path, document)? else { continue };
-                if let Err(e) = alone(store, path, fresh.then_some(&before)) {
-                    journal.end()?;
+                let Some(journal) = Self::create(store, path, document).await? else { continue };
+                if let Err(e) = alone(store, path, fresh.then_some(&before)).await {
+                    journal.end().await?;
                     return Err(e);
                 }
-                journal.cleared(work)?;
+                journal.cleared(work).await?;
                 return Ok((journal, false));
             };
             left.refuse_alive()?;
@@ -183,19 +196,19 @@ impl Journal {
                 true => left.document.clone(),
                 false => {
                     let mut document = intent.document(store, path);
-                    let what = (work.in_the_way)(Some(&left.document))?;
+                    let what = work.ground.in_the_way(Some(&left.document)).await?;
                     document.set("clear", what.unwrap_or(Json::Null));
                     work.mark(&mut document);
                     document
                 }
             };
             let elsewhere = life(&left.document) == Life::Unknown;
-            let Some(journal) = left.take(document)? else { continue };
+            let Some(journal) = left.take(document).await? else { continue };
             if elsewhere && !resumed {
                 // If somebody is at work on another machine after all, they find out before anything is cleared away.
-                std::thread::sleep(EVERY.saturating_mul(3));
+                task::sleep(EVERY.saturating_mul(3)).await?;
             }
-            journal.cleared(work)?;
+            journal.cleared(work).await?;
             return Ok((journal, resumed));
         }
         Err(Error::conflict("others begin something here again and again")
@@ -204,23 +217,23 @@ impl Journal {
     }
 
     /// Puts a journal where there is none; `None` if somebody else was faster.
-    pub(crate) fn create(store: &SharedStore, path: &str, document: Json) -> Result<Option<Self>> {
-        Self::create_at(store, join(path, JOURNAL), document)
+    pub(crate) async fn create(store: &SharedStore, path: &str, document: Json) -> Result<Option<Self>> {
+        Self::create_at(store, join(path, JOURNAL), document).await
     }
 
-    fn create_at(store: &SharedStore, key: String, mut document: Json) -> Result<Option<Self>> {
+    async fn create_at(store: &SharedStore, key: String, mut document: Json) -> Result<Option<Self>> {
         let owner = Owner::new();
         document.set("owner", owner.json());
-        match wait(store.put(&key, text(&document), Condition::Absent)) {
+        match store.put(&key, text(&document), Condition::Absent).await {
             Ok(Put::Done) => Ok(Some(Self::of(store, key, owner, document))),
             Ok(Put::Refused) => Ok(None),
             Err(e) => {
                 // A server that ignores conditions has taken the object all the same; nothing is to stay of it.
                 if e.kind() == ErrorKind::Unsupported
-                    && let Ok(Some(bytes)) = wait(store.get(&key, None))
+                    && let Ok(Some(bytes)) = store.get(&key, None).await
                     && Json::parse(&bytes).is_ok_and(|found| owner.owns(&found.value))
                 {
-                    let _ = wait(store.delete(&key));
+                    let _ = store.delete(&key).await;
                 }
                 Err(e)
             }
@@ -228,52 +241,53 @@ impl Journal {
     }
 
     /// A new journal of this intent, for those that are no whole place.
-    pub(crate) fn create_for(store: &SharedStore, path: &str, intent: &Intent) -> Result<Self> {
-        refuse_old(store, path)?;
-        Self::create(store, path, intent.document(store, path))?.ok_or_else(|| taken(store, path))
+    pub(crate) async fn create_for(store: &SharedStore, path: &str, intent: &Intent) -> Result<Self> {
+        refuse_old(store, path).await?;
+        Self::create(store, path, intent.document(store, path)).await?.ok_or_else(|| taken(store, path))
     }
 
     fn of(store: &SharedStore, key: String, owner: Owner, document: Json) -> Self {
-        Self {
+        Self(Arc::new(Kept {
             store: store.clone(),
             key,
             owner,
             state: Mutex::new(State { document, put: Instant::now(), replaced: false }),
-        }
+            putting: tokio::sync::Mutex::default(),
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Clears away what the journal says is in the way.
-    fn cleared(&self, work: &Work<'_>) -> Result<()> {
+    async fn cleared(&self, work: &Work<'_>) -> Result<()> {
         let what = self.get("clear");
         if let Some(what) = what.filter(|w| *w != Json::Null) {
             self.state().replaced = !work.aside;
-            if let Err(e) = (work.clear)(&what) {
+            if let Err(e) = work.ground.clear(&what).await {
                 if work.aside {
                     // Nothing was begun.
-                    self.end()?;
+                    self.end().await?;
                     return Err(e);
                 }
-                return Err(self.told(e));
+                return Err(self.told(e).await);
             }
         }
         let had = self.get("clear").is_some();
         self.state().document.remove("clear");
-        if had { self.write() } else { Ok(()) }
+        if had { self.write().await } else { Ok(()) }
     }
 
     /// An error that also says what became of what was here before, if something is to be replaced.
-    pub(crate) fn told(&self, e: Error) -> Error {
-        if self.is_whole_aside() && matches!(wait(self.store.size(&self.key)), Ok(None)) {
+    pub(crate) async fn told(&self, e: Error) -> Error {
+        if self.is_whole_aside() && matches!(self.0.store.size(&self.0.key).await, Ok(None)) {
             // It went with what was replaced: the new is in its place.
             return e;
         }
         let replaced = self.state().replaced;
-        let path = self.key.strip_suffix(JOURNAL).unwrap_or_default().trim_end_matches('/');
-        let place = destination(&self.store, path);
+        let path = self.0.key.strip_suffix(JOURNAL).unwrap_or_default().trim_end_matches('/');
+        let place = destination(&self.0.store, path);
         match self.get("aside").as_ref().and_then(Json::as_str) {
             Some(MAKING) => e.within(format_args!(
                 "{place} stays as it is until the new is whole; rerun the same command to finish, or give it up by deleting \
@@ -300,8 +314,8 @@ impl Journal {
     }
 
     /// Says how far something has come that is made beside what it replaces.
-    pub(crate) fn set_aside(&self, stage: &str) -> Result<()> {
-        self.set("aside", Json::string(stage))
+    pub(crate) async fn set_aside(&self, stage: &str) -> Result<()> {
+        self.set("aside", Json::string(stage)).await
     }
 
     /// A member of the journal.
@@ -316,9 +330,9 @@ impl Journal {
     }
 
     /// Changes a member, and puts the journal.
-    pub(crate) fn set(&self, name: &str, value: Json) -> Result<()> {
+    pub(crate) async fn set(&self, name: &str, value: Json) -> Result<()> {
         self.state().document.set(name, value);
-        self.write()
+        self.write().await
     }
 
     /// How many parts of something are done.
@@ -328,53 +342,51 @@ impl Journal {
     }
 
     /// Notes how many parts of something are done; it is put now and then.
-    pub(crate) fn note(&self, part: &str, done: u64) -> Result<()> {
-        let mut state = self.state();
-        let mut counts = state.document.get("done").cloned().unwrap_or_else(Json::object);
-        counts.set(part, Json::int(done));
-        state.document.set("done", counts);
-        drop(state);
-        self.beat()
+    pub(crate) async fn note(&self, part: &str, done: u64) -> Result<()> {
+        // Who was faster has more to say.
+        let done = done.max(self.done(part));
+        {
+            let mut state = self.state();
+            let mut counts = state.document.get("done").cloned().unwrap_or_else(Json::object);
+            counts.set(part, Json::int(done));
+            state.document.set("done", counts);
+        }
+        self.beat().await
     }
 
     /// Puts the journal if it is time to: whoever lost the place finds out then.
-    pub(crate) fn beat(&self) -> Result<()> {
-        let mut state = self.state();
-        if state.put.elapsed() < EVERY {
-            return Ok(());
-        }
-        self.put(&mut state)
+    pub(crate) async fn beat(&self) -> Result<()> {
+        if self.state().put.elapsed() < EVERY { Ok(()) } else { self.write().await }
     }
 
     /// Puts the journal. Fails if it is not ours any more.
-    pub(crate) fn write(&self) -> Result<()> {
-        self.put(&mut self.state())
-    }
-
-    fn put(&self, state: &mut State) -> Result<()> {
-        state.put = Instant::now();
-        let tag = self.ours()?;
-        let bytes = text(&state.document);
-        match wait(self.store.put(&self.key, bytes.clone(), Condition::Unchanged(tag))) {
+    pub(crate) async fn write(&self) -> Result<()> {
+        // Nobody else need put it now.
+        self.state().put = Instant::now();
+        let _one = self.0.putting.lock().await;
+        let tag = self.ours().await?;
+        let bytes = text(&self.state().document);
+        let Kept { store, key, .. } = &*self.0;
+        match store.put(key, bytes.clone(), Condition::Unchanged(tag)).await {
             Ok(Put::Done) => Ok(()),
             Ok(Put::Refused) => Err(self.lost()),
             // Files without locks, and some servers: it was ours a moment ago.
             Err(e) if e.kind() == ErrorKind::Unsupported => {
-                wait(self.store.put(&self.key, bytes, Condition::Always)).map(drop)
+                store.put(key, bytes, Condition::Always).await.map(drop)
             }
             Err(e) => Err(e),
         }
     }
 
-    /// The tag of the journal, if it is still ours.
     /// Fails if the place is somebody else's by now.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.ours().map(drop)
+    pub(crate) async fn check(&self) -> Result<()> {
+        self.ours().await.map(drop)
     }
 
-    fn ours(&self) -> Result<ObjectMeta> {
-        match wait(self.store.get_for_update(&self.key))? {
-            Some((bytes, tag)) if Json::parse(&bytes).is_ok_and(|found| self.owner.owns(&found.value)) => {
+    /// The tag of the journal, if it is still ours.
+    async fn ours(&self) -> Result<ObjectMeta> {
+        match self.0.store.get_for_update(&self.0.key).await? {
+            Some((bytes, tag)) if Json::parse(&bytes).is_ok_and(|found| self.0.owner.owns(&found.value)) => {
                 Ok(tag)
             }
             _ => Err(self.lost()),
@@ -383,14 +395,14 @@ impl Journal {
 
     fn lost(&self) -> Error {
         Error::conflict("another zaro has taken over this place, or cleared it, so that this one stops")
-            .with_key(&self.key)
-            .with_store(&self.store)
+            .with_key(&self.0.key)
+            .with_store(&self.0.store)
     }
 
     /// Everything is whole, or undone.
-    pub(crate) fn end(&self) -> Result<()> {
-        self.ours()?;
-        wait(self.store.delete(&self.key))
+    pub(crate) async fn end(&self) -> Result<()> {
+        self.ours().await?;
+        self.0.store.delete(&self.0.key).await
     }
 }
 
@@ -405,12 +417,12 @@ fn taken(store: &SharedStore, path: &str) -> Error {
 }
 
 /// Fails if an earlier version of zaro left something unfinished here.
-fn refuse_old(store: &SharedStore, path: &str) -> Result<()> {
+async fn refuse_old(store: &SharedStore, path: &str) -> Result<()> {
     let sizes = OLD_JOURNALS.iter().map(|(name, _)| {
         let key = join(path, name);
         async move { store.size(&key).await }
     });
-    let sizes = wait(futures::future::try_join_all(sizes))?;
+    let sizes = futures::future::try_join_all(sizes).await?;
     match sizes.iter().zip(OLD_JOURNALS).find(|(size, _)| size.is_some()) {
         None => Ok(()),
         Some((_, (name, command))) => Err(Error::usage(format!(
@@ -424,13 +436,13 @@ fn refuse_old(store: &SharedStore, path: &str) -> Result<()> {
 
 /// Fails if others began something that `path` lies in, or below it since it was seen, at the moment when its journal was put:
 /// of two that begin at once, each looks after it has said so.
-fn alone(store: &SharedStore, path: &str, seen: Option<&Listing>) -> Result<()> {
+async fn alone(store: &SharedStore, path: &str, seen: Option<&Listing>) -> Result<()> {
     for above in ancestors(path) {
-        wait(check_settled(store, above))?;
+        check_settled(store, above).await?;
     }
-    wait(check_idle(store, path, true, false))?;
+    check_idle(store, path, true, false).await?;
     let Some(seen) = seen else { return Ok(()) };
-    let now = wait(store.list(path))?;
+    let now = store.list(path).await?;
     let documents =
         now.objects.iter().filter(|name| !name.starts_with(".zaro-") && !seen.objects.contains(name));
     match now.prefixes.iter().filter(|name| !seen.prefixes.contains(name)).chain(documents).next() {
@@ -471,8 +483,7 @@ pub(crate) async fn check_settled(store: &SharedStore, path: &str) -> Result<()>
 
 /// Fails if another process keeps the journal at `path`, or may do so on another machine.
 pub(crate) async fn check_alive(store: &SharedStore, path: &str) -> Result<()> {
-    let (store, at) = (store.clone(), path.to_owned());
-    let Some(left) = crate::blocking::off(move || Left::find(&store, &at)).await? else { return Ok(()) };
+    let Some(left) = Left::find(store, path).await? else { return Ok(()) };
     match life(&left.document) {
         Life::Alive(process) if process == u64::from(std::process::id()) => Ok(()),
         _ => left.refuse_alive(),
@@ -490,13 +501,13 @@ pub(crate) struct Left {
 
 impl Left {
     /// The journal at a path, if there is one.
-    pub(crate) fn find(store: &SharedStore, path: &str) -> Result<Option<Self>> {
-        Self::named(store, path, JOURNAL)
+    pub(crate) async fn find(store: &SharedStore, path: &str) -> Result<Option<Self>> {
+        Self::named(store, path, JOURNAL).await
     }
 
-    fn named(store: &SharedStore, path: &str, name: &str) -> Result<Option<Self>> {
+    async fn named(store: &SharedStore, path: &str, name: &str) -> Result<Option<Self>> {
         let key = join(path, name);
-        let Some((bytes, tag)) = wait(store.get_for_update(&key))? else { return Ok(None) };
+        let Some((bytes, tag)) = store.get_for_update(&key).await? else { return Ok(None) };
         let parsed = Json::parse(&bytes).map(|d| d.value).unwrap_or(Json::Null);
         // What cannot be read is a journal of nothing that can be taken up.
         let document = if parsed.get("journal").is_some() { parsed } else { Json::object() };
@@ -617,14 +628,14 @@ impl Left {
     }
 
     /// Makes it ours, as `document`; `None` if somebody else changed it first.
-    pub(crate) fn take(&self, mut document: Json) -> Result<Option<Journal>> {
+    pub(crate) async fn take(&self, mut document: Json) -> Result<Option<Journal>> {
         self.refuse_alive()?;
         let owner = Owner::new();
         document.set("owner", owner.json());
         let key = self.key.clone();
-        let put = match wait(self.store.put(&key, text(&document), Condition::Unchanged(self.tag.clone()))) {
+        let put = match self.store.put(&key, text(&document), Condition::Unchanged(self.tag.clone())).await {
             Err(e) if e.kind() == ErrorKind::Unsupported => {
-                wait(self.store.put(&key, text(&document), Condition::Always))?
+                self.store.put(&key, text(&document), Condition::Always).await?
             }
             put => put?,
         };
@@ -632,8 +643,8 @@ impl Left {
     }
 
     /// The same, where losing is an error.
-    pub(crate) fn own(&self) -> Result<Journal> {
-        self.take(self.document.clone())?.ok_or_else(|| taken(&self.store, &self.path))
+    pub(crate) async fn own(&self) -> Result<Journal> {
+        self.take(self.document.clone()).await?.ok_or_else(|| taken(&self.store, &self.path))
     }
 }
 

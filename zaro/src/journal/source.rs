@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::stream::{StreamExt, TryStreamExt};
 use md5::{Digest, Md5};
 
-use crate::blocking::wait;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::path::join;
 use crate::meta::{ArrayMeta, Json, NodeMeta, write};
@@ -56,21 +55,21 @@ impl<'a> Source<'a> {
     }
 
     /// What a journal says of it. `name` is its address as it was typed.
-    pub(crate) fn json(&self, name: &str) -> Result<Json> {
+    pub(crate) async fn json(&self, name: &str) -> Result<Json> {
         let mut source = Json::object();
         source.set("address", Json::string(public_address(name)));
         source.set("path", Json::string(self.root));
         source.set("documents", Json::string(self.documents()));
-        let (chunks, times) = self.chunks()?.map(|s| s.texts()).unzip();
+        let (chunks, times) = self.chunks().await?.map(|s| s.texts()).unzip();
         source.set("chunks", chunks.map_or(Json::Null, Json::string));
         source.set("times", times.map_or(Json::Null, Json::string));
         Ok(source)
     }
 
     /// Fails if the source is not as it was when `json` was made of it.
-    pub(crate) fn unchanged(&self, json: &Json) -> Result<()> {
+    pub(crate) async fn unchanged(&self, json: &Json) -> Result<()> {
         let was = json.get("times").and_then(Json::as_str);
-        if was.is_some() && self.chunks()?.map(|s| s.texts().1).as_deref() != was {
+        if was.is_some() && self.chunks().await?.map(|s| s.texts().1).as_deref() != was {
             return Err(Error::conflict(
                 "the source was changed meanwhile, so that the result would be a mixture; nothing of it is published. \
                  Begin anew with --overwrite",
@@ -106,15 +105,15 @@ impl<'a> Source<'a> {
     }
 
     /// The states of all documents and chunks; `None` if the store cannot tell.
-    fn chunks(&self) -> Result<Option<States>> {
+    async fn chunks(&self) -> Result<Option<States>> {
         // Some may read objects and neither list them nor ask for those that may be missing.
         let told = |found: Result<Option<States>>| match found {
             Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::NotPermitted) => Ok(None),
             found => found.map_err(|e| e.within("looking at the state of the source")),
         };
-        match told(wait(self.listed()))? {
+        match told(self.listed().await)? {
             Some(states) => Ok(Some(states)),
-            None => told(wait(self.asked())),
+            None => told(self.asked().await),
         }
     }
 

@@ -8,20 +8,21 @@
 //! Of a process on another machine only its signs of life tell, a new one every few seconds.
 
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt as _;
+use tokio::sync::oneshot;
 
 use super::owner::{Life, life};
 use super::{EVERY, Journal, Left};
-use crate::blocking::wait;
+use crate::context::runtime;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Json;
 use crate::meta::path::{join, shown};
 use crate::store::{SharedStore, StoreExt as _, TURN, WRITING};
+use crate::task;
 
 /// After how long without a sign of life somebody on another machine counts as dead.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -83,11 +84,7 @@ async fn at_work(store: &SharedStore, key: &str) -> Result<Option<String>> {
     }
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
-        crate::blocking::off(|| {
-            std::thread::sleep(EVERY);
-            Ok(())
-        })
-        .await?;
+        task::sleep(EVERY).await?;
         match store.get(key, None).await? {
             None => return Ok(None),
             Some(now) if now != before => return Ok(who),
@@ -124,30 +121,44 @@ fn other(text: &[u8]) -> Option<String> {
 #[derive(Debug)]
 pub(crate) struct Turn(Option<Held>);
 
+/// Who keeps it alive is a task of its own, which also ends it.
 #[derive(Debug)]
 struct Held {
-    journal: Arc<Journal>,
-    over: Sender<()>,
-    alive: JoinHandle<()>,
+    journal: Journal,
+    over: oneshot::Sender<End>,
+    ended: oneshot::Receiver<Result<()>>,
+    /// The other end is dropped when it is over: for who cannot wait for a future.
+    gone: Mutex<Receiver<()>>,
+}
+
+/// How a turn ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Others may have it.
+    Release,
+    /// The same, and what was noted is done, whether or not it can be released.
+    Done,
+    /// It stays as a killed process would leave it.
+    Leave,
 }
 
 impl Turn {
-    /// Waits until nobody else has it. Blocks.
+    /// Waits until nobody else has it.
     ///
     /// Where a store cannot hold conditions there are no turns: it is for one writer alone, and says so when the document is put.
-    pub(crate) fn take(store: &SharedStore, path: &str) -> Result<Self> {
-        Self::take_after(store, path, PATIENCE)
+    pub(crate) async fn take(store: &SharedStore, path: &str) -> Result<Self> {
+        Self::take_after(store, path, PATIENCE).await
     }
 
-    fn take_after(store: &SharedStore, path: &str, patience: Duration) -> Result<Self> {
+    async fn take_after(store: &SharedStore, path: &str, patience: Duration) -> Result<Self> {
         let mut document = Json::object();
         document.set("journal", Json::int(super::FORMAT));
         document.set("operation", Json::string("resize"));
         let mut seen: Option<(Json, Instant)> = None;
         let mut pause = Duration::from_millis(2);
         loop {
-            let taken = match Left::named(store, path, TURN)? {
-                None => match Journal::create_at(store, join(path, TURN), document.clone()) {
+            let taken = match Left::named(store, path, TURN).await? {
+                None => match Journal::create_at(store, join(path, TURN), document.clone()).await {
                     Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(Self(None)),
                     made => made?,
                 },
@@ -164,21 +175,15 @@ impl Turn {
                     if let Some(change) = left.document.get("change") {
                         document.set("change", change.clone());
                     }
-                    if over { left.take(document)? } else { None }
+                    if over { left.take(document).await? } else { None }
                 }
             };
             if let Some(journal) = taken {
                 return Self::held(journal);
             }
-            std::thread::sleep(pause);
+            task::sleep(pause).await?;
             pause = pause.saturating_mul(2).min(PAUSE);
         }
-    }
-
-    /// The same, away from the caller's runtime.
-    pub(crate) async fn wait_for(store: &SharedStore, path: &str) -> Result<Self> {
-        let (store, path) = (store.clone(), path.to_owned());
-        crate::blocking::off(move || Self::take(&store, &path)).await
     }
 
     /// Who else has it at this moment, in words; `None` if nobody has.
@@ -186,21 +191,21 @@ impl Turn {
         Ok(store.get(&join(path, TURN), None).await?.and_then(|bytes| other(&bytes)))
     }
 
-    /// Says that elements of the array at `path` are written, for as long as this lives. Others may do the same. Blocks.
-    pub(crate) fn writing(store: &SharedStore, path: &str) -> Result<Self> {
+    /// Says that elements of the array at `path` are written, for as long as this lives. Others may do the same.
+    pub(crate) async fn writing(store: &SharedStore, path: &str) -> Result<Self> {
         let mut document = Json::object();
         document.set("journal", Json::int(super::FORMAT));
         document.set("operation", Json::string("write"));
         let folder = join(path, WRITING);
         // What killed writers left.
-        for name in wait(store.list(&folder))?.objects {
+        for name in store.list(&folder).await?.objects {
             let key = join(&folder, &name);
-            if wait(store.get(&key, None))?.is_some_and(|text| life_of(&text) == Life::Dead) {
-                wait(store.delete(&key))?;
+            if store.get(&key, None).await?.is_some_and(|text| life_of(&text) == Life::Dead) {
+                store.delete(&key).await?;
             }
         }
         let key = join(&folder, &format!(".zaro-{}.json", super::token()));
-        match Journal::create_at(store, key, document) {
+        match Journal::create_at(store, key, document).await {
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Self::alone()),
             made => made?.map_or_else(|| Ok(Self::alone()), Self::held),
         }
@@ -212,18 +217,30 @@ impl Turn {
     }
 
     fn held(journal: Journal) -> Result<Self> {
-        let journal = Arc::new(journal);
-        let (over, ended) = channel();
+        let (over, mut told) = oneshot::channel();
+        let (tell, ended) = oneshot::channel();
+        let (last, gone) = channel();
         let ours = journal.clone();
-        let alive = std::thread::Builder::new().name("zaro-turn".into()).spawn(move || {
+        runtime::spawn(async move {
             let mut signs = 0u64;
-            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                signs = signs.saturating_add(1);
+            let end = loop {
+                match tokio::time::timeout(EVERY, &mut told).await {
+                    Ok(end) => break end.unwrap_or(End::Leave),
+                    Err(_) => signs = signs.saturating_add(1),
+                }
                 // If it is lost, `check` says so.
-                let _ = ours.set("signs", Json::int(signs));
+                let _ = ours.set("signs", Json::int(signs)).await;
+            };
+            let done = if end == End::Leave { Ok(()) } else { ours.end().await };
+            if done.is_err() && end == End::Done {
+                // Nobody is to take it for unfinished.
+                let _ = ours.set("change", Json::Null).await;
             }
+            drop(ours);
+            let _ = tell.send(done);
+            drop(last);
         })?;
-        Ok(Self(Some(Held { journal, over, alive })))
+        Ok(Self(Some(Held { journal, over, ended, gone: Mutex::new(gone) })))
     }
 
     /// The last change of the shape, from what and to what, of the process from which this was taken since it was killed.
@@ -235,63 +252,72 @@ impl Turn {
     }
 
     /// Notes a change before it is made.
-    pub(crate) fn note(&self, from: &[u64], to: &[u64]) -> Result<()> {
+    pub(crate) async fn note(&self, from: &[u64], to: &[u64]) -> Result<()> {
         let Some(held) = &self.0 else { return Ok(()) };
         let shape = |shape: &[u64]| Json::Array(shape.iter().map(Json::int).collect());
         let mut change = Json::object();
         change.set("from", shape(from));
         change.set("to", shape(to));
-        held.journal.set("change", change)
+        held.journal.set("change", change).await
     }
 
     /// Fails if somebody took it away, since we were thought to be dead.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.0.as_ref().map_or(Ok(()), |held| held.journal.ours().map(drop))
+    pub(crate) async fn check(&self) -> Result<()> {
+        match &self.0 {
+            Some(held) => held.journal.check().await,
+            None => Ok(()),
+        }
     }
 
     /// Lets others have it.
-    pub(crate) fn end(mut self) -> Result<()> {
-        self.release()
+    pub(crate) async fn end(self) -> Result<()> {
+        self.over(End::Release).await
     }
 
     /// Lets others have it after what was noted is done, which it is whether or not this succeeds.
-    pub(crate) fn done(mut self) {
-        let journal = self.0.as_ref().map(|held| held.journal.clone());
-        if self.release().is_err()
-            && let Some(journal) = journal
-        {
-            // Nobody is to take it for unfinished.
-            let _ = journal.set("change", Json::Null);
-        }
+    pub(crate) async fn done(self) {
+        let _ = self.over(End::Done).await;
     }
 
     /// Leaves it as a killed process would: whoever comes next finds what was noted.
-    pub(crate) fn leave(mut self) {
-        if let Some(Held { over, alive, .. }) = self.0.take() {
-            drop(over);
-            let _ = alive.join();
-        }
+    pub(crate) async fn leave(self) {
+        let _ = self.over(End::Leave).await;
     }
 
-    fn release(&mut self) -> Result<()> {
-        let Some(Held { journal, over, alive }) = self.0.take() else { return Ok(()) };
-        drop(over);
-        // It has nothing to tell.
-        let _ = alive.join();
-        journal.end()
+    async fn over(mut self, end: End) -> Result<()> {
+        let Some(Held { journal, over, ended, .. }) = self.0.take() else { return Ok(()) };
+        drop(journal);
+        let _ = over.send(end);
+        ended.await.unwrap_or_else(|_| Err(Error::io("the keeper of a turn was lost")))
+    }
+
+    /// The same in the end of something that is dropped: waits for the one request, as the next may come at once.
+    fn over_now(&mut self, end: End) {
+        let Some(Held { journal, over, gone, .. }) = self.0.take() else { return };
+        drop(journal);
+        let _ = over.send(end);
+        let _ = gone.into_inner().map(|gone| gone.recv());
+    }
+
+    /// As [`Turn::done`], for who is dropped.
+    pub(crate) fn done_now(mut self) {
+        self.over_now(End::Done);
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         // What is left is that of a dead process.
-        let _ = self.release();
+        self.over_now(End::Release);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::blocking::wait;
     use crate::store::Condition;
     use crate::store::memory::MemoryStore;
 
@@ -310,12 +336,12 @@ mod tests {
         std::thread::scope(|s| {
             for _ in 0..8 {
                 s.spawn(|| {
-                    let turn = Turn::take(&store, "a").unwrap();
+                    let turn = wait(Turn::take(&store, "a")).unwrap();
                     assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
                     std::thread::sleep(Duration::from_millis(5));
                     inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-                    turn.check().unwrap();
-                    turn.end().unwrap();
+                    wait(turn.check()).unwrap();
+                    wait(turn.end()).unwrap();
                 });
             }
         });
@@ -331,7 +357,7 @@ mod tests {
             |text: &str| wait(store.put("a/.zaro-turn.json", text.to_owned().into(), Condition::Always));
         let _ = put(dead).unwrap();
         let began = Instant::now();
-        let turn = Turn::take_after(&store, "a", Duration::from_millis(300)).unwrap();
+        let turn = wait(Turn::take_after(&store, "a", Duration::from_millis(300))).unwrap();
         assert!(began.elapsed() >= Duration::from_millis(300));
         // Whoever was only slow finds out.
         let lost = Turn::held(Journal::of(
@@ -340,13 +366,14 @@ mod tests {
             super::super::Owner::new(),
             Json::object(),
         ));
-        assert!(lost.unwrap().check().is_err());
-        turn.check().unwrap();
+        assert!(wait(lost.unwrap().check()).is_err());
+        wait(turn.check()).unwrap();
         drop(turn);
         assert!(!there(&store));
         // What is no journal at all is nobody's, and is waited for as one elsewhere.
         let _ = put("no JSON").unwrap();
-        Turn::take_after(&store, "a", Duration::from_millis(10)).unwrap().end().unwrap();
+        let turn = wait(Turn::take_after(&store, "a", Duration::from_millis(10))).unwrap();
+        wait(turn.end()).unwrap();
         assert!(!there(&store));
     }
 }

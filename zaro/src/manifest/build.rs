@@ -6,7 +6,7 @@
 
 use super::model::{DirRow, Fields, Manifest, Names, Statistics};
 use super::pack::{Beside, EntryRef, Row};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 
 /// Directories within directories beyond this are refused. Keys of S3 have at most 1024 bytes.
 const MAX_DEPTH: usize = 1024;
@@ -42,7 +42,7 @@ fn number(n: usize) -> Result<u32> {
 }
 
 /// Refuses a name that no manifest can hold.
-pub fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let fault = if name.is_empty() {
         "is empty"
     } else if name == "." || name == ".." {
@@ -56,7 +56,7 @@ pub fn check_name(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::invalid(format!("a manifest cannot hold the name {:?}, which {fault}", clipped(name))))
+    Err(invalid!("a manifest cannot hold the name {:?}, which {fault}", clipped(name)))
 }
 
 fn clipped(name: &str) -> String {
@@ -239,16 +239,6 @@ impl Builder {
         made.names.0.shrink_to_fit();
         made.beside.shrink();
         Ok(self.made)
-    }
-
-    /// A manifest of keys in any order.
-    pub fn from_unsorted<'a>(fields: Fields, mut entries: Vec<(&'a str, EntryRef<'a>)>) -> Result<Manifest> {
-        entries.sort_unstable_by(|a, b| a.0.cmp(b.0));
-        let mut builder = Self::new(fields);
-        for (key, entry) in &entries {
-            builder.push(key, entry)?;
-        }
-        builder.finish()
     }
 }
 

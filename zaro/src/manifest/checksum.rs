@@ -7,15 +7,13 @@
 //! [`TreeHasher`] takes keys as a listing of S3 gives them, and holds one directory a level; [`Manifest::digests`]
 //! makes the digests of a manifest in one pass over its table.
 
-use std::borrow::Cow;
-
 use md5::{Digest as _, Md5};
 
 use super::digest::Digest;
 use super::model::{Digests, Manifest};
 use super::spool::Spool;
 use super::text;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, usage};
 
 /// Adds one member to the JSON of a directory, after a comma unless it is the first.
 fn push_member(out: &mut Vec<u8>, first: bool, digest: impl FnOnce(&mut Vec<u8>), name: &str, size: u64) {
@@ -43,7 +41,7 @@ const FILES: &[u8] = b"],\"files\":[";
 const END: &[u8] = b"]}";
 
 fn overflow(what: &str) -> Error {
-    Error::invalid(format!("the {what} of this tree do not fit into 64 bits"))
+    invalid!("the {what} of this tree do not fit into 64 bits")
 }
 
 /// Adds what is in a directory to the count and size of it.
@@ -102,7 +100,7 @@ impl Manifest {
 }
 
 /// Called with the path and the digest of each directory that is whole; `""` is the root, and comes last.
-pub type OnDirectory<'a> = Box<dyn FnMut(&str, &Digest) + Send + 'a>;
+pub(crate) type OnDirectory<'a> = Box<dyn FnMut(&str, &Digest) + Send + 'a>;
 
 /// Keys in order, to the digests of directories. Memory does not grow with the number of keys, only with the number of
 /// directories in one directory.
@@ -155,9 +153,7 @@ impl<'a> TreeHasher<'a> {
         let last = self.last.get_or_insert_default();
         if !last.is_empty() && last.as_str() >= key {
             let what = if last.as_str() == key { "comes twice" } else { "is out of order" };
-            return Err(
-                Error::usage(format!("the key {what}; keys must be sorted by their bytes")).with_key(key)
-            );
+            return Err(usage!("the key {what}; keys must be sorted by their bytes").with_key(key));
         }
         last.clear();
         last.push_str(key);
@@ -224,7 +220,8 @@ impl<'a> TreeHasher<'a> {
 }
 
 /// The digest of keys in any order, each with size and digest.
-pub fn checksum_of(mut entries: Vec<(String, u64, String)>) -> Result<Digest> {
+#[cfg(any(test, feature = "cloud"))]
+pub(crate) fn checksum_of(mut entries: Vec<(String, u64, String)>) -> Result<Digest> {
     entries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     let mut tree = TreeHasher::new();
     for (key, size, digest) in &entries {
@@ -235,17 +232,17 @@ pub fn checksum_of(mut entries: Vec<(String, u64, String)>) -> Result<Digest> {
 
 /// A key of a bucket as the reference implementation reads it, as a path: empty parts and `.` drop out, so a folder
 /// marker `a/` is a file `a`. `None` if nothing is left, or if it leads upwards.
-#[must_use]
-pub fn key_as_path(key: &str) -> Option<Cow<'_, str>> {
+#[cfg(any(test, feature = "cloud"))]
+pub(crate) fn key_as_path(key: &str) -> Option<std::borrow::Cow<'_, str>> {
     let odd = |part: &str| part.is_empty() || part == ".";
     if key.split('/').any(|part| part == "..") {
         return None;
     }
     if !key.split('/').any(odd) {
-        return Some(Cow::Borrowed(key));
+        return Some(key.into());
     }
     let parts: Vec<&str> = key.split('/').filter(|part| !odd(part)).collect();
-    (!parts.is_empty()).then(|| Cow::Owned(parts.join("/")))
+    (!parts.is_empty()).then(|| parts.join("/").into())
 }
 
 #[cfg(test)]

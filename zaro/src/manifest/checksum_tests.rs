@@ -24,14 +24,13 @@ fn leaves<K: Into<String>, V: AsRef<[u8]>>(files: impl IntoIterator<Item = (K, V
 }
 
 fn manifest(leaves: &Leaves) -> crate::Result<Manifest> {
-    let entry = |(key, size, etag): &'_ (String, u64, String)| -> (String, u64, String) {
-        (key.clone(), *size, etag.clone())
-    };
-    let owned: Vec<_> = leaves.iter().map(entry).collect();
-    let refs = owned.iter().map(|(k, size, etag)| {
-        (k.as_str(), EntryRef { size: *size, etag: Some(etag), ..EntryRef::default() })
-    });
-    Builder::from_unsorted(Fields { version: false, modified: false, size: true, etag: true }, refs.collect())
+    let mut sorted: Vec<_> = leaves.iter().collect();
+    sorted.sort();
+    let mut builder = Builder::new(Fields { version: false, modified: false, size: true, etag: true });
+    for (key, size, etag) in sorted {
+        builder.push(key, &EntryRef { size: *size, etag: Some(etag), ..EntryRef::default() })?;
+    }
+    builder.finish()
 }
 
 /// The digest by both ways; and those of all directories.

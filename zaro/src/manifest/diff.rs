@@ -17,18 +17,6 @@ pub enum Change {
     Removed,
 }
 
-impl Change {
-    /// The stable word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "added",
-            Self::Changed => "changed",
-            Self::Removed => "removed",
-        }
-    }
-}
-
 /// One entry that is not the same in both.
 #[derive(Debug, Clone)]
 pub struct Difference<'m> {

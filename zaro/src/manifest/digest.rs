@@ -7,7 +7,7 @@ use std::str::FromStr;
 use md5::{Digest as _, Md5};
 
 use super::text;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::num;
 
 /// The Dandi Zarr checksum of a directory: `{md5}-{count}--{size}`.
@@ -64,10 +64,7 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self> {
         Self::parse(text).ok_or_else(|| {
-            Error::invalid(format!(
-                "{text:?} is not the checksum of a Zarr, which looks like {}",
-                Self::EMPTY
-            ))
+            invalid!("{text:?} is not the checksum of a Zarr, which looks like {}", Self::EMPTY)
         })
     }
 }
@@ -115,8 +112,7 @@ pub enum Hashing {
 }
 
 /// The size of a part in the archive's uploads: 64 MiB, more where that would give 10,000 parts.
-#[must_use]
-pub fn part_size(size: u64) -> u64 {
+pub(crate) fn part_size(size: u64) -> u64 {
     const PART: u64 = 64 << 20;
     const MOST: u64 = 10_000;
     if size.div_ceil(PART) >= MOST { size.div_ceil(MOST) } else { PART }

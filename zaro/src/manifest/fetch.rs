@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,13 +21,14 @@ use futures::TryStreamExt as _;
 use super::digest::{ETag, Hasher};
 use super::local;
 use super::model::{Entry, Manifest};
-use super::place;
+use super::place::Unfinished;
 use crate::blocking;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::hierarchy::{self, Existing};
 use crate::num::usize_of;
 use crate::store::local::{LocalStore, check_space, free_space};
 use crate::store::{ByteRange, Condition, Pin, SharedStore, Store as _, StoreExt as _, join};
+use crate::task;
 
 /// Where the bytes of entries come from.
 #[async_trait]
@@ -121,11 +123,11 @@ const MAX_FAILED: u64 = 1000;
 /// Objects larger than this are fetched in pieces.
 const PIECE: u64 = 32 << 20;
 
-/// Fetches the entries of `m` that `wanted` picks into `folder`, `at_once` at a time. Blocks.
+/// Fetches the entries of `m` that `wanted` picks into `folder`, `at_once` at a time.
 ///
 /// The folder may hold files of this very version, such as an earlier call left. Others are an error, or with
 /// [`Existing::Replace`] replaced, and deleted if the version does not have them: all of them must be of a Zarr.
-pub fn fetch(
+pub async fn fetch(
     m: &Manifest,
     source: &dyn Source,
     folder: &Path,
@@ -142,16 +144,16 @@ pub fn fetch(
     LocalStore::new(folder).sweep()?;
     let (turns, missing) = survey(m, folder, wanted);
     check_space(free_space(folder), missing).map_err(|e| e.within(folder.display()))?;
-    let others = Others::in_folder(m, folder)?;
+    let others = Others::in_folder(m, folder).await?;
     match existing {
         Existing::Refuse => others.refuse(folder)?,
-        Existing::Replace => others.clear(m, source, folder, wanted)?,
+        Existing::Replace => others.clear(m, source, folder, wanted).await?,
     }
-    let fetched = |key: &str, entry: &Entry| one(source, folder, key, entry, existing, done);
     for turn in turns {
-        fetch_turn(m, &fetched, &|key| Turn::of(key) == turn && wanted(key), at_once, done)?;
+        let fetching = Fetching { source, folder, existing, done };
+        fetching.turn(m, &|key| Turn::of(key) == turn && wanted(key), at_once).await?;
     }
-    blocking::wait(LocalStore::new(folder).delete(CLEARING))
+    LocalStore::new(folder).delete(CLEARING).await
 }
 
 /// What lies in a folder from when something in it is replaced until all is fetched.
@@ -167,27 +169,25 @@ struct Others {
 }
 
 impl Others {
-    fn in_folder(m: &Manifest, folder: &Path) -> Result<Self> {
+    async fn in_folder(m: &Manifest, folder: &Path) -> Result<Self> {
         let store = LocalStore::new(folder);
         let mut found = Self::default();
-        blocking::wait(async {
-            let mut keys = store.keys("");
-            while let Some(entry) = keys.try_next().await? {
-                let key = entry.key;
-                match m.get(&key) {
-                    Some(leaf) if leaf.size() == entry.size => {
-                        if !key.contains('/') && !is_there(&folder.join(&key), entry.size, leaf.digest())? {
-                            found.other = Some(key);
-                        }
+        let mut keys = store.keys("");
+        while let Some(entry) = keys.try_next().await? {
+            let key = entry.key;
+            match m.get(&key) {
+                Some(leaf) if leaf.size() == entry.size => {
+                    if !key.contains('/') && !is_there(&folder.join(&key), entry.size, leaf.digest())? {
+                        found.other = Some(key);
                     }
-                    Some(_) => found.other = Some(key),
-                    // What zaro leaves is no content.
-                    None if key.split('/').any(|name| name.starts_with(".zaro-")) => {}
-                    None => found.strays.push(key),
                 }
+                Some(_) => found.other = Some(key),
+                // What zaro leaves is no content.
+                None if key.split('/').any(|name| name.starts_with(".zaro-")) => {}
+                None => found.strays.push(key),
             }
-            Ok(())
-        })?;
+        }
+        drop(keys);
         Ok(found)
     }
 
@@ -204,7 +204,7 @@ impl Others {
 
     /// Clears away what is not of the version, once it is sure that there is something to put in its place. The documents of
     /// the root go first, and come last: in between nothing mixed can be opened.
-    fn clear(
+    async fn clear(
         &self,
         m: &Manifest,
         source: &dyn Source,
@@ -215,20 +215,23 @@ impl Others {
             return Ok(());
         }
         let store: SharedStore = Arc::new(LocalStore::new(folder));
-        blocking::wait(hierarchy::prove_all(&store, ""))?;
+        hierarchy::prove_all(&store, "").await?;
         // What a kill leaves is known by it as what was a Zarr, though documents are gone.
-        let _ = blocking::wait(store.put(CLEARING, "{}\n".into(), Condition::Always))?;
+        let _ = store.put(CLEARING, "{}\n".into(), Condition::Always).await?;
         for name in [".zmetadata", "zarr.json", ".zgroup", ".zarray", ".zattrs"] {
             let Some(leaf) = m.get(name).filter(|_| wanted(name)) else { continue };
-            let there = blocking::wait(source.read(name, &leaf.entry(), None))?;
+            let there = source.read(name, &leaf.entry(), None).await?;
             if there.is_some() {
-                blocking::wait(store.delete(name))?;
+                store.delete(name).await?;
             }
         }
         // Chunks before the documents that tell what they are.
         let mut strays: Vec<&String> = self.strays.iter().collect();
         strays.sort_by_key(|key| Turn::of(key));
-        strays.into_iter().try_for_each(|key| blocking::wait(store.delete(key)))
+        for key in strays {
+            store.delete(key).await?;
+        }
+        Ok(())
     }
 }
 
@@ -268,107 +271,113 @@ fn survey(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -
     (turns, bytes)
 }
 
-/// Fetches the entries that `wanted` picks, in any order.
-fn fetch_turn(
-    m: &Manifest,
-    one: &(dyn Fn(&str, &Entry) -> Result<()> + Sync),
-    wanted: &(dyn Fn(&str) -> bool + Sync),
-    at_once: usize,
-    done: &Fetched,
-) -> Result<()> {
-    let walk = Mutex::new(m.walk());
-    let fault: Mutex<Option<Error>> = Mutex::new(None);
-    std::thread::scope(|scope| {
-        for _ in 0..at_once.max(1) {
-            scope.spawn(|| {
-                while !done.stop.load(Ordering::Relaxed) {
-                    let next = walk.lock().ok().and_then(|mut walk| {
-                        loop {
-                            let (key, leaf) = walk.next()?;
-                            if wanted(key) {
-                                return Some((key.to_owned(), leaf.entry()));
-                            }
-                        }
-                    });
-                    let Some((key, entry)) = next else { return };
-                    let Err(e) = one(&key, &entry) else { continue };
-                    // One that is refused or gone does not keep the others; a network or a disk that fails does.
-                    let hopeless = !matches!(
-                        e.kind(),
-                        ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Usage
-                    );
-                    if hopeless || done.failed.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILED {
-                        done.stop.store(true, Ordering::Relaxed);
-                    }
-                    if let Ok(mut fault) = fault.lock() {
-                        fault.get_or_insert(e.with_key(key));
-                    }
-                }
-            });
-        }
-    });
-    let failed = done.failed.load(Ordering::Relaxed);
-    match fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        Some(e) if failed > 1 => {
-            Err(e.within(format!("{failed} objects were not fetched, the first of them")))
-        }
-        Some(e) => Err(e),
-        None if done.stop.load(Ordering::Relaxed) => Err(Error::cancelled()),
-        None => Ok(()),
-    }
+/// A fetch under way.
+struct Fetching<'a> {
+    source: &'a dyn Source,
+    folder: &'a Path,
+    existing: Existing,
+    done: &'a Fetched,
 }
 
-fn one(
-    source: &dyn Source,
-    folder: &Path,
-    key: &str,
-    entry: &Entry,
-    existing: Existing,
-    done: &Fetched,
-) -> Result<()> {
-    let path = folder.join(key);
-    let digest = entry.etag.as_deref().and_then(ETag::parse);
-    if is_there(&path, entry.size, digest)? {
-        done.there.fetch_add(1, Ordering::Relaxed);
-        return Ok(());
+impl Fetching<'_> {
+    /// Fetches the entries that `wanted` picks, in any order.
+    async fn turn(&self, m: &Manifest, wanted: &(dyn Fn(&str) -> bool + Sync), at_once: usize) -> Result<()> {
+        let done = self.done;
+        let fault: &Mutex<Option<Error>> = &Mutex::new(None);
+        let mut walk = m.walk();
+        let entries = std::iter::from_fn(|| {
+            while !done.stop.load(Ordering::Relaxed) {
+                let (key, leaf) = walk.next()?;
+                if wanted(key) {
+                    return Some((key.to_owned(), leaf.entry()));
+                }
+            }
+            None
+        });
+        task::each(at_once, entries, |(key, entry)| async move {
+            let Err(e) = self.one(&key, &entry).await else { return Ok(()) };
+            // One that is refused or gone does not keep the others; a network or a disk that fails does.
+            let hopeless = !matches!(
+                e.kind(),
+                ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Usage
+            );
+            if hopeless || done.failed.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILED {
+                done.stop.store(true, Ordering::Relaxed);
+            }
+            if let Ok(mut fault) = fault.lock() {
+                fault.get_or_insert(e.with_key(key));
+            }
+            Ok(())
+        })
+        .await?;
+        let failed = done.failed.load(Ordering::Relaxed);
+        match fault.lock().ok().and_then(|mut fault| fault.take()) {
+            Some(e) if failed > 1 => {
+                Err(e.within(format!("{failed} objects were not fetched, the first of them")))
+            }
+            Some(e) => Err(e),
+            None if done.stop.load(Ordering::Relaxed) => Err(Error::cancelled()),
+            None => Ok(()),
+        }
     }
-    if existing == Existing::Refuse && digest.is_some() && path.symlink_metadata().is_ok() {
-        return Err(Error::usage("a file with other bytes is here").with_hint("overwrite", "replaces it"));
-    }
-    let mut hasher = Hasher::wanting(digest, entry.size);
-    place::replace(&path, |out| {
-        let mut at = 0;
+
+    async fn one(&self, key: &str, entry: &Entry) -> Result<()> {
+        let done = self.done;
+        let path = self.folder.join(key);
+        let digest = entry.etag.as_deref().and_then(ETag::parse);
+        let (at, size) = (path.clone(), entry.size);
+        if blocking::off(move || is_there(&at, size, digest)).await? {
+            done.there.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        if self.existing == Existing::Refuse && digest.is_some() && path.symlink_metadata().is_ok() {
+            return Err(Error::usage("a file with other bytes is here").with_hint("overwrite", "replaces it"));
+        }
+        let mut new = None;
+        let mut from = 0;
         loop {
-            let length = PIECE.min(entry.size - at);
-            let range = (length < entry.size).then(|| ByteRange::span(at, length));
-            let piece = blocking::wait(source.read(key, entry, range))?;
+            let length = PIECE.min(size - from);
+            let range = (length < size).then(|| ByteRange::span(from, length));
+            let piece = self.source.read(key, entry, range).await?;
             let piece = piece.ok_or_else(|| Error::not_found("the object is not there any more"))?;
-            hasher.update(&piece);
-            out.write_all(&piece)?;
-            at += length;
-            if at >= entry.size {
+            from += length;
+            let (path, written) = (path.clone(), new.take());
+            new = blocking::off(move || {
+                let (mut file, mut hasher) = match written {
+                    Some(new) => new,
+                    None => (Unfinished::begin(&path)?, Hasher::wanting(digest, size)),
+                };
+                hasher.update(&piece);
+                file.out.write_all(&piece)?;
+                if from < size {
+                    return Ok(Some((file, hasher)));
+                }
+                if hasher.size() != size {
+                    let message = format!("the object has {} bytes in place of {size}", hasher.size());
+                    return Err(Error::invalid(message));
+                }
+                check(hasher, digest)?;
+                file.replace(&path).map(|()| None)
+            })
+            .await?;
+            if from >= size {
                 break;
             }
         }
-        if hasher.size() != entry.size {
-            let message = format!("the object has {} bytes in place of {}", hasher.size(), entry.size);
-            return Err(Error::invalid(message));
+        if digest.is_none() {
+            done.unchecked.fetch_add(1, Ordering::Relaxed);
         }
-        check(hasher.clone(), digest)
-    })?;
-    if digest.is_none() {
-        done.unchecked.fetch_add(1, Ordering::Relaxed);
+        done.files.fetch_add(1, Ordering::Relaxed);
+        done.bytes.fetch_add(size, Ordering::Relaxed);
+        Ok(())
     }
-    done.files.fetch_add(1, Ordering::Relaxed);
-    done.bytes.fetch_add(entry.size, Ordering::Relaxed);
-    Ok(())
 }
 
 fn check(hasher: Hasher, wanted: Option<ETag>) -> Result<()> {
     let found = hasher.finish();
     match wanted {
         Some(wanted) if wanted != found => {
-            Err(Error::invalid(format!("the object has the digest {found} in place of {wanted}")))
+            Err(invalid!("the object has the digest {found} in place of {wanted}"))
         }
         _ => Ok(()),
     }

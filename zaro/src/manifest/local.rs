@@ -20,7 +20,8 @@ use super::cache::{Cache, Stamp};
 use super::digest::{ETag, Hasher, Hashing, hash_reader};
 use super::lanes;
 use super::model::{EntryRef, Fields, Manifest};
-use crate::error::{Error, Result};
+use crate::context::install;
+use crate::error::{Error, Result, invalid};
 use crate::num;
 use crate::store::local::is_temporary;
 use crate::store::{DELETING, JOURNAL, REPLACEMENT, WRITING};
@@ -111,7 +112,7 @@ pub fn files(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<Vec
         fault: Mutex::default(),
         seen,
     };
-    rayon::scope(|scope| job.folder(scope, String::new()));
+    install(|| rayon::scope(|scope| job.folder(scope, String::new())));
     job.compare_folders();
     if let Some(e) = job.fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
         return Err(e);
@@ -247,7 +248,7 @@ impl<'a> Job<'a> {
             }
             let entry = entry?;
             let name = entry.file_name().into_string().map_err(|name| {
-                Error::invalid(format!("a file name that is not UTF-8 cannot be a key: {}", name.display()))
+                invalid!("a file name that is not UTF-8 cannot be a key: {}", name.display())
             })?;
             let below = crate::store::join(key, &name);
             if UNFINISHED.contains(&name.as_str()) && !self.options.all_files && !self.is_named(&below) {
@@ -287,7 +288,7 @@ impl<'a> Job<'a> {
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
-        if let Some((key, _)) = folders.par_iter().find_any(|folder| changed(folder)) {
+        if let Some((key, _)) = install(|| folders.par_iter().find_any(|folder| changed(folder))) {
             let what = "files came or went in the folder while it was read, so that this would be the checksum of no \
                         state; try again when nobody writes to it";
             self.fail(Error::io(what).with_key(key).with_store(self.root.display()));

@@ -19,11 +19,11 @@
 
 #[cfg(feature = "cloud")]
 pub mod bucket;
-pub mod build;
+pub(crate) mod build;
 mod cache;
-pub mod checksum;
+pub(crate) mod checksum;
 pub mod diff;
-pub mod digest;
+pub(crate) mod digest;
 pub mod fetch;
 pub mod glob;
 pub mod kerchunk;
@@ -38,7 +38,7 @@ mod spool;
 pub mod store;
 mod text;
 pub mod verify;
-pub mod write;
+pub(crate) mod write;
 
 pub use crate::time::Time;
 pub use build::Builder;

@@ -498,7 +498,7 @@ impl<'m> Walk<'m> {
 }
 
 impl Manifest {
-    /// What is counted of the entries; the checksum is for [`Manifest::digests`](super::checksum) to tell.
+    /// What is counted of the entries; the checksum is for [`Manifest::digests`] to tell.
     #[must_use]
     pub fn counted(&self) -> Statistics {
         Statistics {

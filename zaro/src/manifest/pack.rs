@@ -241,17 +241,7 @@ impl Row {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._";
 
-/// The place of each byte in the alphabet; 255 if it has none.
-const PLACES: [u8; 256] = {
-    let mut out = [255; 256];
-    let mut i = 0u8;
-    #[allow(clippy::indexing_slicing, clippy::as_conversions, reason = "evaluated while compiling")]
-    while i < 64 {
-        out[ALPHABET[i as usize] as usize] = i;
-        i += 1;
-    }
-    out
-};
+const PLACES: [u8; 256] = text::places(ALPHABET);
 
 /// 32 characters of the alphabet in 24 bytes.
 fn pack_id(text: &[u8]) -> Option<[u8; 24]> {

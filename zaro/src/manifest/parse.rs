@@ -7,7 +7,7 @@ use std::io::Read;
 
 use super::build::Builder;
 use super::model::{EntryRef, Fields, Manifest, Statistics};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::json::Json;
 use crate::meta::json::stream::Scanner;
 use crate::time::Time;
@@ -151,7 +151,7 @@ impl Parser<'_> {
                 }
             };
             if twice {
-                return Err(Error::invalid(format!("not a manifest: {name:?} comes twice")).with_field(name));
+                return Err(invalid!("not a manifest: {name:?} comes twice").with_field(name));
             }
         }
         if self.scanner.peek_or_end()?.is_some() {
@@ -350,7 +350,7 @@ impl Order {
 }
 
 fn read_order(value: &Json) -> Result<Order> {
-    let fault = |what: &str| Err(Error::invalid(format!("not a manifest: {what}")).with_field("fields"));
+    let fault = |what: &str| Err(invalid!("not a manifest: {what}").with_field("fields"));
     if let Some(name) = value.as_str() {
         return Ok(Order { fields: vec![Field::of(name)], bare: true });
     }
@@ -378,7 +378,7 @@ fn read_statistics(value: &Json) -> Result<Statistics> {
     for (name, value) in members {
         let fault = |wanted: &str| {
             let field = format!("statistics.{name}");
-            Error::invalid(format!("not a manifest: {wanted} was expected")).with_field(field)
+            invalid!("not a manifest: {wanted} was expected").with_field(field)
         };
         let number = || match value {
             Json::Null => Ok(None),

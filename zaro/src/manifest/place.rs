@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::digest::Digest;
 use super::parse;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, usage};
 use crate::store::local::{Temporary, keep_mode};
 
 /// The folder of all manifests.
@@ -17,7 +17,7 @@ pub const FOLDER: &str = "zarr-manifest";
 pub fn check_zarr_id(id: &str) -> Result<()> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if id.len() < 6 || id.len() > 255 || id.starts_with('.') || id.contains("..") || !id.bytes().all(plain) {
-        return Err(Error::usage(format!("{id:?} is not the id of a Zarr, such as a UUID")));
+        return Err(usage!("{id:?} is not the id of a Zarr, such as a UUID"));
     }
     Ok(())
 }
@@ -84,27 +84,55 @@ pub fn store(
 
 /// Writes the file at `path` whole or not at all, in place of what is there.
 pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-    let (folder, mut temporary) = written(path, write)?;
-    let fault = |e: std::io::Error| Error::from(e).within(path.display());
-    temporary.rename(path).map_err(fault)?;
-    folder.sync_all().map_err(fault)
+    let mut new = Unfinished::begin(path)?;
+    write(&mut new.out)?;
+    new.replace(path)
 }
 
 /// A temporary file with all its content on the disk, in the folder of `path`.
 fn written(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<(File, Temporary)> {
-    let fault = |e: std::io::Error| Error::from(e).within(path.display());
-    let folder = match path.parent() {
+    let mut new = Unfinished::begin(path)?;
+    write(&mut new.out)?;
+    new.settle(path)
+}
+
+/// A file that is being written, under another name.
+pub(crate) struct Unfinished {
+    temporary: Temporary,
+    pub(crate) out: BufWriter<File>,
+}
+
+impl Unfinished {
+    /// In the folder of `path`.
+    pub(crate) fn begin(path: &Path) -> Result<Self> {
+        let folder = folder(path);
+        let made = std::fs::create_dir_all(folder).and_then(|()| Temporary::create(folder));
+        let (temporary, file) = made.map_err(|e| Error::from(e).within(path.display()))?;
+        Ok(Self { temporary, out: BufWriter::with_capacity(1 << 17, file) })
+    }
+
+    fn settle(self, path: &Path) -> Result<(File, Temporary)> {
+        let fault = |e: std::io::Error| Error::from(e).within(path.display());
+        let file = self.out.into_inner().map_err(|e| fault(e.into_error()))?;
+        keep_mode(path, &file).map_err(fault)?;
+        file.sync_all().map_err(fault)?;
+        Ok((File::open(folder(path)).map_err(fault)?, self.temporary))
+    }
+
+    /// Puts it in the place of what is at `path`.
+    pub(crate) fn replace(self, path: &Path) -> Result<()> {
+        let (folder, mut temporary) = self.settle(path)?;
+        let fault = |e: std::io::Error| Error::from(e).within(path.display());
+        temporary.rename(path).map_err(fault)?;
+        folder.sync_all().map_err(fault)
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
-    };
-    std::fs::create_dir_all(folder).map_err(fault)?;
-    let (temporary, file) = Temporary::create(folder).map_err(fault)?;
-    let mut out = BufWriter::with_capacity(1 << 17, file);
-    write(&mut out)?;
-    let file = out.into_inner().map_err(|e| fault(e.into_error()))?;
-    keep_mode(path, &file).map_err(fault)?;
-    file.sync_all().map_err(fault)?;
-    Ok((File::open(folder).map_err(fault)?, temporary))
+    }
 }
 
 /// Whether the file is a sound manifest with this checksum.

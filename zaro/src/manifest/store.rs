@@ -44,12 +44,6 @@ impl ManifestMap {
         self
     }
 
-    /// The manifest.
-    #[must_use]
-    pub fn manifest(&self) -> &Arc<Manifest> {
-        &self.manifest
-    }
-
     fn location(&self, key: &str, leaf: &Leaf<'_>) -> Location {
         let fields = self.manifest.fields();
         // An object that was put while the bucket kept no versions has one that is called so.

@@ -59,24 +59,26 @@ pub(crate) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Bytes as lowercase hexadecimal digits.
-#[must_use]
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len() * 2);
     push_hex(&mut out, bytes);
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// What each byte stands for as a lowercase hexadecimal digit; 255 if it is none.
-const NIBBLES: [u8; 256] = {
+/// The place of each byte in an alphabet; 255 if it has none.
+#[allow(clippy::indexing_slicing, clippy::as_conversions, reason = "evaluated while compiling")]
+pub(super) const fn places(alphabet: &[u8]) -> [u8; 256] {
     let mut out = [255; 256];
     let mut i = 0u8;
-    #[allow(clippy::indexing_slicing, clippy::as_conversions, reason = "evaluated while compiling")]
-    while i < 16 {
-        out[DIGITS[i as usize] as usize] = i;
+    while (i as usize) < alphabet.len() {
+        out[alphabet[i as usize] as usize] = i;
         i += 1;
     }
     out
-};
+}
+
+/// What each byte stands for as a lowercase hexadecimal digit.
+const NIBBLES: [u8; 256] = places(DIGITS);
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 

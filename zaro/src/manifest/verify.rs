@@ -6,7 +6,6 @@ use super::digest::{Digest, ETag};
 use super::local::{self, Digesting, LocalOptions, Seen};
 use super::model::{Manifest, Walk};
 use crate::error::Result;
-use crate::num;
 
 /// Something that is not as the manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,17 +136,4 @@ pub fn folder(
 
 fn extra_file(key: &str, size: u64) -> Finding {
     Finding::of("extra", key, format!("a file of {size} bytes that is not in the manifest"))
-}
-
-/// How many findings there are of each rule, in the order they came.
-#[must_use]
-pub fn tally(findings: &[Finding]) -> Vec<(&'static str, u64)> {
-    let mut out: Vec<(&'static str, u64)> = Vec::new();
-    for finding in findings {
-        match out.iter_mut().find(|(rule, _)| *rule == finding.rule) {
-            Some((_, n)) => *n = n.saturating_add(1),
-            None => out.push((finding.rule, num::u64_of(1))),
-        }
-    }
-    out
 }

@@ -4,7 +4,7 @@
 
 /// What a codec turns into what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Values into values.
     Array,
     /// Values into bytes; a chain has one.
@@ -14,8 +14,7 @@ pub enum Kind {
 }
 
 /// The kind of the codec that has this V3 name.
-#[must_use]
-pub fn kind(name: &str) -> Kind {
+pub(crate) fn kind(name: &str) -> Kind {
     match name {
         "transpose"
         | "reshape"

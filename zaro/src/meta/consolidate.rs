@@ -8,8 +8,7 @@ use super::write::{Stored, lawful, lawful_node, object};
 use crate::error::{Error, Result};
 
 /// `.zmetadata`, of the nodes at `(path, documents)`; the root's path is `""`.
-#[must_use]
-pub fn v2(nodes: &[(String, Stored)]) -> Json {
+pub(crate) fn v2(nodes: &[(String, Stored)]) -> Json {
     let mut entries: Vec<(&str, &str, &Json)> = nodes
         .iter()
         .flat_map(|(path, documents)| documents.iter().map(move |(name, d)| (path.as_str(), *name, d)))
@@ -24,7 +23,7 @@ pub fn v2(nodes: &[(String, Stored)]) -> Json {
 /// The document of a V3 group with those of the nodes below it: `(path relative to the group, zarr.json)`.
 ///
 /// What these carry themselves is left out: it would say the same again.
-pub fn v3(root: &Json, nodes: &[(String, Json)]) -> Result<Json> {
+pub(crate) fn v3(root: &Json, nodes: &[(String, Json)]) -> Result<Json> {
     if root.get("node_type").and_then(Json::as_str) != Some("group") {
         return Err(Error::usage("only a group can carry the metadata of other nodes"));
     }
@@ -37,8 +36,7 @@ pub fn v3(root: &Json, nodes: &[(String, Json)]) -> Result<Json> {
 }
 
 /// A document without those of other nodes.
-#[must_use]
-pub fn without(document: &Json) -> Json {
+pub(crate) fn without(document: &Json) -> Json {
     let mut document = lawful_node(document);
     document.remove("consolidated_metadata");
     document

@@ -21,7 +21,7 @@ use super::json::Json;
 use super::keys::ChunkKeys;
 use super::write::{integers, settle, write_codecs};
 use super::{ArrayMeta, CodecMeta, Format};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, usage};
 use crate::num;
 
 /// The most bytes a chunk has whose shape nobody has chosen.
@@ -120,7 +120,7 @@ impl NewArray {
         let rank = self.shape.len();
         let ranked = |field: &str, list: Option<usize>| match list {
             Some(n) if n != rank => {
-                Err(Error::usage(format!("{n} are given, the array has {rank} dimensions")).with_field(field))
+                Err(usage!("{n} are given, the array has {rank} dimensions").with_field(field))
             }
             _ => Ok(()),
         };
@@ -179,7 +179,7 @@ impl NewArray {
         let made = convert::array(&draft, Format::V2, convert::Keys::Keep, convert::Kept::Fill)?;
         match made.recode {
             None => Ok(made.meta),
-            Some(reason) => Err(Error::usage(format!("V2 cannot hold this: {reason}")).with_field("codecs")),
+            Some(reason) => Err(usage!("V2 cannot hold this: {reason}").with_field("codecs")),
         }
     }
 
@@ -200,9 +200,7 @@ impl NewArray {
         let mut sorted = axes.clone();
         sorted.sort_unstable();
         if !sorted.iter().copied().eq(0..rank) {
-            return Err(
-                Error::usage(format!("{axes:?} does not order {rank} dimensions")).with_field("order")
-            );
+            return Err(usage!("{axes:?} does not order {rank} dimensions").with_field("order"));
         }
         let order = Json::Array(axes.iter().map(Json::int).collect());
         Ok((!axes.is_sorted()).then(|| CodecMeta::new("transpose", vec![("order".into(), order)])))

@@ -279,6 +279,23 @@ impl DataType {
         )
     }
 
+    /// The least and the greatest integer of the type; times are integers, too.
+    pub(crate) fn range(&self) -> Option<(i128, i128)> {
+        match self {
+            Self::Bool => Some((0, 1)),
+            Self::Int(bits) => Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1)),
+            Self::UInt(bits) => Some((0, (1 << bits) - 1)),
+            Self::DateTime(..) | Self::TimeDelta(..) => Some((i64::MIN.into(), i64::MAX.into())),
+            _ => None,
+        }
+    }
+
+    /// Appends the integer `n` as an element, if the type has it.
+    pub(crate) fn put_integer(&self, n: i128, out: &mut Vec<u8>) -> Option<()> {
+        let (least, greatest) = self.range()?;
+        (least..=greatest).contains(&n).then(|| out.extend(n.to_le_bytes().iter().take(self.size())))
+    }
+
     /// Whether byte order matters: some part of an element is wider than a byte and a number (or text in UTF-32).
     #[must_use]
     pub fn has_byte_order(&self) -> bool {

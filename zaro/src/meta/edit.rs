@@ -9,7 +9,7 @@ use super::finding::Findings;
 use super::json::Json;
 use super::write::{integers, lawful_node};
 use super::{Format, v2, v3};
-use crate::error::{Error, Result};
+use crate::error::{Result, invalid, usage};
 
 /// What to do with a node's attributes.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,7 @@ pub enum Attributes {
 /// The document with its attributes changed: `zarr.json` of V3, `.zattrs` of V2 (an empty object if there is none).
 pub fn attributes(format: Format, document: &Json, edit: &Attributes) -> Result<Json> {
     let Json::Object(_) = document else {
-        return Err(Error::invalid(format!("must hold an object, not {}", document.kind())));
+        return Err(invalid!("must hold an object, not {}", document.kind()));
     };
     let old = match format {
         Format::V2 => Some(document),
@@ -39,8 +39,7 @@ pub fn attributes(format: Format, document: &Json, edit: &Attributes) -> Result<
         Attributes::Replace(all) => changed = Json::Object(all.clone()),
         Attributes::Patch { set, unset } => {
             if !matches!(changed, Json::Object(_)) {
-                return Err(Error::invalid(format!("must be an object, not {}", changed.kind()))
-                    .with_field("attributes"));
+                return Err(invalid!("must be an object, not {}", changed.kind()).with_field("attributes"));
             }
             for (name, value) in set {
                 changed.set(name, value.clone());
@@ -64,7 +63,7 @@ pub fn shape(format: Format, document: &Json, shape: &[u64]) -> Result<Json> {
     let old = document.get("shape").and_then(Json::items).map(<[Json]>::len);
     if old != Some(shape.len()) {
         let old = old.map_or_else(|| "no shape".to_owned(), |n| format!("{n} dimensions"));
-        return Err(Error::usage(format!("{} extents are given, the array has {old}", shape.len())));
+        return Err(usage!("{} extents are given, the array has {old}", shape.len()));
     }
     let mut changed = lawful_node(document);
     changed.set("shape", integers(shape));
@@ -81,10 +80,7 @@ pub fn shape(format: Format, document: &Json, shape: &[u64]) -> Result<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn json(text: &str) -> Json {
-        Json::parse(text.as_bytes()).unwrap().value
-    }
+    use crate::meta::json::json;
 
     #[test]
     fn attributes_change_and_nothing_else() {

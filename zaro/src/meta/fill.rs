@@ -12,7 +12,7 @@ use super::dtype::{DataType, Float};
 use super::finding::Findings;
 use super::float;
 use super::json::Json;
-use crate::error::{Error, Result};
+use crate::error::{Result, invalid};
 
 /// A fill value: the bytes of one element (little-endian), or the content of one variable-length element.
 ///
@@ -70,7 +70,7 @@ fn of_zero(t: &DataType) -> Vec<u8> {
 
 /// Which rules a fill value was written by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub(crate) enum Dialect {
     /// Zarr V3.
     V3,
     /// Zarr V2.
@@ -78,13 +78,13 @@ pub enum Dialect {
 }
 
 /// Reads the fill value `value` of an array of `data_type`.
-pub fn read(value: &Json, data_type: &DataType, dialect: Dialect, f: &mut Findings) -> Result<Fill> {
+pub(crate) fn read(value: &Json, data_type: &DataType, dialect: Dialect, f: &mut Findings) -> Result<Fill> {
     read_with(value, data_type, dialect, dialect == Dialect::V2, f)
 }
 
 /// The same of a V3 array whose type is one of those that zarr-python had before they were registered: bytes are base64
 /// there, as in V2.
-pub fn read_legacy(value: &Json, data_type: &DataType, f: &mut Findings) -> Result<Fill> {
+pub(crate) fn read_legacy(value: &Json, data_type: &DataType, f: &mut Findings) -> Result<Fill> {
     read_with(value, data_type, Dialect::V3, true, f)
 }
 
@@ -120,7 +120,7 @@ impl Reader<'_> {
     }
 
     fn bad<T>(&self, value: &Json, t: &DataType) -> Result<T> {
-        Err(Error::invalid(format!("{value} is not a fill value of {t}")).with_field("fill_value"))
+        Err(invalid!("{value} is not a fill value of {t}").with_field("fill_value"))
     }
 
     /// A form that is no fill value by the text, but whose meaning is plain.
@@ -144,18 +144,15 @@ impl Reader<'_> {
                 };
                 out.push(u8::from(b));
             }
-            DataType::Int(bits) | DataType::UInt(bits) => {
-                let n = self.integer(value, t)?;
-                let signed = matches!(t, DataType::Int(_));
-                let (low, high) = if signed {
-                    (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
-                } else {
-                    (0, (1i128 << bits) - 1)
+            DataType::Int(_) | DataType::UInt(_) | DataType::DateTime(..) | DataType::TimeDelta(..) => {
+                let is_time = matches!(t, DataType::DateTime(..) | DataType::TimeDelta(..));
+                let n = match value.as_str() {
+                    Some("NaT") if is_time => i64::MIN.into(),
+                    _ => self.integer(value, t)?,
                 };
-                if n < low || n > high {
+                if t.put_integer(n, out).is_none() {
                     return self.bad(value, t);
                 }
-                out.extend(n.to_le_bytes().iter().take(t.size()));
             }
             DataType::Float(format) => self.float(value, *format, t, out)?,
             DataType::Complex(format) => match value.items() {
@@ -202,23 +199,13 @@ impl Reader<'_> {
                 }
                 out.resize(start + n * 4, 0);
             }
-            DataType::DateTime(..) | DataType::TimeDelta(..) => {
-                let n = match value.as_str() {
-                    Some("NaT") => i128::from(i64::MIN),
-                    _ => self.integer(value, t)?,
-                };
-                let Ok(n) = i64::try_from(n) else { return self.bad(value, t) };
-                out.extend(n.to_le_bytes());
-            }
             DataType::Struct(fields) => match value {
                 Json::Object(members) => {
                     if let Some((name, _)) =
                         members.iter().find(|(n, _)| !fields.iter().any(|field| field.name == *n))
                     {
-                        return Err(Error::invalid(format!(
-                            "the fill value has a field {name:?} that {t} has not"
-                        ))
-                        .with_field("fill_value"));
+                        return Err(invalid!("the fill value has a field {name:?} that {t} has not")
+                            .with_field("fill_value"));
                     }
                     for field in fields.iter() {
                         let Some(member) = value.get(&field.name) else { return self.bad(value, t) };
@@ -376,9 +363,10 @@ impl Reader<'_> {
 mod tests {
     use super::super::finding::Mode;
     use super::*;
+    use crate::meta::json::json;
 
     fn fill(text: &str, t: &DataType, mode: Mode) -> Result<Vec<u8>> {
-        let value = Json::parse(text.as_bytes()).unwrap().value;
+        let value = json(text);
         read(&value, t, Dialect::V3, &mut Findings::new(mode, "/")).map(|f| f.0.to_vec())
     }
 
@@ -439,7 +427,7 @@ mod tests {
             (r#""0x7fc00001""#, DataType::FLOAT32, &[1, 0, 0xc0, 0x7f][..]),
             ("true", DataType::Int(16), &[1, 0]),
         ] {
-            let value = Json::parse(text.as_bytes()).unwrap().value;
+            let value = json(text);
             assert!(read(&value, &t, Dialect::V2, &mut Findings::new(Mode::Strict, "/")).is_err());
             let mut f = Findings::new(Mode::Tolerant, "/");
             assert_eq!(read(&value, &t, Dialect::V2, &mut f).unwrap().0.to_vec(), bytes);

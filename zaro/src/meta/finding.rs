@@ -86,12 +86,6 @@ impl Findings {
         Self { mode, node: node.into(), list: Vec::new() }
     }
 
-    /// How strictly to read.
-    #[must_use]
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
     /// Whether to hold to the letter.
     #[must_use]
     pub fn strict(&self) -> bool {

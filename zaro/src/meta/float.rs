@@ -35,7 +35,6 @@ struct Layout {
     top: Top,
     /// All bits below the sign.
     magnitude: u64,
-    /// The sign bit.
     sign: u64,
 }
 
@@ -87,8 +86,7 @@ impl Layout {
 
 /// The number that `bits` stand for; bits beyond the format's width are ignored. A NaN keeps as much of its payload
 /// as both formats have room for.
-#[must_use]
-pub fn to_f64(float: Float, bits: u64) -> f64 {
+pub(crate) fn to_f64(float: Float, bits: u64) -> f64 {
     let l = layout(float);
     let sign = if bits & l.sign != 0 { 1u64 << 63 } else { 0 };
     let magnitude = bits & l.magnitude;
@@ -122,8 +120,7 @@ fn power(e: i32) -> f64 {
 /// The nearest number of the format, ties to even; see the module for what lies outside. NaN keeps its sign and the
 /// top of its payload where the format has room. A format without NaN gives zero of the other sign, as `ml_dtypes`
 /// does; ask [`canonical_nan`] first if that matters.
-#[must_use]
-pub fn from_f64(float: Float, x: f64) -> u64 {
+pub(crate) fn from_f64(float: Float, x: f64) -> u64 {
     let l = layout(float);
     let bits = x.to_bits();
     if float == Float::F64 {
@@ -163,7 +160,7 @@ pub fn from_f64(float: Float, x: f64) -> u64 {
 
 /// How a number that lies between two of a format becomes one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rounding {
+pub(crate) enum Rounding {
     /// To the nearer one; a tie to the even one.
     NearestEven,
     /// To the nearer one; a tie away from zero.
@@ -177,8 +174,7 @@ pub enum Rounding {
 }
 
 /// A finite number's magnitude as `units * 2^exponent`, exactly.
-#[must_use]
-pub fn parts(x: f64) -> (u64, i32) {
+pub(crate) fn parts(x: f64) -> (u64, i32) {
     let field = (x.to_bits() >> 52 & 0x7ff) as i32;
     let fraction = x.to_bits() & ((1 << 52) - 1);
     if field == 0 { (fraction, -1074) } else { (fraction | 1 << 52, field - 1075) }
@@ -186,8 +182,13 @@ pub fn parts(x: f64) -> (u64, i32) {
 
 /// The number `units * 2^exponent`, with a sign, rounded once to the format; `None` if what it is rounded to lies
 /// beyond the format's range.
-#[must_use]
-pub fn round(float: Float, negative: bool, units: u64, exponent: i32, rounding: Rounding) -> Option<u64> {
+pub(crate) fn round(
+    float: Float,
+    negative: bool,
+    units: u64,
+    exponent: i32,
+    rounding: Rounding,
+) -> Option<u64> {
     let l = layout(float);
     let sign = if negative { l.sign } else { 0 };
     if units == 0 {
@@ -243,40 +244,34 @@ pub fn round(float: Float, negative: bool, units: u64, exponent: i32, rounding: 
 }
 
 /// The NaN that `"NaN"` means: sign 0, the top mantissa bit set and no other, where the format has that choice.
-#[must_use]
-pub fn canonical_nan(float: Float) -> Option<u64> {
+pub(crate) fn canonical_nan(float: Float) -> Option<u64> {
     layout(float).nan()
 }
 
 /// Infinity, where the format has it.
-#[must_use]
-pub fn infinity(float: Float, negative: bool) -> Option<u64> {
+pub(crate) fn infinity(float: Float, negative: bool) -> Option<u64> {
     let l = layout(float);
     (l.top == Top::Ieee).then(|| l.infinity() | if negative { l.sign } else { 0 })
 }
 
 /// The greatest number of the format, as bits.
-#[must_use]
-pub fn greatest(float: Float) -> u64 {
+pub(crate) fn greatest(float: Float) -> u64 {
     layout(float).greatest()
 }
 
 /// Whether the format has a sign bit.
-#[must_use]
-pub fn is_signed(float: Float) -> bool {
+pub(crate) fn is_signed(float: Float) -> bool {
     layout(float).sign != 0
 }
 
 /// How many bits of mantissa the format stores.
-#[must_use]
-pub fn mantissa_bits(float: Float) -> u32 {
+pub(crate) fn mantissa_bits(float: Float) -> u32 {
     layout(float).mantissa
 }
 
 /// The format's number nearest to a JSON number, rounded once; `None` if `text` is no JSON number. The bare words
 /// `NaN`, `Infinity` and `-Infinity` are read where the format has them.
-#[must_use]
-pub fn from_decimal(float: Float, text: &str) -> Option<u64> {
+pub(crate) fn from_decimal(float: Float, text: &str) -> Option<u64> {
     match text {
         "NaN" => return canonical_nan(float),
         "Infinity" => return infinity(float, false),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::json::Json;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 
 /// The chunk grid of an array: for each dimension, where its chunks begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Grid {
     /// Chunks of one shape. Zero-length chunks are refused.
     pub fn regular(chunk_shape: &[u64]) -> Result<Self> {
         if chunk_shape.contains(&0) {
-            return Err(Error::invalid(format!("the chunk shape {chunk_shape:?} has a zero")));
+            return Err(invalid!("the chunk shape {chunk_shape:?} has a zero"));
         }
         Ok(Self { axes: chunk_shape.iter().map(|n| Axis::Regular(*n)).collect() })
     }
@@ -115,11 +115,11 @@ impl Grid {
             .and_then(Json::items)
             .ok_or_else(|| Error::invalid("\"chunk_shapes\" must be a list"))?;
         if shapes.len() != shape.len() {
-            return Err(Error::invalid(format!(
+            return Err(invalid!(
                 "\"chunk_shapes\" has {} dimensions, the array {}",
                 shapes.len(),
                 shape.len()
-            )));
+            ));
         }
         let axes = shapes.iter().zip(shape).map(|(s, n)| varying(s, *n)).collect::<Result<_>>()?;
         Ok(Self { axes })
@@ -167,7 +167,7 @@ fn varying(spec: &Json, extent: u64) -> Result<Axis> {
     let positive = |v: &Json| {
         v.as_u64()
             .filter(|n| *n > 0)
-            .ok_or_else(|| Error::invalid(format!("a chunk length must be a positive integer, not {v}")))
+            .ok_or_else(|| invalid!("a chunk length must be a positive integer, not {v}"))
     };
     let Some(items) = spec.items() else { return positive(spec).map(Axis::Regular) };
     let mut runs = Vec::with_capacity(items.len());
@@ -175,7 +175,7 @@ fn varying(spec: &Json, extent: u64) -> Result<Axis> {
     for item in items {
         let (length, count) = match item.items() {
             Some([length, count]) => (positive(length)?, positive(count)?),
-            Some(_) => return Err(Error::invalid(format!("a run must be [length, count], not {item}"))),
+            Some(_) => return Err(invalid!("a run must be [length, count], not {item}")),
             None => (positive(item)?, 1),
         };
         runs.push(Run { length, count, first, start: end });
@@ -185,7 +185,7 @@ fn varying(spec: &Json, extent: u64) -> Result<Axis> {
         first += count;
     }
     if end < extent {
-        return Err(Error::invalid(format!("the chunks cover {end} positions of a dimension of {extent}")));
+        return Err(invalid!("the chunks cover {end} positions of a dimension of {extent}"));
     }
     Ok(Axis::Varying(runs.into()))
 }

@@ -10,7 +10,7 @@ pub(crate) mod stream;
 use std::fmt;
 
 use super::numeral::Numeral;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 
 /// Nesting beyond this is refused: no real document comes near it, and the reader recurses.
 const MAX_DEPTH: u32 = 128;
@@ -384,7 +384,7 @@ impl<'a> Parser<'a> {
             None => bytes,
         };
         let text = std::str::from_utf8(bytes)
-            .map_err(|e| Error::invalid(format!("not JSON: not UTF-8 at byte {}", e.valid_up_to())))?;
+            .map_err(|e| invalid!("not JSON: not UTF-8 at byte {}", e.valid_up_to()))?;
         Ok(Self { text, bytes, at: 0, deviations })
     }
 
@@ -400,7 +400,7 @@ impl<'a> Parser<'a> {
     fn fault(&self, what: &str) -> Error {
         let before = self.bytes.get(..self.at).unwrap_or_default();
         let line = before.iter().filter(|b| **b == b'\n').count() + 1;
-        Error::invalid(format!("not JSON: {what} at byte {} (line {line})", self.at))
+        invalid!("not JSON: {what} at byte {} (line {line})", self.at)
     }
 
     fn peek(&self) -> Option<u8> {
@@ -603,13 +603,16 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// A document of a test.
+#[cfg(test)]
+pub(crate) fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap().value
+}
+
 #[cfg(test)]
 mod tests {
+    use super::json as parse;
     use super::*;
-
-    fn parse(text: &str) -> Json {
-        Json::parse(text.as_bytes()).unwrap().value
-    }
 
     #[test]
     fn integers_are_exact_and_told_from_floats() {

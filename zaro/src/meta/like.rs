@@ -5,7 +5,7 @@ use super::dtype::Endian;
 use super::json::Json;
 use super::write::write_codecs;
 use super::{ArrayMeta, CodecMeta, Format, v3};
-use crate::error::{Error, Result};
+use crate::error::{Result, invalid};
 use crate::num;
 
 impl NewArray {
@@ -150,7 +150,7 @@ fn composed(order: &[usize], transpose: &CodecMeta) -> Result<Vec<usize>> {
         }
     };
     let turned: Option<Vec<usize>> = axes.iter().map(|i| order.get(*i).copied()).collect();
-    turned.filter(|t| t.len() == rank).ok_or_else(|| {
-        Error::invalid(format!("{axes:?} does not order {rank} dimensions")).with_field("order")
-    })
+    turned
+        .filter(|t| t.len() == rank)
+        .ok_or_else(|| invalid!("{axes:?} does not order {rank} dimensions").with_field("order"))
 }

@@ -1,35 +1,35 @@
 //! Layer 2: JSON to one model, and back.
 //!
 //! [`v3`] and [`v2`] both read into [`ArrayMeta`] and [`GroupMeta`]; after them nothing asks which version it was,
-//! except [`write`](mod@write), which makes documents again. [`create`] describes arrays to be made, [`convert`] takes
-//! one version to the other, [`edit`] changes a document in place, [`consolidate`] gathers many. Deviations from the text are [`Finding`]s; a strict reading stops at the
-//! first.
+//! except `write`, which makes documents again. [`create`] describes arrays to be made, `convert` takes one version to
+//! the other, [`edit`] changes a document in place, `consolidate` gathers many. Deviations from the text are
+//! [`Finding`]s; a strict reading stops at the first.
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, usage};
 use crate::suggest;
 
-pub mod chain;
-pub mod consolidate;
-pub mod convert;
+pub(crate) mod chain;
+pub(crate) mod consolidate;
+pub(crate) mod convert;
 pub mod create;
 pub mod dtype;
 pub mod edit;
-pub mod fill;
-pub mod finding;
-pub mod float;
-pub mod grid;
+pub(crate) mod fill;
+pub(crate) mod finding;
+pub(crate) mod float;
+pub(crate) mod grid;
 pub mod json;
-pub mod keys;
+pub(crate) mod keys;
 mod like;
-pub mod numeral;
+pub(crate) mod numeral;
 pub mod path;
 pub mod short;
 pub mod typestr;
 pub mod v2;
 pub mod v3;
-pub mod write;
+pub(crate) mod write;
 
 pub use convert::Converted;
 pub use create::NewArray;
@@ -131,9 +131,7 @@ impl ArrayMeta {
         let mut found = names.iter().enumerate().filter(|(_, n)| n.as_deref() == Some(name)).map(|(d, _)| d);
         match (found.next(), found.next()) {
             (Some(d), None) => Ok(d),
-            (Some(_), Some(_)) => {
-                Err(Error::usage(format!("several dimensions are called {name:?}; select by position")))
-            }
+            (Some(_), Some(_)) => Err(usage!("several dimensions are called {name:?}; select by position")),
             (None, _) => {
                 let known = suggest::instead(name, names.iter().flatten().map(String::as_str));
                 let known = if known.is_empty() {
@@ -141,7 +139,7 @@ impl ArrayMeta {
                 } else {
                     known
                 };
-                Err(Error::usage(format!("there is no dimension {name:?}{known}")))
+                Err(usage!("there is no dimension {name:?}{known}"))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Node paths and the keys they stand for.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, usage};
 
 /// The key form of a node path: `/a/b/`, `a//b` and `a/b` are all `a/b`; the root is `""`.
 ///
@@ -9,7 +9,7 @@ pub fn normal(path: &str) -> Result<String> {
     let mut parts = Vec::new();
     for part in path.split(['/', '\\']).filter(|p| !p.is_empty()) {
         if part == "." || part == ".." {
-            return Err(Error::usage(format!("{path:?} is not a node path: it contains {part:?}")));
+            return Err(usage!("{path:?} is not a node path: it contains {part:?}"));
         }
         parts.push(part);
     }

@@ -16,7 +16,7 @@
 
 use super::CodecMeta;
 use super::json::Json;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, usage};
 
 /// What a setting may be, and what it is if left out.
 #[derive(Clone, Copy)]
@@ -82,10 +82,10 @@ fn codec(item: &str) -> Result<CodecMeta> {
     let word = parts.next().unwrap_or_default();
     let Some((_, name, settings)) = WORDS.iter().find(|(w, ..)| *w == word) else {
         let known: Vec<&str> = WORDS.iter().map(|(w, ..)| *w).collect();
-        return Err(Error::usage(format!(
+        return Err(usage!(
             "{word:?} is not a codec in short; there are {}, none, and JSON for all others",
             known.join(", ")
-        )));
+        ));
     };
     let mut given: Vec<Option<Json>> = vec![None; settings.len()];
     for (i, part) in parts.enumerate() {
@@ -97,16 +97,16 @@ fn codec(item: &str) -> Result<CodecMeta> {
         let Some(((name, setting), slot)) = setting else {
             let names: Vec<&str> = settings.iter().map(|(n, _)| *n).collect();
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            return Err(Error::usage(format!("{part:?} is not a setting of {word}, which has {names}")));
+            return Err(usage!("{part:?} is not a setting of {word}, which has {names}"));
         };
         let value = match setting {
             Setting::Int(_) => text.parse::<i64>().ok().map(Json::int),
             Setting::Flag(_) => text.parse::<bool>().ok().map(Json::Bool),
             Setting::Word(_) => (!text.is_empty()).then(|| Json::string(text)),
         };
-        let value = value.ok_or_else(|| Error::usage(format!("{text:?} cannot be the {name} of {word}")))?;
+        let value = value.ok_or_else(|| usage!("{text:?} cannot be the {name} of {word}"))?;
         if slot.replace(value).is_some() {
-            return Err(Error::usage(format!("the {name} of {word} is given twice")));
+            return Err(usage!("the {name} of {word} is given twice"));
         }
     }
     let configuration = settings.iter().zip(given).filter_map(|((name, setting), given)| {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::dtype::{DataType, Endian, Float, MAX_ELEMENT, TimeUnit};
 use super::json::Json;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 
 /// Most parts with a byte order that one element may have; guards against a sub-array of absurd extent.
 const MAX_UNITS: usize = 1 << 20;
@@ -77,7 +77,7 @@ fn parse_with(json: &Json, names: bool) -> Result<TypeStr> {
     let mut orders = Vec::new();
     let data_type = any(json, names, &mut orders)?;
     if data_type.size() > MAX_ELEMENT {
-        return Err(Error::invalid(format!("elements of {} bytes are too large", data_type.size())));
+        return Err(invalid!("elements of {} bytes are too large", data_type.size()));
     }
     Ok(TypeStr::new(data_type, &orders))
 }
@@ -91,10 +91,7 @@ fn any(json: &Json, names: bool, orders: &mut Vec<Option<Endian>>) -> Result<Dat
             Ok(data_type)
         }
         Json::Array(fields) => structure(fields, names, orders),
-        other => Err(Error::invalid(format!(
-            "a data type must be a string or a list of fields, not {}",
-            other.kind()
-        ))),
+        other => Err(invalid!("a data type must be a string or a list of fields, not {}", other.kind())),
     }
 }
 
@@ -105,8 +102,7 @@ fn structure(items: &[Json], names: bool, orders: &mut Vec<Option<Endian>>) -> R
     let mut fields: Vec<(String, DataType)> = Vec::with_capacity(items.len());
     let mut seen = std::collections::HashSet::new();
     for item in items {
-        let bad =
-            || Error::invalid(format!("a field must be [name, type] or [name, type, shape], not {item}"));
+        let bad = || invalid!("a field must be [name, type] or [name, type, shape], not {item}");
         let (name, data_type, shape) = match item.items().ok_or_else(bad)? {
             [name, data_type] => (name, data_type, None),
             [name, data_type, shape] => (name, data_type, Some(shape)),
@@ -118,7 +114,7 @@ fn structure(items: &[Json], names: bool, orders: &mut Vec<Option<Endian>>) -> R
             name => name.as_str().ok_or_else(bad)?,
         };
         if !seen.insert(name.to_owned()) {
-            return Err(Error::invalid(format!("two fields are called {name:?}")));
+            return Err(invalid!("two fields are called {name:?}"));
         }
         let field =
             field(data_type, shape, names, orders).map_err(|e| e.within(format_args!("field {name:?}")))?;
@@ -139,8 +135,7 @@ fn field(
     let first = orders.len();
     let data_type = any(data_type, names, orders)?;
     let Some(shape) = shape else { return Ok(data_type) };
-    let bad =
-        || Error::invalid(format!("the shape of a field must be a list of positive integers, not {shape}"));
+    let bad = || invalid!("the shape of a field must be a list of positive integers, not {shape}");
     let extent =
         |j: &Json| j.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or_else(bad);
     let extents: Vec<usize> = match shape {
@@ -153,14 +148,14 @@ fn field(
     let inner = orders.get(first..).unwrap_or_default().to_vec();
     let count = extents.iter().try_fold(1usize, |a, n| a.checked_mul(*n)).filter(|n| *n <= MAX_UNITS);
     let count = count.filter(|n| inner.len().saturating_mul(*n).saturating_add(first) <= MAX_UNITS);
-    let count = count.ok_or_else(|| Error::unsupported(format!("a field of shape {extents:?}")))?;
+    let count = count.ok_or_else(|| unsupported!("a field of shape {extents:?}"))?;
     orders.truncate(first);
     orders.extend(inner.iter().copied().cycle().take(inner.len() * count));
     Ok(DataType::SubArray(Arc::new(data_type), extents.into()))
 }
 
 fn plain(text: &str, names: bool) -> Result<(DataType, Option<Endian>)> {
-    let bad = || Error::invalid(format!("{text:?} is not a data type"));
+    let bad = || invalid!("{text:?} is not a data type");
     if names && let Some(data_type) = named(text) {
         let order = data_type.has_byte_order().then_some(Endian::Little);
         return Ok((data_type, order));
@@ -191,11 +186,9 @@ fn plain(text: &str, names: bool) -> Result<(DataType, Option<Endian>)> {
         ("c", 8) => DataType::Complex(Float::F32),
         ("c", 16) => DataType::Complex(Float::F64),
         ("f", 12 | 16) | ("c", 24 | 32) => {
-            return Err(Error::unsupported(format!(
-                "{text:?}: a long double means another format on each machine"
-            )));
+            return Err(unsupported!("{text:?}: a long double means another format on each machine"));
         }
-        ("S" | "U" | "V", 0) => return Err(Error::unsupported(format!("{text:?}: elements of no bytes"))),
+        ("S" | "U" | "V", 0) => return Err(unsupported!("{text:?}: elements of no bytes")),
         ("S" | "U" | "V", n) if n > MAX_ELEMENT => return Err(bad()),
         ("S", n) => DataType::FixedBytes(n),
         ("U", n) => DataType::FixedUtf32(n),
@@ -207,7 +200,7 @@ fn plain(text: &str, names: bool) -> Result<(DataType, Option<Endian>)> {
         _ => return Err(bad()),
     };
     match (data_type.has_byte_order(), order) {
-        (true, None) => Err(Error::invalid(format!("{text:?} lacks its byte order"))),
+        (true, None) => Err(invalid!("{text:?} lacks its byte order")),
         (true, order) => Ok((data_type, order)),
         (false, _) => Ok((data_type, None)),
     }
@@ -309,31 +302,25 @@ fn time_unit(text: &str) -> Option<(TimeUnit, u32)> {
 
 /// numpy's names of types, for configurations only.
 fn named(text: &str) -> Option<DataType> {
-    Some(match text {
-        "bool" | "?" => DataType::Bool,
-        "int8" => DataType::Int(8),
-        "int16" => DataType::Int(16),
-        "int32" => DataType::Int(32),
-        "int64" | "int" => DataType::Int(64),
-        "uint8" => DataType::UInt(8),
-        "uint16" => DataType::UInt(16),
-        "uint32" => DataType::UInt(32),
-        "uint64" | "uint" => DataType::UInt(64),
-        "float16" => DataType::Float(Float::F16),
-        "float32" => DataType::Float(Float::F32),
-        "float64" | "float" => DataType::Float(Float::F64),
-        "complex64" => DataType::Complex(Float::F32),
-        "complex128" | "complex" => DataType::Complex(Float::F64),
-        _ => return None,
-    })
+    let name = match text {
+        "?" => "bool",
+        "int" => "int64",
+        "uint" => "uint64",
+        "float" => "float64",
+        "complex" => "complex128",
+        other => other,
+    };
+    // What V3 has besides, numpy has not.
+    super::v3::plain(name).filter(|t| write(t, Some(Endian::Little)).is_some())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta::json::json;
 
     fn read(text: &str) -> Result<TypeStr> {
-        parse(&Json::parse(text.as_bytes()).unwrap().value)
+        parse(&json(text))
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::json::Json;
 use super::keys::ChunkKeys;
 use super::typestr::{self, TypeStr};
 use super::{ArrayMeta, CodecMeta, Format, GroupMeta};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 
 /// Codecs that turn values, not bytes, into bytes.
 pub(super) const ARRAY_TO_BYTES: [&str; 10] = [
@@ -50,8 +50,9 @@ pub fn array(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Finding
     let shape = extents(&document, "shape")?;
     let chunks = extents(&document, "chunks")?;
     if chunks.len() != shape.len() {
-        return Err(Error::invalid(format!("{} dimensions, the array has {}", chunks.len(), shape.len()))
-            .with_field("chunks"));
+        return Err(
+            invalid!("{} dimensions, the array has {}", chunks.len(), shape.len()).with_field("chunks")
+        );
     }
     // zarr-python 2 wrote chunks of 0 for empty dimensions; there are no chunks to read then.
     let zero_ok: Vec<u64> =
@@ -73,8 +74,7 @@ pub fn array(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Finding
             Some(".") => '.',
             Some("/") => '/',
             _ => {
-                return Err(Error::invalid(format!("must be \".\" or \"/\", not {s}"))
-                    .with_field("dimension_separator"));
+                return Err(invalid!("must be \".\" or \"/\", not {s}").with_field("dimension_separator"));
             }
         },
     };
@@ -119,24 +119,25 @@ pub fn array(document: Arc<Json>, attributes: Option<Arc<Json>>, f: &mut Finding
 
 fn format(document: &Json, f: &mut Findings) -> Result<()> {
     let Json::Object(_) = document else {
-        return Err(Error::invalid(format!("must hold an object, not {}", document.kind())));
+        return Err(invalid!("must hold an object, not {}", document.kind()));
     };
     match document.get("zarr_format") {
         None => f.deviation("v2/zarr-format", "zarr_format", "\"zarr_format\" is missing"),
         Some(v) if v.number_text() == Some("2") => Ok(()),
-        Some(v) => Err(Error::invalid(format!("must be 2, not {v}")).with_field("zarr_format")),
+        Some(v) => Err(invalid!("must be 2, not {v}").with_field("zarr_format")),
     }
 }
 
 fn need<'a>(document: &'a Json, name: &str) -> Result<&'a Json> {
-    document.get(name).ok_or_else(|| Error::invalid(format!("{name:?} is missing")).with_field(name))
+    document.get(name).ok_or_else(|| invalid!("{name:?} is missing").with_field(name))
 }
 
 fn extents(document: &Json, name: &str) -> Result<Vec<u64>> {
     let value = need(document, name)?;
-    value.items().and_then(|items| items.iter().map(Json::as_u64).collect()).ok_or_else(|| {
-        Error::invalid(format!("must be a list of non-negative integers, not {value}")).with_field(name)
-    })
+    value
+        .items()
+        .and_then(|items| items.iter().map(Json::as_u64).collect())
+        .ok_or_else(|| invalid!("must be a list of non-negative integers, not {value}").with_field(name))
 }
 
 fn attributes(value: Option<Arc<Json>>, f: &mut Findings) -> Result<Arc<Json>> {
@@ -160,7 +161,7 @@ fn order(document: &Json, f: &mut Findings) -> Result<bool> {
         Some(v) => match v.as_str() {
             Some("C") => Ok(false),
             Some("F") => Ok(true),
-            _ => Err(Error::invalid(format!("must be \"C\" or \"F\", not {v}")).with_field("order")),
+            _ => Err(invalid!("must be \"C\" or \"F\", not {v}").with_field("order")),
         },
     }
 }
@@ -177,7 +178,7 @@ fn steps(document: &Json, f: &mut Findings) -> Result<Vec<CodecMeta>> {
             }
         }
         Some(other) => {
-            return Err(Error::invalid(format!("must be a list or null, not {other}")).with_field("filters"));
+            return Err(invalid!("must be a list or null, not {other}").with_field("filters"));
         }
     }
     match document.get("compressor") {
@@ -189,9 +190,10 @@ fn steps(document: &Json, f: &mut Findings) -> Result<Vec<CodecMeta>> {
 }
 
 fn step(value: &Json, field: &str) -> Result<CodecMeta> {
-    let id = value.get("id").and_then(Json::as_str).ok_or_else(|| {
-        Error::invalid(format!("{value} is not a codec: it has no \"id\"")).with_field(field)
-    })?;
+    let id = value
+        .get("id")
+        .and_then(Json::as_str)
+        .ok_or_else(|| invalid!("{value} is not a codec: it has no \"id\"").with_field(field))?;
     let configuration =
         value.members().unwrap_or_default().iter().filter(|(n, _)| n != "id").cloned().collect();
     Ok(CodecMeta::new(format!("v2.{id}"), configuration))
@@ -256,10 +258,11 @@ fn object_type(steps: &[CodecMeta]) -> Result<DataType> {
         "pickle" => Err(Error::unsupported("pickles can run any program when read; zaro never reads them")
             .with_field("filters")),
         other @ ("fill_hdf_strings" | "FITSVarBintable") => {
-            Err(Error::unsupported(format!("the codec {other:?} of kerchunk")).with_field("filters"))
+            Err(unsupported!("the codec {other:?} of kerchunk").with_field("filters"))
         }
-        other => Err(Error::invalid(format!("an array of objects cannot begin with the codec {other:?}"))
-            .with_field("filters")),
+        other => {
+            Err(invalid!("an array of objects cannot begin with the codec {other:?}").with_field("filters"))
+        }
     }
 }
 

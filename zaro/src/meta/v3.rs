@@ -10,7 +10,7 @@ use super::json::Json;
 use super::keys::ChunkKeys;
 use super::path::{name_fault, normal};
 use super::{ArrayMeta, CodecMeta, Documents, Format, GroupMeta, NodeMeta};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::num;
 
 /// Reads a `zarr.json` document. The documents of other nodes in it are moved out, not copied.
@@ -26,13 +26,11 @@ pub fn node(mut document: Json, f: &mut Findings) -> Result<NodeMeta> {
 /// Reads a `zarr.json` document that carries no others.
 pub fn shared(document: Arc<Json>, f: &mut Findings) -> Result<NodeMeta> {
     let Json::Object(_) = *document else {
-        return Err(Error::invalid(format!("zarr.json must hold an object, not {}", document.kind())));
+        return Err(invalid!("zarr.json must hold an object, not {}", document.kind()));
     };
     let format = need(&document, "zarr_format")?;
     if format.number_text() != Some("3") {
-        return Err(
-            Error::invalid(format!("\"zarr_format\" must be 3, not {format}")).with_field("zarr_format")
-        );
+        return Err(invalid!("\"zarr_format\" must be 3, not {format}").with_field("zarr_format"));
     }
     match need(&document, "node_type")?.as_str() {
         Some("array") => array(document, f).map(NodeMeta::Array),
@@ -42,7 +40,7 @@ pub fn shared(document: Arc<Json>, f: &mut Findings) -> Result<NodeMeta> {
 }
 
 fn need<'a>(document: &'a Json, name: &str) -> Result<&'a Json> {
-    document.get(name).ok_or_else(|| Error::invalid(format!("{name:?} is missing")).with_field(name))
+    document.get(name).ok_or_else(|| invalid!("{name:?} is missing").with_field(name))
 }
 
 /// Fails on a member outside `known`, unless it may be ignored by its own word.
@@ -50,9 +48,9 @@ fn refuse_unknown(document: &Json, known: &[&str]) -> Result<()> {
     for (name, value) in document.members().unwrap_or_default() {
         let excused = value.get("must_understand").and_then(Json::as_bool) == Some(false);
         if !known.contains(&name.as_str()) && !excused {
-            return Err(Error::unsupported(format!(
+            return Err(unsupported!(
                 "the field {name:?} is not known, and does not say that it may be ignored"
-            ))
+            )
             .with_field(name));
         }
     }
@@ -63,8 +61,9 @@ fn attributes(document: &Json) -> Result<Arc<Json>> {
     match document.get("attributes") {
         None => Ok(Arc::new(Json::object())),
         Some(a @ Json::Object(_)) => Ok(Arc::new(a.clone())),
-        Some(other) => Err(Error::invalid(format!("\"attributes\" must be an object, not {}", other.kind()))
-            .with_field("attributes")),
+        Some(other) => {
+            Err(invalid!("\"attributes\" must be an object, not {}", other.kind()).with_field("attributes"))
+        }
     }
 }
 
@@ -234,15 +233,13 @@ fn array(document: Arc<Json>, f: &mut Findings) -> Result<ArrayMeta> {
 
 fn extents(value: &Json, field: &str) -> Result<Vec<u64>> {
     let items = value.items().ok_or_else(|| {
-        Error::invalid(format!("must be a list of non-negative integers, not {}", value.kind()))
-            .with_field(field)
+        invalid!("must be a list of non-negative integers, not {}", value.kind()).with_field(field)
     })?;
     items
         .iter()
         .map(|v| {
             v.as_u64().ok_or_else(|| {
-                Error::invalid(format!("must be a list of non-negative integers; {v} is none"))
-                    .with_field(field)
+                invalid!("must be a list of non-negative integers; {v} is none").with_field(field)
             })
         })
         .collect()
@@ -255,16 +252,16 @@ fn grid(value: &Json, shape: &[u64], f: &mut Findings) -> Result<Grid> {
             let chunk = e.get("chunk_shape").ok_or_else(|| Error::invalid("\"chunk_shape\" is missing"))?;
             let chunk = extents(chunk, "chunk_grid.configuration.chunk_shape")?;
             if chunk.len() != shape.len() {
-                return Err(Error::invalid(format!(
+                return Err(invalid!(
                     "\"chunk_shape\" has {} dimensions, the array {}",
                     chunk.len(),
                     shape.len()
-                )));
+                ));
             }
             Grid::regular(&chunk)
         }
         "rectilinear" => Grid::rectilinear(&Json::Object(e.configuration.to_vec()), shape),
-        other => Err(Error::unsupported(format!("the chunk grid {other:?} is not known"))),
+        other => Err(unsupported!("the chunk grid {other:?} is not known")),
     }
 }
 
@@ -276,8 +273,7 @@ pub(crate) fn keys(value: &Json, f: &mut Findings) -> Result<ChunkKeys> {
         "default" => (true, '/'),
         "v2" => (false, '.'),
         other => {
-            return Err(Error::unsupported(format!("the chunk key encoding {other:?} is not known"))
-                .with_field(field));
+            return Err(unsupported!("the chunk key encoding {other:?} is not known").with_field(field));
         }
     };
     let separator = match e.get("separator") {
@@ -286,8 +282,7 @@ pub(crate) fn keys(value: &Json, f: &mut Findings) -> Result<ChunkKeys> {
             Some("/") => '/',
             Some(".") => '.',
             _ => {
-                return Err(Error::invalid(format!("\"separator\" must be \"/\" or \".\", not {s}"))
-                    .with_field(field));
+                return Err(invalid!("\"separator\" must be \"/\" or \".\", not {s}").with_field(field));
             }
         },
     };
@@ -296,9 +291,8 @@ pub(crate) fn keys(value: &Json, f: &mut Findings) -> Result<ChunkKeys> {
 
 /// Reads a list of codecs.
 pub fn codecs(value: &Json, field: &str) -> Result<Vec<CodecMeta>> {
-    let items = value
-        .items()
-        .ok_or_else(|| Error::invalid(format!("must be a list, not {}", value.kind())).with_field(field))?;
+    let items =
+        value.items().ok_or_else(|| invalid!("must be a list, not {}", value.kind()).with_field(field))?;
     items
         .iter()
         .enumerate()
@@ -341,8 +335,7 @@ fn transformers(document: &Json, f: &mut Findings) -> Result<()> {
         Some(list) => codecs(list, field)?,
     };
     match list.iter().find(|t| t.must_understand) {
-        Some(t) => Err(Error::unsupported(format!("the storage transformer {:?} is not known", t.name))
-            .with_field(field)),
+        Some(t) => Err(unsupported!("the storage transformer {:?} is not known", t.name).with_field(field)),
         None => Ok(()),
     }
 }
@@ -436,9 +429,7 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
             }
             Some(bits) => return Err(fault(format!("r{bits} is not a whole number of bytes"))),
             None => {
-                return Err(
-                    Error::unsupported(format!("the data type {name:?} is not known")).with_field(field)
-                );
+                return Err(unsupported!("the data type {name:?} is not known").with_field(field));
             }
         },
     };
@@ -446,21 +437,19 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
 }
 
 /// Types without a configuration.
-fn plain(name: &str) -> Option<DataType> {
+pub(super) fn plain(name: &str) -> Option<DataType> {
+    let bits = |digits: &str| {
+        let bits = digits.parse::<u8>().ok().filter(|n| matches!(n, 2 | 4 | 8 | 16 | 32 | 64))?;
+        (bits.to_string() == digits).then_some(bits)
+    };
+    if let Some(bits) = name.strip_prefix("uint").and_then(bits) {
+        return Some(DataType::UInt(bits));
+    }
+    if let Some(bits) = name.strip_prefix("int").and_then(bits) {
+        return Some(DataType::Int(bits));
+    }
     Some(match name {
         "bool" => DataType::Bool,
-        "int2" => DataType::Int(2),
-        "int4" => DataType::Int(4),
-        "int8" => DataType::Int(8),
-        "int16" => DataType::Int(16),
-        "int32" => DataType::Int(32),
-        "int64" => DataType::Int(64),
-        "uint2" => DataType::UInt(2),
-        "uint4" => DataType::UInt(4),
-        "uint8" => DataType::UInt(8),
-        "uint16" => DataType::UInt(16),
-        "uint32" => DataType::UInt(32),
-        "uint64" => DataType::UInt(64),
         "complex64" => DataType::Complex(Float::F32),
         "complex128" => DataType::Complex(Float::F64),
         "string" => DataType::String,
@@ -523,6 +512,7 @@ fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<(DataTy
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta::json::json;
 
     #[test]
     fn elements_have_bytes_but_not_absurdly_many() {
@@ -536,7 +526,7 @@ mod tests {
             ("raw_bytes", u64::MAX, false),
         ] {
             let text = format!(r#"{{"name":"{name}","configuration":{{"length_bytes":{n}}}}}"#);
-            let value = Json::parse(text.as_bytes()).unwrap().value;
+            let value = json(&text);
             let read = data_type(&value, "data_type", &mut Findings::default());
             assert_eq!(read.is_ok(), good, "{text}");
         }

@@ -8,6 +8,7 @@ use super::address::is_archive_name;
 use super::spot::Spot;
 use crate::error::{Error, Result};
 use crate::store::Listing;
+use crate::store::StoreExt as _;
 use crate::store::zip::ZipStore;
 
 /// The archive that a path names or leads through, and the path in it. What exists as a folder is none.

@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 use crate::store::local::LocalStore;
 use crate::store::options::StoreOptions;
 use crate::store::wrap::log::LogStore;
+#[cfg(feature = "cloud")]
+use crate::store::wrap::reopen::ReopenStore;
 use crate::store::{SharedStore, Store};
 
 /// A folder, with every access noted if the options have a log.
@@ -22,6 +24,12 @@ pub(super) fn folder(path: impl Into<PathBuf>, options: &StoreOptions) -> Shared
 /// The store at a remote place, with everything remote stores come with.
 #[cfg(feature = "cloud")]
 pub(super) fn connect(place: &Place, options: &StoreOptions) -> Result<SharedStore> {
+    let (place, options) = (place.clone(), options.clone());
+    ReopenStore::around(move || connect_here(&place, &options))
+}
+
+#[cfg(feature = "cloud")]
+fn connect_here(place: &Place, options: &StoreOptions) -> Result<SharedStore> {
     use crate::store::http::HttpStore;
     use crate::store::object::CloudStore;
     let cloud = match place {
@@ -56,12 +64,13 @@ pub fn wrapped(store: Arc<dyn Store>, host: &str, options: &StoreOptions) -> Sha
     if let Some(log) = &options.log {
         store = Arc::new(LogStore::new(store, Arc::clone(log)));
     }
-    store = Arc::new(limit::LimitStore::new(store, host, options.concurrency));
+    store = Arc::new(limit::LimitStore::new(store, &options.context, host, options.concurrency));
     store = Arc::new(retry::RetryStore::new(store, options.retry.clone()));
     store = Arc::new(coalesce::CoalesceStore::new(store));
     store = Arc::new(gather::GatherStore::new(store));
-    if options.cache > 0 {
-        store = Arc::new(cache::CacheStore::new(store, options.cache));
+    if options.cache {
+        let cache = cache::CacheStore::new(store, &options.context).with_max_age(options.max_age);
+        store = Arc::new(cache);
     }
     store
 }

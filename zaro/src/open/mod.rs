@@ -31,6 +31,7 @@ pub use self::top::{from_the_top, is_of_zarr};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::reference::ReferenceStore;
+use crate::store::StoreExt as _;
 use crate::store::memory::MemoryStore;
 use crate::store::options::StoreOptions;
 use crate::store::wrap::prefix::PrefixStore;
@@ -383,7 +384,7 @@ fn writable_remote(place: &Place, address: &Address, options: &StoreOptions) -> 
     }
     // What is held may be old by now, and whoever changes something has to see what others did.
     let mut options = options.clone();
-    options.cache = 0;
+    options.cache = false;
     connect(place, &options)
 }
 

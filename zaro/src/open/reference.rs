@@ -6,6 +6,7 @@ use super::address::{Address, Kind, Place};
 use super::spot::Spot;
 use super::targets::AnyTargets;
 use super::{Found, find};
+use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Json;
 use crate::reference::icechunk::{Repository, Version};
@@ -252,13 +253,14 @@ impl Opening<'_> {
 
     /// Kerchunk's Parquet in the folder `spot`.
     async fn parquet(&self, spot: &Spot) -> Result<ReferenceStore> {
-        let map = parquet_map(&spot.rooted()?).await?;
+        let map = parquet_map(&spot.rooted()?, &self.options.context).await?;
         self.store(map, spot.clone()).await
     }
 
     /// An Icechunk repository in the folder `spot`, whose own chunks have relative addresses (`chunks/ID`).
     async fn icechunk(&self, spot: &Spot) -> Result<ReferenceStore> {
-        let repository = Repository::open(spot.rooted()?, &self.version()).await?;
+        let repository =
+            Repository::open(spot.rooted()?, &self.version()).await?.with_context(&self.options.context);
         let options = self.with_containers(&repository).await?;
         // Its own chunks are its own, whatever root is named.
         let targets = AnyTargets::new(spot.clone(), false, spot.remote, &options);
@@ -346,6 +348,6 @@ impl Opening<'_> {
 /// The map of Kerchunk's Parquet: `store` begins at the folder with `.zmetadata`.
 ///
 /// Relative addresses are those of `Remote::near`: from the folder, from what it lies in, from the array's folder.
-async fn parquet_map(store: &SharedStore) -> Result<SharedMap> {
-    crate::reference::parquet::open(Arc::clone(store)).await
+async fn parquet_map(store: &SharedStore, context: &Context) -> Result<SharedMap> {
+    crate::reference::parquet::open(Arc::clone(store), context).await
 }

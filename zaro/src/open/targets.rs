@@ -281,6 +281,7 @@ impl AnyTargets {
     fn http(&self, address: &url::Url, url: &str) -> Result<Target> {
         use crate::store::http::HttpStore;
         use crate::store::percent_decode;
+        use crate::store::wrap::reopen::ReopenStore;
         let mut root = address.clone();
         root.set_path("");
         let key = percent_decode(address.path().trim_start_matches('/')).unwrap_or_default();
@@ -292,10 +293,10 @@ impl AnyTargets {
         }
         if again == *address && check_key(&key).is_ok() {
             // With a query, which may be another for each object, there may be many: those hold no bytes.
-            let cache = if root.query().is_some() { 0 } else { u64::MAX };
+            let signed = root.query().is_some();
             let store = self.shared(root.to_string(), url, |options| {
                 let mut options = options.clone();
-                options.cache = options.cache.min(cache);
+                options.cache &= !signed;
                 connect(&Place::Http(root.clone()), &options)
             })?;
             return Ok(Target { store, key });
@@ -303,10 +304,13 @@ impl AnyTargets {
         let store = self.shared(address.to_string(), url, |options| {
             // There may be many such stores, and each would hold bytes of its own.
             let mut options = options.clone();
-            options.cache = 0;
-            let store = HttpStore::object(address.as_str(), "object", &options)?;
-            let host = store.host();
-            Ok(super::wrapped(Arc::new(store), &host, &options))
+            options.cache = false;
+            let address = address.clone();
+            ReopenStore::around(move || {
+                let store = HttpStore::object(address.as_str(), "object", &options)?;
+                let host = store.host();
+                Ok(super::wrapped(Arc::new(store), &host, &options))
+            })
         })?;
         Ok(Target { store, key: "object".to_owned() })
     }

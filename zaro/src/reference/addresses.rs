@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::stat::{Objects, PlaceStat};
 use super::{Remote, Target, Targets};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, invalid, unsupported, usage};
 use crate::store::percent_encode;
 
 /// How addresses change.
@@ -79,7 +79,7 @@ impl Addresses {
             return Err(Error::usage("an empty prefix fits every address; name the start of some"));
         }
         if self.pairs.iter().any(|p| p.from == from) {
-            return Err(Error::usage(format!("the prefix {from:?} is given twice")));
+            return Err(usage!("the prefix {from:?} is given twice"));
         }
         self.pairs.push(Pair { from: from.to_owned(), to: to.to_owned(), count: 0 });
         self.pairs.sort_by_key(|p| std::cmp::Reverse(p.from.len()));
@@ -91,15 +91,6 @@ impl Addresses {
     pub fn counts(&self) -> Counts {
         let pairs = self.pairs.iter().map(|p| (p.from.clone(), p.to.clone(), p.count)).collect();
         Counts { pairs, unchanged_places: self.left.places(), ..self.counts.clone() }
-    }
-
-    /// Forgets the counts; for a map that is gone through again.
-    pub fn restart(&mut self) {
-        self.counts = Counts::default();
-        self.left = Objects::default();
-        for pair in &mut self.pairs {
-            pair.count = 0;
-        }
     }
 
     /// The address that `remote` has in the new map.
@@ -193,7 +184,7 @@ fn whole_address(target: &Target, written: &str) -> Result<String> {
             let message = format!("{written:?} cannot be made absolute; relative addresses can be kept");
             return Err(Error::unsupported(message));
         }
-        let mut url = url::Url::parse(root).map_err(|e| Error::invalid(format!("{root}: {e}")))?;
+        let mut url = url::Url::parse(root).map_err(|e| invalid!("{root}: {e}"))?;
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(target.key.split('/'));
         }
@@ -205,7 +196,7 @@ fn whole_address(target: &Target, written: &str) -> Result<String> {
     }
     let path = std::path::absolute(&address).map_err(|e| Error::from(e).within(&address))?;
     let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Error::unsupported(format!("{} is not Unicode", path.display())))
+    text.ok_or_else(|| unsupported!("{} is not Unicode", path.display()))
 }
 
 /// Whether an address is relative to something: neither a path from the root, nor with a scheme, nor nothing.

@@ -209,7 +209,7 @@ mod tests {
         let source = ReferenceStore::new("memory", Arc::new(map.clone()), Arc::new(MemoryTargets::default()));
         let target: SharedStore = Arc::new(MemoryStore::new());
         let done = to_parquet(&source, &arrays, &mut addresses(), &target, 3, options).await?;
-        Ok((parquet::open(target).await?, done))
+        Ok((parquet::open(target, &crate::context::Context::shared()).await?, done))
     }
 
     async fn all(map: &dyn Map) -> BTreeMap<String, Location> {

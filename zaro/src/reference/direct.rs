@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 
 use super::{Location, ReferenceStore, Remote};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::num::u64_of;
 use crate::store::{Direct, DirectObject, ObjectMeta};
 
@@ -32,10 +32,10 @@ impl Direct for ReferenceStore {
             Some(span) => (span.offset, span.length),
         };
         if offset.checked_add(length).is_none_or(|end| end > object.size()) {
-            return Err(named(Error::invalid(format!(
+            return Err(named(invalid!(
                 "short read: bytes {offset}+{length} lie outside the object, which has {} bytes",
                 object.size()
-            ))));
+            )));
         }
         let place = (key.to_owned(), self.to_string());
         Ok(Some(Box::new(Part { object, offset, length, remote, place })))

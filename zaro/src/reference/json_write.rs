@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
 use super::{Location, Span};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, io};
 use crate::meta::json::write_string;
 
 /// How the text is compressed.
@@ -181,7 +181,7 @@ impl<W: Write> ZstdWriter<W> {
 }
 
 fn fault(code: usize) -> Error {
-    Error::io(format!("zstd: {}", zstd_safe::get_error_name(code)))
+    io!("zstd: {}", zstd_safe::get_error_name(code))
 }
 
 #[cfg(test)]

@@ -15,14 +15,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 
-use crate::error::{Result, redacted};
-use crate::store::{Listing, Pin, SharedStore};
+use crate::error::Result;
+use crate::store::{Listing, Origin, Pin, SharedStore};
 
 pub mod addresses;
 pub mod arrays;
 pub mod convert;
 mod direct;
-mod hold;
 pub mod icechunk;
 pub mod json;
 pub mod json_write;
@@ -44,9 +43,6 @@ pub enum Location {
     /// In another object.
     Remote(Remote),
 }
-
-/// How many characters of an address messages show.
-const LONGEST_SHOWN: usize = 1000;
 
 /// Bytes of an object somewhere else.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +73,16 @@ impl Remote {
     pub fn new(url: impl Into<Arc<str>>, span: Option<Span>) -> Self {
         Self { url: url.into(), span, pin: None, near: None }
     }
+
+    /// The place that it names.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin {
+            address: Arc::clone(&self.url),
+            range: self.span.map(|s| (s.offset, s.length)),
+            version: self.pin.as_ref().and_then(|pin| pin.version.clone()),
+        }
+    }
 }
 
 impl Remote {
@@ -97,16 +103,7 @@ impl Remote {
 impl fmt::Display for Remote {
     /// Without the secrets of the address.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let url = if self.url.is_empty() { "the target".into() } else { redacted(&self.url) };
-        // An address may be anything; a message should still be read.
-        let url = match url.char_indices().nth(LONGEST_SHOWN) {
-            Some((end, _)) => format!("{}…", url.get(..end).unwrap_or_default()).into(),
-            None => url,
-        };
-        match self.span {
-            Some(Span { offset, length }) => write!(f, "{url}, bytes {offset}+{length}"),
-            None => f.write_str(&url),
-        }
+        fmt::Display::fmt(&self.origin(), f)
     }
 }
 
@@ -125,7 +122,7 @@ pub trait Map: Debug + Send + Sync + 'static {
         Ok(out)
     }
 
-    /// What lies directly below `prefix`, as [`Store::list`](crate::store::Store::list).
+    /// What lies directly below `prefix`, as [`StoreExt::list`](crate::store::StoreExt::list).
     async fn list(&self, prefix: &str) -> Result<Listing>;
 
     /// Every key below `prefix/` (`""` for all) and what it stands for, in an order of the map's own, without holding

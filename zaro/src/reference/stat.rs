@@ -252,7 +252,6 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Where they are.
     pub(super) fn places(&self) -> Vec<PlaceStat> {
         self.places.values().cloned().collect()
     }

@@ -12,8 +12,10 @@ use futures::stream::{BoxStream, StreamExt};
 use super::{Location, Remote, SharedMap, Span, Targets};
 use crate::error::{Error, Result, redacted};
 use crate::num::{u64_of, usize_of};
+use crate::store::list::{Level, walk, with_facts};
 use crate::store::{
-    ByteRange, Direct, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Site, Store, StoreExt, md5_hex,
+    ByteRange, Direct, Entry, GetOptions, KeyEntry, ListOptions, Object, ObjectMeta, Origin, Site, Store,
+    StoreExt, md5_hex,
 };
 
 /// How many sizes of whole objects are asked for at once.
@@ -211,30 +213,46 @@ impl Store for ReferenceStore {
         }
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.map.list(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
-    }
-
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let seen = Arc::new(Mutex::default());
-        let sized = self.map.entries(prefix).map(move |found| {
+    /// What lies directly below a prefix is in order; what lies anywhere below it is in the order of the map.
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        if !options.recursive {
+            let names = walk(prefix, options, move |folder, _| async move {
+                let found = self.map.list(&folder).await;
+                found.map(Level::from).map_err(|e| e.with_key(folder).with_store(self))
+            });
+            return with_facts(self, options, names);
+        }
+        let (seen, facts) = (Arc::new(Mutex::default()), options.facts);
+        let mut after = options.after.clone();
+        let left = self.map.entries(prefix).filter(move |found| {
+            let passed = after.is_some() && found.is_ok();
+            if matches!(found, Ok((key, _)) if after.as_ref() == Some(key)) {
+                after = None;
+            }
+            std::future::ready(!passed)
+        });
+        let entries = left.map(move |found| {
             let seen = Arc::clone(&seen);
             async move {
                 let (key, location) = found.map_err(|e| e.with_store(self))?;
-                let size = self.size_of(&key, &location).await?;
-                // What cannot be told now is not said; who asks for it by itself gets the reason.
-                let state = self.state_of(&key, &location, &seen).await.unwrap_or(None);
-                Ok(KeyEntry::new(key, ObjectMeta::of_text(state, Some(size))))
+                let mut meta = ObjectMeta::Unknown;
+                if facts {
+                    let size = self.size_of(&key, &location).await?;
+                    // What cannot be told now is not said; who asks for it by itself gets the reason.
+                    let state = self.state_of(&key, &location, &seen).await.unwrap_or(None);
+                    meta = ObjectMeta::of_text(state, Some(size));
+                }
+                Ok(Entry::Object(KeyEntry::new(key, meta)))
             }
         });
-        sized.buffered(SIZES_AT_ONCE).boxed()
+        entries.buffered(SIZES_AT_ONCE).boxed()
     }
 
-    fn origin(&self, key: &str) -> Option<String> {
+    fn origin(&self, key: &str) -> Option<Origin> {
         // What was just read is known, or in the map's cache.
         match self.map.locate(key).now_or_never()?.ok()?? {
             Location::Inline(_) => None,
-            Location::Remote(remote) => Some(remote.to_string()),
+            Location::Remote(remote) => Some(remote.origin()),
         }
     }
 

@@ -222,7 +222,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The first pass.
     async fn gather(&mut self, map: &dyn Map) -> Result<()> {
         let arrays = self.arrays;
         let mut hint = 0;

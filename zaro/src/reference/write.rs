@@ -8,7 +8,7 @@ use super::arrays::Arrays;
 use super::convert::{ConvertOptions, Converted, to_json, to_parquet};
 use super::json_write::{Compression, JsonWriter};
 use super::{Map as _, ReferenceStore};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, usage};
 use crate::group::Zarr;
 use crate::meta::Json;
 use crate::meta::path::join;
@@ -77,8 +77,7 @@ impl Writing<'_> {
     /// Fails if there is something at `key` of a store, called `name`, unless it is a document of references that may be replaced.
     pub async fn check_document(&self, store: &SharedStore, key: &str, name: &str) -> Result<()> {
         self.check_free(store.exists(key).await?, name)?;
-        let no_references =
-            || Error::usage(format!("{name} is no document of references; it is not replaced"));
+        let no_references = || usage!("{name} is no document of references; it is not replaced");
         let map = match super::json::open(store, key, &[]).await {
             Ok(Some(map)) => map,
             Ok(None) => return Ok(()),
@@ -175,11 +174,11 @@ impl Drop for Unfinished<'_> {
 }
 
 fn exists(name: &str) -> Error {
-    Error::usage(format!("there is {name} already")).with_hint("overwrite", "replaces it")
+    usage!("there is {name} already").with_hint("overwrite", "replaces it")
 }
 
 fn no_folder(name: impl std::fmt::Display) -> Error {
-    Error::usage(format!("{name} is no folder of references; it is not replaced"))
+    usage!("{name} is no folder of references; it is not replaced")
 }
 
 /// Fails if a folder is none of references, or if anything lies in it that is not part of them.

@@ -10,7 +10,6 @@ mod listing;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -19,14 +18,17 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
 
-use super::fault::{as_transient, transient, transient_because};
+use super::fault::{as_transient, transient};
+use super::list::{Level, walk, with_facts};
 use super::memory::slice;
 use super::options::StoreOptions;
 use super::pin::is_md5;
+use super::reply::{Asked, Broken, Reply};
 use super::{
-    ByteRange, GetOptions, Listing, Object, ObjectMeta, Pin, RemoteMeta, Site, Store, check_key,
-    check_prefix, percent_decode,
+    ByteRange, Entry, GetOptions, ListOptions, Listing, Object, ObjectMeta, Pin, RemoteMeta, Site, Store,
+    StoreFacts, check_key, check_prefix, percent_decode,
 };
+use crate::context::{ClientKey, Context};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 use crate::time::Time;
@@ -45,6 +47,7 @@ const MAX_TRUST: u64 = 16 << 20;
 pub struct HttpStore {
     base: Url,
     client: Client,
+    context: Context,
     headers: HeaderMap,
     missing_403: bool,
     allow_http: bool,
@@ -57,20 +60,32 @@ pub struct HttpStore {
 }
 
 /// The client of everything that speaks HTTP. It follows no redirects: the stores decide about those.
-pub(super) fn client(options: &StoreOptions, headers: HeaderMap) -> Result<Client> {
-    Client::builder()
-        .user_agent(concat!("zaro/", env!("CARGO_PKG_VERSION")))
-        .default_headers(headers)
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(options.connect_timeout)
-        .read_timeout(options.read_timeout)
-        .pool_max_idle_per_host(options.concurrency)
-        .no_gzip()
-        .no_brotli()
-        .no_zstd()
-        .no_deflate()
-        .build()
-        .map_err(|e| Error::io("no HTTP client could be made").with_source(e))
+///
+/// With the headers of the options, if `with_headers`.
+pub(super) fn client(options: &StoreOptions, with_headers: bool) -> Result<Client> {
+    let sent = if with_headers { options.headers.clone() } else { Vec::new() };
+    let map = if with_headers { headers(options)? } else { HeaderMap::new() };
+    let key = ClientKey {
+        connect_timeout: options.connect_timeout,
+        read_timeout: options.read_timeout,
+        idle: options.concurrency,
+        headers: sent,
+    };
+    options.context.client(key, |builder| {
+        builder
+            .user_agent(concat!("zaro/", env!("CARGO_PKG_VERSION")))
+            .default_headers(map)
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(options.connect_timeout)
+            .read_timeout(options.read_timeout)
+            .pool_max_idle_per_host(options.concurrency)
+            .no_gzip()
+            .no_brotli()
+            .no_zstd()
+            .no_deflate()
+            .build()
+            .map_err(|e| Error::io("no HTTP client could be made").with_source(e))
+    })
 }
 
 /// The headers the options ask for.
@@ -86,62 +101,18 @@ pub(super) fn headers(options: &StoreOptions) -> Result<HeaderMap> {
     Ok(map)
 }
 
-/// Whether a connection failed over a certificate, which no second try mends.
-pub(super) fn untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut at = Some(error);
-    while let Some(cause) = at {
-        if cause.to_string().contains("invalid peer certificate") {
-            return true;
-        }
-        at = cause.source();
-    }
-    false
-}
-
 /// A fault of the network as our error.
 fn network(e: reqwest::Error) -> Error {
-    if untrusted(&e) {
-        return Error::io("the server's certificate is not trusted").with_source(e.without_url());
-    }
-    let what = if e.is_timeout() {
-        "the server took too long to answer"
-    } else if e.is_connect() {
-        "no connection to the server"
-    } else if e.is_builder() {
+    if e.is_builder() {
         return Error::io("the request cannot be made").with_source(e.without_url());
-    } else {
-        "the connection broke"
+    }
+    let broken = match (e.is_timeout(), e.is_connect()) {
+        (true, _) => Broken::Late,
+        (_, true) => Broken::Unconnected,
+        _ => Broken::Other,
     };
-    transient_because(what, None, Some(Box::new(e.without_url())))
-}
-
-/// The seconds of a `Retry-After` header. Dates, which few servers send, are left to the back-off.
-pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
-    text.trim().parse().ok().map(Duration::from_secs)
-}
-
-/// Whether a status may pass when the request is made again.
-pub(super) fn is_transient(status: StatusCode) -> bool {
-    let final_fault = matches!(status, StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED);
-    (status.is_server_error() && !final_fault)
-        || matches!(
-            status,
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY
-        )
-}
-
-/// What is said of a refusal.
-pub(super) fn refusal(status: u16, signed: bool) -> Error {
-    let how = if signed { "" } else { " an unsigned request" };
-    Error::not_permitted(format!("the server refused{how} (status {status})"))
-}
-
-/// The same of a read, where the key may be missing: some servers do not tell.
-pub(super) fn refused_read(status: u16, signed: bool) -> Error {
-    let refusal = refusal(status, signed);
-    let hint = "some servers answer 403 for keys that do not exist: option missing_403 takes it so";
-    if status == 403 { Error::not_permitted(format!("{}; {hint}", refusal.message())) } else { refusal }
+    let e = Arc::new(e.without_url());
+    broken.error(&*e, e.clone())
 }
 
 /// The first byte and the one after the last.
@@ -289,7 +260,8 @@ impl HttpStore {
         }
         Ok(Self {
             base: url,
-            client: client(options, HeaderMap::new())?,
+            client: client(options, false)?,
+            context: options.context.clone(),
             headers: headers(options)?,
             missing_403: options.missing_403,
             allow_http: options.allow_http,
@@ -341,6 +313,7 @@ impl HttpStore {
         let origin = url.origin();
         let mut at = url;
         for _ in 0..=MAX_REDIRECTS {
+            self.context.check_address(&at)?;
             let mut request = self.client.request(method.clone(), at.clone());
             let mut headers = if at.origin() == origin { self.headers.clone() } else { HeaderMap::new() };
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -401,24 +374,19 @@ impl HttpStore {
                 }
                 Ok(Answer::Here(response))
             }
-            StatusCode::NOT_FOUND | StatusCode::GONE => Ok(Answer::Missing),
-            StatusCode::FORBIDDEN if self.missing_403 => Ok(Answer::Missing),
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 Ok(Answer::Unsatisfiable(content_range(response.headers()).and_then(|(_, size)| size)))
             }
-            StatusCode::FORBIDDEN => Err(refused_read(403, true)),
-            _ => Err(self.failure(&response)),
+            status => {
+                let asked = Asked { signed: true, missing_403: self.missing_403, read: true };
+                Reply::new(status, response.headers(), "").sort(asked).map(|()| Answer::Missing)
+            }
         }
     }
 
     fn failure(&self, response: &Response) -> Error {
-        match response.status() {
-            s @ (StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) => refusal(s.as_u16(), true),
-            s if is_transient(s) => {
-                transient_because(format!("the server answered {s}"), retry_after(response.headers()), None)
-            }
-            s => Error::io(format!("the server answered {s}")),
-        }
+        let asked = Asked { signed: true, missing_403: false, read: false };
+        Reply::new(response.status(), response.headers(), "").failure(asked)
     }
 
     /// The bytes that are asked for, and the state they are of.
@@ -696,13 +664,17 @@ impl Store for HttpStore {
         Ok(found.map(ObjectMeta::from))
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.listed(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        let entries = walk(prefix, options, move |folder, _| async move {
+            let found = self.listed(&folder).await;
+            found.map(Level::from).map_err(|e| e.with_key(folder).with_store(self))
+        });
+        with_facts(self, options, entries)
     }
 
     /// An index page is made for people: it may be cut off, leave out hidden names, or be somebody's own.
-    fn lists_all(&self) -> bool {
-        false
+    fn facts(&self) -> StoreFacts {
+        StoreFacts { lists_all: false, is_writable: false, is_remote: true }
     }
 }
 

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::BoxStream;
 
+use super::list::{failed, of_sorted};
 use super::{
-    ByteRange, Condition, Direct, DirectObject, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put,
-    Store, check_key, check_prefix, join,
+    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put,
+    Store, StoreFacts, check_key, check_prefix, join,
 };
 use crate::error::{Error, Result};
 use crate::num::u64_of;
@@ -77,18 +79,6 @@ impl MemoryStore {
         check_key(key).map_err(|e| e.with_store(self))?;
         Ok(self.state.read().unwrap_or_else(PoisonError::into_inner).objects.get(key).cloned())
     }
-
-    /// Shows the keys below `prefix`, without it, and their objects, in order.
-    fn visit(&self, prefix: &str, mut see: impl FnMut(&str, &Held)) -> Result<()> {
-        check_prefix(prefix).map_err(|e| e.with_store(self))?;
-        let start = join(prefix, "");
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        for (key, held) in state.objects.range(start.clone()..) {
-            let Some(rest) = key.strip_prefix(&start) else { break };
-            see(rest, held);
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Display for MemoryStore {
@@ -127,23 +117,20 @@ impl Store for MemoryStore {
         Ok(self.held(key)?.map(|held| held.meta()))
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        let mut out = Listing::default();
-        self.visit(prefix, |rest, _| out.add(rest))?;
-        Ok(out.sorted())
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        if let Err(e) = check_prefix(prefix) {
+            return failed(e.with_store(self));
+        }
+        of_sorted(prefix, options, |from, see| {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            let mut there = state.objects.range::<str, _>((from, Bound::Unbounded));
+            while there.next().is_some_and(|(key, held)| see(key, &|| held.meta())) {}
+            Ok(())
+        })
     }
 
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let mut found = Vec::new();
-        let seen = self.visit(prefix, |rest, held| {
-            found.push(Ok(KeyEntry::new(join(prefix, rest), held.meta())));
-        });
-        found.extend(seen.err().map(Err));
-        futures::stream::iter(found).boxed()
-    }
-
-    fn is_writable(&self) -> bool {
-        true
+    fn facts(&self) -> StoreFacts {
+        StoreFacts { lists_all: true, is_writable: true, is_remote: false }
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {

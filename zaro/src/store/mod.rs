@@ -24,13 +24,17 @@ mod get;
 pub mod http;
 #[cfg(feature = "cloud")]
 mod http_index;
+pub(crate) mod list;
 pub mod local;
 pub mod memory;
 #[cfg(feature = "cloud")]
 pub mod object;
 pub mod options;
+mod origin;
 mod percent;
 mod pin;
+#[cfg(feature = "cloud")]
+mod reply;
 pub mod site;
 pub mod wrap;
 mod write;
@@ -38,11 +42,13 @@ pub mod zip;
 
 pub use get::{GetOptions, LocalMeta, MAX_WHOLE, Object, ObjectMeta, RemoteMeta};
 pub(crate) use get::{KeptOpen, changed, one_state};
+pub use list::{Entry, KeyEntry, ListOptions, Listing};
+pub use origin::Origin;
 pub(crate) use percent::{percent_decode, percent_encode, percent_encode_key};
 pub use pin::Pin;
 pub(crate) use pin::md5_hex;
 pub use site::{Relation, Site};
-pub use write::{Condition, KeyEntry, Put};
+pub use write::{Condition, Put};
 
 /// The object by which unfinished work in a place is known. Files of this name are for their owner alone.
 pub(crate) const JOURNAL: &str = ".zaro-journal.json";
@@ -116,37 +122,6 @@ impl ByteRange {
     }
 }
 
-/// What lies directly below a prefix.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listing {
-    /// Names of objects, without the prefix, sorted.
-    pub objects: Vec<String>,
-    /// Names of sub-prefixes ("folders"), without the prefix and without the closing slash, sorted.
-    pub prefixes: Vec<String>,
-}
-
-impl Listing {
-    /// Adds what a key, given without the prefix, shows of itself.
-    pub(crate) fn add(&mut self, rest: &str) {
-        match rest.split_once('/') {
-            None => self.objects.push(rest.to_owned()),
-            Some((folder, _)) if self.prefixes.last().is_none_or(|last| last != folder) => {
-                self.prefixes.push(folder.to_owned());
-            }
-            Some(_) => {}
-        }
-    }
-
-    /// In order, with no name twice: `a-b` sorts before `a/…` as a key, but after `a` as a name.
-    pub(crate) fn sorted(mut self) -> Self {
-        for names in [&mut self.objects, &mut self.prefixes] {
-            names.sort();
-            names.dedup();
-        }
-        self
-    }
-}
-
 /// Keys to bytes. Cheap to share as [`SharedStore`].
 ///
 /// Keys are Unicode, case sensitive, relative (`a/b/zarr.json`), never begin or end with a slash.
@@ -173,40 +148,18 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     /// What is known of the object behind `key`; `None` if it does not exist. Nothing of it is read, and no cache asked.
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>>;
 
-    /// What lies directly below `prefix` (`""` or a path without a closing slash). A prefix with nothing below it
-    /// is an empty listing. A store that cannot list, or not there, says [`ErrorKind::Unsupported`](crate::ErrorKind).
-    async fn list(&self, prefix: &str) -> Result<Listing>;
-
-    /// Every object below `prefix/` (`""` for all of the store), in no order in particular. An object called `prefix`
-    /// itself is not below it. What changes meanwhile may or may not be seen.
+    /// What lies below `prefix` (`""` or a path without a closing slash), in the order of [`Entry::cursor`] where the store
+    /// has an order at all. Pages are asked for as the stream is polled. What changes meanwhile may or may not be seen.
     ///
-    /// The default walks with [`Store::list`] and asks for each size.
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let folders = futures::stream::try_unfold(vec![prefix.to_owned()], move |mut open| async move {
-            let Some(folder) = open.pop() else { return Ok::<_, Error>(None) };
-            let found = self.list(&folder).await?;
-            let below = |name: &String| join(&folder, name);
-            open.extend(found.prefixes.iter().map(below));
-            let keys: Vec<String> = found.objects.iter().map(below).collect();
-            Ok(Some((futures::stream::iter(keys.into_iter().map(Ok::<_, Error>)), open)))
-        });
-        let sizes = folders.try_flatten().map(move |key| async move {
-            let key = key?;
-            // What was deleted since it was listed is left out.
-            Ok(self.stat(&key).await?.map(|meta| KeyEntry::new(key, meta)))
-        });
-        sizes.buffered(SIZES_AT_ONCE).try_filter_map(|entry| async { Ok(entry) }).boxed()
-    }
+    /// A prefix with nothing below it is an empty listing, and an object called `prefix` itself is not below it. A store
+    /// that cannot list, or not there, says [`ErrorKind::Unsupported`](crate::ErrorKind). [`StoreExt`] has shorter forms.
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>>;
 
-    /// Whether a listing has everything that is there. That of a web server is a page made for people, which may leave
-    /// things out: it gives names to look for, and says nothing of what it does not name.
-    fn lists_all(&self) -> bool {
-        true
-    }
-
-    /// Whether [`Store::put`] and [`Store::delete`] are there at all. They may still be refused.
-    fn is_writable(&self) -> bool {
-        false
+    /// What holds for all of the store.
+    ///
+    /// The default is a store that cannot be written to, and that is remote unless there is a way past the async seam.
+    fn facts(&self) -> StoreFacts {
+        StoreFacts { lists_all: true, is_writable: false, is_remote: self.direct().is_none() }
     }
 
     /// Puts `value` behind `key` if the condition holds.
@@ -261,9 +214,9 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Where the bytes behind `key` are taken from, if that is another place than this store, for messages. `None` also
-    /// where that cannot be told without waiting.
-    fn origin(&self, key: &str) -> Option<String> {
+    /// Where the bytes behind `key` are taken from, if that is another place than this store. `None` also where that cannot be
+    /// told without waiting.
+    fn origin(&self, key: &str) -> Option<Origin> {
         let _ = key;
         None
     }
@@ -287,11 +240,18 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     fn direct(&self) -> Option<&dyn Direct> {
         None
     }
+}
 
-    /// Whether a round trip is expensive, so that ranges should be joined generously. `true` unless said otherwise.
-    fn is_remote(&self) -> bool {
-        self.direct().is_none()
-    }
+/// What holds for all of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreFacts {
+    /// Whether a listing has everything that is there. That of a web server is a page made for people, which may leave
+    /// things out: it gives names to look for, and says nothing of what it does not name.
+    pub lists_all: bool,
+    /// Whether [`Store::put`] and [`Store::delete`] are there at all. They may still be refused.
+    pub is_writable: bool,
+    /// Whether a round trip is expensive, so that ranges should be joined generously.
+    pub is_remote: bool,
 }
 
 /// Shorter forms of what a [`Store`] does.
@@ -312,6 +272,37 @@ pub trait StoreExt: Store {
     async fn get_for_update(&self, key: &str) -> Result<Option<(Bytes, ObjectMeta)>> {
         let options = GetOptions { for_update: true, max_size: Some(MAX_PUT), ..GetOptions::default() };
         Ok(self.get_opts(key, options).await?.map(|object| (object.bytes, object.meta)))
+    }
+
+    /// The names directly below `prefix`.
+    async fn list(&self, prefix: &str) -> Result<Listing> {
+        Listing::collect(prefix, self.list_opts(prefix, &ListOptions::default())).await
+    }
+
+    /// Every object below `prefix/` (`""` for all of the store).
+    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+        let objects = |entry| {
+            std::future::ready(Ok(match entry {
+                Entry::Object(object) => Some(object),
+                Entry::Prefix(_) => None,
+            }))
+        };
+        self.list_opts(prefix, &ListOptions::objects()).try_filter_map(objects).boxed()
+    }
+
+    /// [`StoreFacts::lists_all`].
+    fn lists_all(&self) -> bool {
+        self.facts().lists_all
+    }
+
+    /// [`StoreFacts::is_writable`].
+    fn is_writable(&self) -> bool {
+        self.facts().is_writable
+    }
+
+    /// [`StoreFacts::is_remote`].
+    fn is_remote(&self) -> bool {
+        self.facts().is_remote
     }
 
     /// Whether there is an object behind `key`.
@@ -357,9 +348,6 @@ const MAX_PUT: u64 = 5 << 30;
 
 /// What lies in a place while everything else there is deleted, and after a deletion that was killed.
 pub const DELETING: &str = ".zaro-delete.json";
-
-/// How many sizes [`Store::keys`] asks for at once.
-const SIZES_AT_ONCE: usize = 32;
 
 pub(crate) fn unwritable(store: &(impl Display + ?Sized), key: &str) -> Error {
     Error::unsupported("this kind of store cannot be written to").with_key(key).with_store(store)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::wrap::log::RequestLog;
 use super::wrap::retry::RetryPolicy;
+use crate::context::Context;
 use crate::error::{Error, Result};
 
 /// The names [`StoreOptions::set`] takes, for help texts.
@@ -23,6 +24,7 @@ pub const OPTION_NAMES: &[&str] = &[
     "retry_time",
     "concurrency",
     "cache",
+    "max_age",
     "missing_403",
     "allow_http",
     "durable",
@@ -32,6 +34,8 @@ pub const OPTION_NAMES: &[&str] = &[
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StoreOptions {
+    /// Whose memory, threads and connections are used.
+    pub context: Context,
     /// Never sign a request, even where credentials are found.
     pub anonymous: bool,
     /// The region of an S3 bucket. Without it: the environment, the profile, and what the server itself says.
@@ -57,8 +61,10 @@ pub struct StoreOptions {
     pub retry: RetryPolicy,
     /// How many requests may be under way to one host: 64.
     pub concurrency: usize,
-    /// How many bytes of answers a remote store holds: 32 MiB. 0 holds none.
-    pub cache: u64,
+    /// Whether answers of remote stores are held, in the memory that the context has for them.
+    pub cache: bool,
+    /// How old a held answer may be before the store is asked whether it still holds. Without it: any age.
+    pub max_age: Option<Duration>,
     /// Take 403 for "does not exist", as some buckets answer where listing is not permitted.
     pub missing_403: bool,
     /// Follow a redirect from `https` to `http`.
@@ -97,6 +103,7 @@ struct Override {
 impl Default for StoreOptions {
     fn default() -> Self {
         Self {
+            context: Context::shared(),
             anonymous: false,
             region: None,
             endpoint: None,
@@ -109,7 +116,8 @@ impl Default for StoreOptions {
             read_timeout: Duration::from_secs(15),
             retry: RetryPolicy::default(),
             concurrency: 64,
-            cache: 32 << 20,
+            cache: true,
+            max_age: None,
             missing_403: false,
             allow_http: false,
             durable: false,
@@ -130,7 +138,7 @@ impl Default for StoreOptions {
 impl StoreOptions {
     /// Sets the option called `name` from text, as the command line does. Dashes and underscores are the same.
     ///
-    /// Times are in seconds, `cache` in bytes, `header` is `Name: value` and adds one.
+    /// Times are in seconds, `header` is `Name: value` and adds one.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let text = || Some(value.to_owned()).filter(|v| !v.is_empty());
         match name.replace('-', "_").as_str() {
@@ -147,7 +155,8 @@ impl StoreOptions {
             "retries" => self.retry.attempts = Some(number::<u32>(name, value)?.saturating_add(1)),
             "retry_time" => self.retry.total = seconds(name, value)?,
             "concurrency" => self.concurrency = number::<usize>(name, value)?.max(1),
-            "cache" => self.cache = number(name, value)?,
+            "cache" => self.cache = flag(name, value)?,
+            "max_age" => self.max_age = Some(seconds(name, value)?),
             "missing_403" => self.missing_403 = flag(name, value)?,
             "allow_http" => self.allow_http = flag(name, value)?,
             "durable" => self.durable = flag(name, value)?,

@@ -1,4 +1,4 @@
-//! The words of writing: what must hold for a put, what became of it, and what a listing shows.
+//! The words of writing: what must hold for a put, and what became of it.
 
 use super::ObjectMeta;
 
@@ -29,24 +29,5 @@ impl Put {
     #[must_use]
     pub fn is_done(self) -> bool {
         self == Self::Done
-    }
-}
-
-/// One object of a listing of keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyEntry {
-    /// Its whole key.
-    pub key: String,
-    /// Its size in bytes.
-    pub size: u64,
-    /// What else is known of it, where the listing says it.
-    pub meta: ObjectMeta,
-}
-
-impl KeyEntry {
-    /// An object of which this is known.
-    #[must_use]
-    pub fn new(key: String, meta: ObjectMeta) -> Self {
-        Self { key, size: meta.size().unwrap_or(0), meta }
     }
 }

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 use crate::store::fault::{transient, transient_because};
 use crate::store::wrap::forward::forward;
-use crate::store::{Condition, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put, SharedStore, Store};
+use crate::store::{
+    Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put, SharedStore, Store, StoreFacts,
+};
 
 /// What goes wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +199,7 @@ impl fmt::Display for FaultStore {
 #[async_trait]
 impl Store for FaultStore {
     forward! {
-        lists_all is_writable finish sites
+        finish sites
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
@@ -216,21 +218,26 @@ impl Store for FaultStore {
         if self.pass(key, &faults).await? { self.inner.stat(key).await } else { Ok(None) }
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        let _inside = self.enter();
-        let faults = self.faults(prefix);
-        if self.pass(prefix, &faults).await? { self.inner.list(prefix).await } else { Ok(Listing::default()) }
-    }
-
-    /// Each key is a request of its own, so that a listing can break off anywhere.
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let keys = self.inner.keys(prefix).then(move |entry| async move {
-            let entry = entry?;
-            let faults = self.faults(&entry.key);
-            self.pass(&entry.key, &faults).await?;
-            Ok(entry)
-        });
-        keys.boxed()
+    /// A listing of one level is one request. Of one of all keys, each is a request of its own, so that it can break off
+    /// anywhere.
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        let found = self.inner.list_opts(prefix, options);
+        if options.recursive {
+            let each = found.and_then(move |entry| async move {
+                let faults = self.faults(entry.path());
+                self.pass(entry.path(), &faults).await?;
+                Ok(entry)
+            });
+            return each.boxed();
+        }
+        let prefix = prefix.to_owned();
+        let asked = async move {
+            let _inside = self.enter();
+            let faults = self.faults(&prefix);
+            let there = self.pass(&prefix, &faults).await?;
+            Ok::<_, Error>(if there { found } else { futures::stream::empty().boxed() })
+        };
+        futures::stream::once(asked).try_flatten().boxed()
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
@@ -268,7 +275,7 @@ impl Store for FaultStore {
         self.answer(prefix, &faults, promoted)
     }
 
-    fn is_remote(&self) -> bool {
-        true
+    fn facts(&self) -> StoreFacts {
+        StoreFacts { is_remote: true, ..self.inner.facts() }
     }
 }

@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
+use futures::TryStreamExt;
+
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
-use crate::store::{ByteRange, Listing, Store, StoreExt as _};
+use crate::store::{ByteRange, Entry, ListOptions, Listing, Store, StoreExt as _};
 
 /// Objects with the keys that stores get wrong: prefixes of each other's names, spaces, percent signs, letters beyond
 /// ASCII; and with empty and large content. With `both`, one key is an object and a prefix at once, which buckets
@@ -222,9 +224,27 @@ async fn listings<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[
         }
         assert_eq!(got, wanted, "{store}: list {folder:?}");
     }
+    for recursive in [false, true] {
+        if lists == Lists::AllAndEmpty {
+            break;
+        }
+        let mut options = ListOptions { recursive, ..ListOptions::default() };
+        let all: Vec<Entry> = entries(store, &options).await;
+        let cursors: Vec<String> = all.iter().map(Entry::cursor).collect();
+        assert!(cursors.is_sorted_by(|a, b| a < b), "{store}: {cursors:?}");
+        for (i, cursor) in cursors.into_iter().enumerate() {
+            options.after = Some(cursor);
+            let left = all.iter().skip(i + 1).cloned().collect::<Vec<_>>();
+            assert_eq!(entries(store, &options).await, left, "{store}: {options:?}");
+        }
+    }
     for bad in ["/", "a/", "..", "a//b"] {
         assert!(store.list(bad).await.is_err(), "{store}: {bad:?} is no prefix");
     }
+}
+
+async fn entries(store: &dyn Store, options: &ListOptions) -> Vec<Entry> {
+    store.list_opts("", options).try_collect().await.unwrap_or_else(|e| panic!("{store}: {options:?}: {e:?}"))
 }
 
 fn direct<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)]) {

@@ -1,7 +1,9 @@
-//! The metadata of every node of a hierarchy against the specification. Chunks are not read.
+//! The metadata of every node of a hierarchy against the specification; and, if asked, every chunk read and decoded.
 
+mod data;
 mod stale;
 
+use crate::array::ReadOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, Zarr};
 use crate::meta::path::{join, name_fault, shown};
@@ -15,6 +17,8 @@ pub struct Report {
     pub nodes: usize,
     /// What is wrong with them, by node, what is grave first.
     pub findings: Vec<Finding>,
+    /// How many chunks, or shards, the arrays have whose data were read; `None` if none were to be.
+    pub chunks: Option<u64>,
 }
 
 impl Report {
@@ -22,7 +26,7 @@ impl Report {
     #[must_use]
     pub fn of_broken_root(e: &Error) -> Option<Self> {
         let broken = matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) && e.node().is_some();
-        broken.then(|| Self { nodes: 1, findings: vec![unreadable(e, "")] })
+        broken.then(|| Self { nodes: 1, findings: vec![unreadable(e, "")], chunks: None })
     }
 
     /// How many errors there are.
@@ -37,17 +41,26 @@ impl Report {
         self.findings.len() - self.errors()
     }
 
+    /// By node, what is grave first; the order of the document otherwise.
+    fn sort(&mut self) {
+        self.findings.sort_by(|a, b| a.node.split('/').cmp(b.node.split('/')).then(b.level.cmp(&a.level)));
+    }
+
     /// As JSON, of what is at `uri`; `failed` says whether it is judged not valid.
     #[must_use]
     pub fn json(&self, uri: &str, failed: bool) -> Json {
-        Json::from([
+        let mut json = Json::from([
             ("uri", crate::error::redacted(uri).as_ref().into()),
             ("ok", (!failed).into()),
             ("nodes", self.nodes.into()),
             ("errors", self.errors().into()),
             ("warnings", self.warnings().into()),
             ("findings", self.findings.iter().map(Finding::json).collect()),
-        ])
+        ]);
+        if let Some(chunks) = self.chunks {
+            json.set("chunks", chunks);
+        }
+        json
     }
 }
 
@@ -92,9 +105,25 @@ pub async fn validate(zarr: &Zarr, path: &str) -> Result<Report> {
         faults.extend(zarr.zmetadata_findings().await?);
         stale::check(zarr, &nodes, &mut faults).await?;
     }
-    // By node, what is grave first; the sort keeps the order of the document otherwise.
-    faults.sort_by(|a, b| a.node.split('/').cmp(b.node.split('/')).then(b.level.cmp(&a.level)));
-    Ok(Report { nodes: nodes.len(), findings: faults })
+    let mut report = Report { nodes: nodes.len(), findings: faults, chunks: None };
+    report.sort();
+    Ok(report)
+}
+
+/// The same, and every chunk is read and decoded. Each that cannot be is an error of the report, with its key. The options
+/// say how to stop.
+pub async fn validate_data(zarr: &Zarr, path: &str, options: &ReadOptions) -> Result<Report> {
+    let mut report = validate(zarr, path).await?;
+    report.chunks = Some(0);
+    for node in zarr.walk(path).await? {
+        if matches!(node.meta, NodeMeta::Array(_)) {
+            data::check(zarr, &node.path, &mut report, options).await?;
+        }
+    }
+    // Those that a walk leaves out were told already.
+    zarr.take_damaged();
+    report.sort();
+    Ok(report)
 }
 
 async fn check_node(zarr: &Zarr, node: &Node, faults: &mut Vec<Finding>) {

@@ -149,10 +149,7 @@ pub(super) async fn named_below(zarr: &Zarr, path: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn json(text: &str) -> Json {
-        Json::parse(text.as_bytes()).unwrap().value
-    }
+    use crate::meta::json::json;
 
     #[test]
     fn order_and_spelling_do_not_matter() {

@@ -26,7 +26,7 @@ fn open(store: &SharedStore) -> Zarr {
 }
 
 fn run(from: &SharedStore, to: &SharedStore, options: &CopyOptions) -> Result<Copied> {
-    copy(&open(from), "the source", "", to, "", options)
+    wait(copy(&open(from), "the source", "", to, "", options))
 }
 
 fn all(store: &SharedStore, path: &str) -> Vec<u8> {
@@ -175,11 +175,11 @@ fn parts_and_other_types() {
         chunks: Some(Sizes::List(vec![2, 3, 2])),
         ..CopyOptions::default()
     };
-    copy(&open(&store), "s", "a", &made, "x/y", &options).unwrap();
+    wait(copy(&open(&store), "s", "a", &made, "x/y", &options)).unwrap();
     let positions = [(2..18).step_by(3).collect(), (0..13).rev().collect(), (4..9).collect()];
     assert!(all(&made, "x/y") == data.select(&positions, zaro::Order::C));
     let cast = CopyOptions { data_type: Some(DataType::FLOAT64), ..CopyOptions::default() };
-    copy(&open(&store), "s", "a", &made, "f", &cast).unwrap();
+    wait(copy(&open(&store), "s", "a", &made, "f", &cast)).unwrap();
     let got: Vec<f64> = wait(open(&made).array("f"))
         .unwrap()
         .read_blocking(&Selection::all(), &ReadOptions::default())
@@ -190,7 +190,7 @@ fn parts_and_other_types() {
         data.bytes.chunks(4).map(|b| f64::from(i32::from_le_bytes(b.try_into().unwrap()))).collect();
     assert_eq!(got, want);
     let narrow = CopyOptions { data_type: Some(DataType::UINT8), ..CopyOptions::default() };
-    let e = copy(&open(&store), "s", "a", &made, "n", &narrow).unwrap_err();
+    let e = wait(copy(&open(&store), "s", "a", &made, "n", &narrow)).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Invalid, "{e}");
 }
 
@@ -461,17 +461,17 @@ fn conversion_in_place_leaves_chunks_alone() {
                 .collect::<Vec<_>>()
         };
         let before = chunks(&store);
-        assert_eq!(zaro::copy::convert_in_place(&store, "", Format::V3).unwrap(), 4);
+        assert_eq!(wait(zaro::copy::convert_in_place(&store, "", Format::V3)).unwrap(), 4);
         assert_eq!(chunks(&store), before);
         assert!(!keys(&store).iter().any(|k| k.contains(".z")), "{:?}", keys(&store));
         assert_eq!(open(&store).is_consolidated(), consolidated);
         assert!(all(&store, "a") == a && all(&store, "g/b") == b);
         assert_eq!(
-            zaro::copy::convert_in_place(&store, "", Format::V3).unwrap_err().kind(),
+            wait(zaro::copy::convert_in_place(&store, "", Format::V3)).unwrap_err().kind(),
             ErrorKind::Usage
         );
         // And back, since the keys are still V2's.
-        zaro::copy::convert_in_place(&store, "", Format::V2).unwrap();
+        wait(zaro::copy::convert_in_place(&store, "", Format::V2)).unwrap();
         assert!(!keys(&store).iter().any(|k| k.ends_with("zarr.json")));
         assert_eq!(open(&store).is_consolidated(), consolidated);
         assert!(all(&store, "a") == a && all(&store, "g/b") == b);
@@ -479,13 +479,13 @@ fn conversion_in_place_leaves_chunks_alone() {
     // A node below a group of the other version would be found by nobody.
     let (store, _) = source(Format::V2);
     let before = keys(&store);
-    let e = zaro::copy::convert_in_place(&store, "g/b", Format::V3).unwrap_err();
+    let e = wait(zaro::copy::convert_in_place(&store, "g/b", Format::V3)).unwrap_err();
     assert_eq!((e.kind(), keys(&store)), (ErrorKind::Usage, before), "{e}");
     // What would have to be coded anew is refused before anything is changed.
     let (store, _) = source(Format::V3);
     let before = keys(&store);
     assert_eq!(
-        zaro::copy::convert_in_place(&store, "", Format::V2).unwrap_err().kind(),
+        wait(zaro::copy::convert_in_place(&store, "", Format::V2)).unwrap_err().kind(),
         ErrorKind::Unsupported
     );
     assert_eq!(keys(&store), before);
@@ -498,13 +498,13 @@ fn a_conversion_that_fails_anywhere_can_be_finished() {
         let (inner, _) = source(Format::V2);
         let want = (all(&inner, "a"), all(&inner, "g/b"));
         let failing: SharedStore = Arc::new(FaultStore::new(inner.clone()).with_all_after(n, Fault::Final));
-        let done = zaro::copy::convert_in_place(&failing, "", Format::V3);
+        let done = wait(zaro::copy::convert_in_place(&failing, "", Format::V3));
         assert!(all(&inner, "a") == want.0 && all(&inner, "g/b") == want.1, "after {n} requests");
         if done.is_ok() {
             assert!(n > 30);
             return;
         }
-        zaro::copy::convert_in_place(&inner, "", Format::V3)
+        wait(zaro::copy::convert_in_place(&inner, "", Format::V3))
             .unwrap_or_else(|e| panic!("after {n} requests: {e}"));
         assert!(!keys(&inner).iter().any(|k| k.contains(".z")), "after {n} requests: {:?}", keys(&inner));
         assert!(all(&inner, "a") == want.0 && all(&inner, "g/b") == want.1, "finished after {n} requests");
@@ -568,7 +568,7 @@ fn conversion_in_place_finds_chunks_under_another_separator() {
     let cut = all(&store, "");
     assert_eq!(cut, [1, 2, 1, 0, 3, 4, 3, 0, 1, 2, 1, 0, 0, 0, 0, 0]);
     assert_ne!(before, cut);
-    zaro::copy::convert_in_place(&store, "", Format::V3).unwrap();
+    wait(zaro::copy::convert_in_place(&store, "", Format::V3)).unwrap();
     assert_eq!(all(&store, ""), cut);
 }
 
@@ -581,7 +581,7 @@ fn a_place_that_cannot_be_is_refused_before_anything_is_copied() {
         ("new", CopyOptions::default()),
         ("a/inside", CopyOptions { format: Some(Format::V2), ..CopyOptions::default() }),
     ] {
-        let e = copy(&open(&store), "s", "a", &made, to, &options).unwrap_err();
+        let e = wait(copy(&open(&store), "s", "a", &made, to, &options)).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Usage, "{e}");
         assert_eq!(keys(&made), before);
     }

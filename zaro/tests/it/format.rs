@@ -34,7 +34,13 @@ fn array(store: &SharedStore, path: &str, data_type: DataType, attributes: &str)
     let array = wait(hierarchy::create_array(store, path, &new, Existing::Refuse)).unwrap();
     let bytes: Vec<u8> = (0..12i16).flat_map(i16::to_le_bytes).collect();
     if new.data_type == DataType::Int(16) {
-        array.write(&Selection::all(), Values::new(&bytes, Order::C), &WriteOptions::default()).unwrap();
+        array
+            .write_blocking(
+                &Selection::all(),
+                Values::new(bytes.to_vec(), Order::C),
+                &WriteOptions::default(),
+            )
+            .unwrap();
     }
     array
 }
@@ -73,7 +79,7 @@ fn windows_do_not_show_in_what_is_written() {
         let text =
             |sink: &mut dyn Sink| String::from_utf8(written(&reading, sink, Order::C, budget).0).unwrap();
         assert_eq!(text(&mut Lists::new(false)), "[[0,1,2,3],\n[4,5,6,7],\n[8,9,10,11]]\n");
-        assert_eq!(text(&mut Csv::new(false, None)), "0,1,2,3\n4,5,6,7\n8,9,10,11\n");
+        assert_eq!(text(&mut Csv::new(false)), "0,1,2,3\n4,5,6,7\n8,9,10,11\n");
         let raw = written(&reading, &mut Raw, Order::F, budget).0;
         let fortran: Vec<u8> =
             [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11i16].iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -91,7 +97,7 @@ fn conventions_are_applied_window_by_window() {
     wait(hierarchy::create_group(&store, "", Format::V3, &Json::object(), Existing::Refuse)).unwrap();
     let packed = r#"{"scale_factor": 0.5, "add_offset": 1, "_FillValue": 3}"#;
     let packed = array(&store, "packed", DataType::Int(16), packed);
-    let (text, lost) = written(&decoded(&store, &packed), &mut Csv::new(true, None), Order::C, 40);
+    let (text, lost) = written(&decoded(&store, &packed), &mut Csv::new(true), Order::C, 40);
     assert_eq!(String::from_utf8(text).unwrap(), "1.0,1.5,2.0,NaN\n3.0,3.5,4.0,4.5\n5.0,5.5,6.0,6.5\n");
     assert!(lost.is_empty());
     let days = r#"{"units": "days since 2000-02-28", "calendar": "noleap"}"#;
@@ -116,12 +122,13 @@ fn what_was_written_is_read_back() {
             let mut input = Input::npy(Origin::open(&file).unwrap()).unwrap();
             let shape = input.shape(&to.meta().data_type, None, &[]).unwrap().unwrap();
             assert_eq!(shape, [3, 4]);
-            let mut elements = input.elements(to.meta(), &shape, Order::C, true).unwrap();
+            let elements = input.elements(to.meta(), &shape, Order::C, true).unwrap();
             let view = View::new(&[], to.meta()).unwrap();
-            let put = |view: &View, slab: &zaro::Slab| {
-                to.write(&view.selection()?, Values::from(slab), &WriteOptions::default())
+            let (to, options) = (&to, &WriteOptions::default());
+            let put = |view: View, slab: zaro::Slab| async move {
+                to.write(&view.selection()?, slab.into(), options).await
             };
-            elements.each(&view, to.meta(), 9, put).unwrap();
+            wait(elements.each(&view, to.meta(), 9, put)).unwrap();
             let back = to.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
             match to.meta().data_type {
                 DataType::Int(_) => assert_eq!(back.to_vec::<i16>().unwrap(), Vec::from_iter(0..12i16)),

@@ -115,7 +115,9 @@ fn what_shrinks_and_grows_again_is_fill() {
             .unwrap();
             let values: Vec<u8> = (1..=54u16).flat_map(u16::to_le_bytes).collect();
             let block = Selection::start_count(&[0, 0], &[9, 6]);
-            array.write(&block, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+            array
+                .write_blocking(&block, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+                .unwrap();
             assert_eq!(chunks(&store), 6);
             wait(hierarchy::resize(&store, "x", &[5, 3])).unwrap();
             assert_eq!(chunks(&store), 2);
@@ -143,7 +145,9 @@ fn what_several_append_is_whole_and_none_is_lost() {
                     let new = wait(hierarchy::append(store, "x", 0, 1, false)).unwrap();
                     let value = [t.to_le_bytes(), (t + 100).to_le_bytes()].concat();
                     let row = Selection::start_count(&[new.start, 0], &[1, 2]);
-                    new.array.write(&row, Values::new(&value, Order::C), &WriteOptions::default()).unwrap();
+                    new.array
+                        .write_blocking(&row, Values::new(value.to_vec(), Order::C), &WriteOptions::default())
+                        .unwrap();
                     wait(new.publish()).unwrap();
                 }
             });
@@ -169,7 +173,10 @@ fn an_append_that_is_given_up_has_not_happened() {
     let begun = wait(hierarchy::append(&store, "x", 0, 3, false)).unwrap();
     let values = [7u16; 3].map(u16::to_le_bytes).concat();
     let rows = Selection::start_count(&[2], &[3]);
-    begun.array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+    begun
+        .array
+        .write_blocking(&rows, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+        .unwrap();
     assert_eq!(all(&store), [0, 0]);
     drop(begun);
     // What it wrote does not come into sight later.

@@ -13,6 +13,7 @@ use zaro::image::{Version, document, find};
 use zaro::meta::create::NewArray;
 use zaro::meta::{DataType, NodeMeta};
 use zaro::store::SharedStore;
+use zaro::store::StoreExt as _;
 use zaro::store::memory::MemoryStore;
 use zaro::testing::{Fault, FaultStore};
 use zaro::{OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};
@@ -37,7 +38,9 @@ fn image(version: Version) -> SharedStore {
     let attributes = document::image(version, &multiscale, None, None, None);
     wait(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
     let array = wait(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
-    array.write(&Selection::all(), Values::new(&pixels(), Order::C), &WriteOptions::default()).unwrap();
+    array
+        .write_blocking(&Selection::all(), Values::new(pixels(), Order::C), &WriteOptions::default())
+        .unwrap();
     store
 }
 
@@ -99,18 +102,18 @@ fn at_every_request(
 fn levels_are_seen_when_all_are_whole() {
     for version in [Version::V04, Version::V06] {
         let good = image(version);
-        pyramid::build(&good, "", &options()).unwrap();
+        wait(pyramid::build(&good, "", &options())).unwrap();
         let wanted = levels(&good, "");
         assert_eq!(wanted.len(), 4);
         at_every_request(
             3,
             &|| image(version),
-            &|store| pyramid::build(store, "", &options()).map(drop),
+            &|store| wait(pyramid::build(store, "", &options())).map(drop),
             &|store, _| {
                 let seen = levels(store, "").len();
                 assert!(seen == 1 || seen == 4, "{seen}");
                 if seen == 1 {
-                    pyramid::build(store, "", &options()).unwrap();
+                    wait(pyramid::build(store, "", &options())).unwrap();
                 }
                 assert_eq!(levels(store, ""), wanted);
             },
@@ -124,17 +127,17 @@ fn levels_that_are_replaced_are_old_or_none_or_new() {
     let new = PyramidOptions { existing: Existing::Replace, ..options() };
     let fresh = || {
         let store = image(Version::V05);
-        pyramid::build(&store, "", &old).unwrap();
+        wait(pyramid::build(&store, "", &old)).unwrap();
         store
     };
     let good = fresh();
     let before = levels(&good, "");
-    pyramid::build(&good, "", &new).unwrap();
+    wait(pyramid::build(&good, "", &new)).unwrap();
     let after = levels(&good, "");
-    at_every_request(5, &fresh, &|store| pyramid::build(store, "", &new).map(drop), &|store, _| {
+    at_every_request(5, &fresh, &|store| wait(pyramid::build(store, "", &new)).map(drop), &|store, _| {
         let seen = levels(store, "");
         assert!(seen == before || seen == after || seen == before[..1]);
-        pyramid::build(store, "", &new).unwrap();
+        wait(pyramid::build(store, "", &new)).unwrap();
         assert_eq!(levels(store, ""), after);
     });
 }
@@ -143,7 +146,8 @@ fn levels_that_are_replaced_are_old_or_none_or_new() {
 fn an_image_is_made_elsewhere() {
     let source = image(Version::V05);
     let build = |store: &SharedStore| {
-        pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "a/b", &options()).map(drop)
+        wait(pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "a/b", &options()))
+            .map(drop)
     };
     let good: SharedStore = Arc::new(MemoryStore::new());
     build(&good).unwrap();
@@ -162,7 +166,7 @@ fn an_image_is_made_elsewhere() {
 fn labels_are_listed_when_they_are_whole() {
     let fresh = || {
         let store = image(Version::V05);
-        pyramid::build(&store, "", &options()).unwrap();
+        wait(pyramid::build(&store, "", &options())).unwrap();
         store
     };
     let source = image(Version::V05);
@@ -171,7 +175,7 @@ fn labels_are_listed_when_they_are_whole() {
     let from = LabelSource::Array(Box::new(array), Vec::new());
     let add = |store: &SharedStore, name: &str, existing: Existing| {
         let options = AddLabelsOptions { existing, ..AddLabelsOptions::default() };
-        add_labels::add(store, "", name, &from, &options).map(drop)
+        wait(add_labels::add(store, "", name, &from, &options)).map(drop)
     };
     let names = |store: &SharedStore| -> Vec<String> {
         let zarr = zarr(store);
@@ -209,7 +213,7 @@ fn labels_follow_levels_that_others_rounded_up() {
         factors: Factors::Levels(plans),
         ..PyramidOptions::default()
     };
-    pyramid::build(&store, "", &options).unwrap();
+    wait(pyramid::build(&store, "", &options)).unwrap();
     let all = levels(&store, "");
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [50 * 37, 25 * 19, 13 * 10]);
     // The last column is made of what remains.
@@ -223,7 +227,7 @@ fn labelled() -> SharedStore {
     let store = image(Version::V05);
     let array = wait(zarr(&store).array("0")).unwrap();
     let from = LabelSource::Array(Box::new(array), Vec::new());
-    add_labels::add(&store, "", "cells", &from, &AddLabelsOptions::default()).unwrap();
+    wait(add_labels::add(&store, "", "cells", &from, &AddLabelsOptions::default())).unwrap();
     store
 }
 
@@ -231,16 +235,16 @@ fn labelled() -> SharedStore {
 fn labels_are_part_of_the_pyramid_that_is_finished() {
     let with_labels = PyramidOptions { labels: true, ..options() };
     let good = labelled();
-    assert_eq!(pyramid::build(&good, "", &with_labels).unwrap().labels, ["cells"]);
+    assert_eq!(wait(pyramid::build(&good, "", &with_labels)).unwrap().labels, ["cells"]);
     let wanted = (levels(&good, ""), levels(&good, "labels/cells"));
     assert_eq!(wanted.1.len(), 4);
     at_every_request(
         9,
         &labelled,
-        &|store| pyramid::build(store, "", &with_labels).map(drop),
+        &|store| wait(pyramid::build(store, "", &with_labels)).map(drop),
         &|store, whole| {
             if !whole {
-                pyramid::build(store, "", &with_labels).unwrap();
+                wait(pyramid::build(store, "", &with_labels)).unwrap();
             }
             assert_eq!((levels(store, ""), levels(store, "labels/cells")), wanted);
             assert!(!unfinished(store));
@@ -249,7 +253,8 @@ fn labels_are_part_of_the_pyramid_that_is_finished() {
     // The same to another place, where the labels are copied first.
     let source = labelled();
     let build = |store: &SharedStore| {
-        pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "", &with_labels).map(drop)
+        wait(pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "", &with_labels))
+            .map(drop)
     };
     at_every_request(23, &|| Arc::new(MemoryStore::new()), &build, &|store, whole| {
         if !whole {
@@ -265,28 +270,32 @@ fn levels_of_other_pixels_are_not_taken_up() {
     let changed = |store: &SharedStore| {
         let array = wait(zarr(store).array("0")).unwrap();
         array
-            .write(&Selection::all(), Values::new(&[200; 50 * 37], Order::C), &WriteOptions::default())
+            .write_blocking(
+                &Selection::all(),
+                Values::new([200; 50 * 37].to_vec(), Order::C),
+                &WriteOptions::default(),
+            )
             .unwrap();
     };
     let good = image(Version::V05);
     changed(&good);
-    pyramid::build(&good, "", &options()).unwrap();
+    wait(pyramid::build(&good, "", &options())).unwrap();
     let wanted = levels(&good, "");
     let mut refused = 0;
     for n in (0..).step_by(13) {
         let store = image(Version::V05);
-        if pyramid::build(&ending(&store, n).0, "", &options()).is_ok() {
+        if wait(pyramid::build(&ending(&store, n).0, "", &options())).is_ok() {
             break;
         }
         let begun = unfinished(&store);
         changed(&store);
         if begun {
-            let e = pyramid::build(&store, "", &options()).unwrap_err();
+            let e = wait(pyramid::build(&store, "", &options())).unwrap_err();
             assert!(e.to_string().contains("chunks of its source were changed since"), "{e}");
             refused += 1;
         }
         let anew = PyramidOptions { existing: Existing::Replace, ..options() };
-        pyramid::build(&store, "", &anew).unwrap();
+        wait(pyramid::build(&store, "", &anew)).unwrap();
         assert_eq!(levels(&store, ""), wanted, "after {n} requests");
     }
     assert!(refused > 5);
@@ -303,11 +312,14 @@ fn a_plain_array_that_became_an_image_is_finished() {
             ..NewArray::default()
         };
         let array = wait(hierarchy::create_array(&store, "g/0", &new, Existing::Refuse)).unwrap();
-        array.write(&Selection::all(), Values::new(&pixels(), Order::C), &WriteOptions::default()).unwrap();
+        array
+            .write_blocking(&Selection::all(), Values::new(pixels(), Order::C), &WriteOptions::default())
+            .unwrap();
         store
     };
     let frame = Frame { axes: vec![Axis::named("y"), Axis::named("x")], ..Frame::default() };
-    let build = |store: &SharedStore| pyramid::build_from_array(store, "g/0", &frame, &options()).map(drop);
+    let build =
+        |store: &SharedStore| wait(pyramid::build_from_array(store, "g/0", &frame, &options())).map(drop);
     at_every_request(5, &fresh, &build, &|store, whole| {
         if !whole {
             build(store).unwrap();

@@ -78,7 +78,7 @@ fn to(version: Version) -> UpgradeOptions {
 
 fn elsewhere(from: &SharedStore, version: Version) -> Result<(SharedStore, Upgraded)> {
     let store: SharedStore = Arc::new(MemoryStore::new());
-    let done = upgrade(&open(from), "a test", "", &store, "", &to(version))?;
+    let done = wait(upgrade(&open(from), "a test", "", &store, "", &to(version)))?;
     Ok((store, done))
 }
 
@@ -107,7 +107,7 @@ fn every_sample_goes_to_every_version_with_the_same_pixels() {
         for version in [Version::V04, Version::V05, Version::V06] {
             let (new, _) = elsewhere(&old, version).unwrap();
             let here: SharedStore = sample(name);
-            upgrade_in_place(&here, "", &to(version)).unwrap();
+            wait(upgrade_in_place(&here, "", &to(version))).unwrap();
             for store in [&new, &here] {
                 for path in arrays(&old).iter().filter(|p| !p.starts_with("masks/")) {
                     assert_eq!(elements(store, path), elements(&old, path), "{name} {path} {version}");
@@ -141,14 +141,14 @@ fn chunks_stay_where_they_are() {
         objects(store).into_iter().filter(|(k, _)| !k.contains(".z") && !k.ends_with("zarr.json")).collect()
     };
     let before = chunks(&store);
-    let done = upgrade_in_place(&store, "", &to(Version::V06)).unwrap();
+    let done = wait(upgrade_in_place(&store, "", &to(Version::V06))).unwrap();
     assert_eq!(done.count(Fate::Stay), 4);
     assert_eq!(chunks(&store), before);
     // And back again, for which keys have to be those of before, which they are.
-    let done = upgrade_in_place(&store, "", &to(Version::V04)).unwrap();
+    let done = wait(upgrade_in_place(&store, "", &to(Version::V04))).unwrap();
     assert_eq!(done.count(Fate::Stay), 4);
     assert_eq!(chunks(&store), before);
-    let again = upgrade_in_place(&store, "", &to(Version::V04)).unwrap();
+    let again = wait(upgrade_in_place(&store, "", &to(Version::V04))).unwrap();
     assert_eq!(again.changed, 0);
 }
 
@@ -170,7 +170,7 @@ fn attributes_come_back_the_same() {
         let old: SharedStore = sample(name);
         let new: SharedStore = sample(name);
         for version in [Version::V05, Version::V06, Version::V05, Version::V04] {
-            upgrade_in_place(&new, "", &to(version)).unwrap();
+            wait(upgrade_in_place(&new, "", &to(version))).unwrap();
         }
         for node in wait(open(&old).walk("")).unwrap() {
             if let NodeMeta::Group(group) = &node.meta {
@@ -238,7 +238,7 @@ fn masks_of_booleans_and_masks_in_the_place_of_labels() {
         for (key, bytes) in objects(&store) {
             let _ = wait(here.put(&key, bytes.into(), zaro::store::Condition::Always)).unwrap();
         }
-        upgrade_in_place(&here, "", &to(version)).unwrap();
+        wait(upgrade_in_place(&here, "", &to(version))).unwrap();
         let values = elements(&here, level);
         assert_eq!(values.len(), 32 * 48);
         assert_eq!(
@@ -275,7 +275,7 @@ fn what_is_not_omes_comes_along() {
     assert_eq!(objects(&new)["A/1/notes.txt"], b"a note");
     assert_eq!(attributes(&new, "A/1/0/tables").to_string(), r#"{"own":[1,null]}"#);
     assert_eq!(elements(&new, "A/1/0/tables/x"), elements(&store, "A/1/0/tables/x"));
-    upgrade_in_place(&store, "", &to(Version::V06)).unwrap();
+    wait(upgrade_in_place(&store, "", &to(Version::V06))).unwrap();
     assert_eq!(objects(&store)["OME/METADATA.ome.xml"], b"<OME/>");
     assert_eq!(elements(&store, "A/1/0/tables/x"), elements(&new, "A/1/0/tables/x"));
 }
@@ -304,7 +304,7 @@ fn wells_move_to_their_row_and_column() {
         for (key, bytes) in objects(&old) {
             let _ = wait(here.put(&key, bytes.into(), zaro::store::Condition::Always)).unwrap();
         }
-        upgrade_in_place(&here, "", &to(version)).unwrap();
+        wait(upgrade_in_place(&here, "", &to(version))).unwrap();
         for store in [new, here] {
             assert_eq!(elements(&store, "B/2/0/0"), elements(&old, "2020-10-10/B/2/0/0"));
             let images = wait(zaro::image::find::images(&open(&store), "")).unwrap();
@@ -326,14 +326,14 @@ fn consolidated_metadata_are_renewed() {
     };
     let source = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
     let other: SharedStore = Arc::new(MemoryStore::new());
-    upgrade(&source, "x", "", &other, "", &to(Version::V06)).unwrap();
+    wait(upgrade(&source, "x", "", &other, "", &to(Version::V06))).unwrap();
     assert_eq!(format!("{:?}", consolidated(&other)), r#"Known(V06, "0.6")"#);
     for (version, wanted) in [
         (Version::V05, r#"Known(V05, "0.5")"#),
         (Version::V06, r#"Known(V06, "0.6")"#),
         (Version::V04, r#"Known(V04, "0.4")"#),
     ] {
-        upgrade_in_place(&store, "", &to(version)).unwrap();
+        wait(upgrade_in_place(&store, "", &to(version))).unwrap();
         assert_eq!(format!("{:?}", consolidated(&store)), wanted);
     }
     assert!(objects(&store).contains_key(".zmetadata"));
@@ -344,13 +344,13 @@ fn a_dry_run_changes_nothing_and_faults_are_found_before_anything_is_changed() {
     let store: SharedStore = sample(SEED);
     let before = objects(&store);
     let dry = UpgradeOptions { dry_run: true, ..to(Version::V05) };
-    let done = upgrade_in_place(&store, "", &dry).unwrap();
+    let done = wait(upgrade_in_place(&store, "", &dry)).unwrap();
     assert_eq!(done.arrays.len(), 5);
     assert_eq!(objects(&store), before);
 
     // 0.4 cannot say what this says.
     let store: SharedStore = sample(NEW);
-    upgrade_in_place(&store, "", &to(Version::V06)).unwrap();
+    wait(upgrade_in_place(&store, "", &to(Version::V06))).unwrap();
     let mut root = json(&String::from_utf8(objects(&store)["zarr.json"].clone()).unwrap());
     let mut attributes = root.get("attributes").unwrap().clone();
     let mut ome = attributes.get("ome").unwrap().clone();
@@ -359,24 +359,24 @@ fn a_dry_run_changes_nothing_and_faults_are_found_before_anything_is_changed() {
     root.set("attributes", attributes);
     let _ = wait(store.put("zarr.json", root.to_string().into(), zaro::store::Condition::Always)).unwrap();
     let before = objects(&store);
-    let e = upgrade_in_place(&store, "", &to(Version::V04)).unwrap_err();
+    let e = wait(upgrade_in_place(&store, "", &to(Version::V04))).unwrap_err();
     assert!(e.to_string().contains("scene"), "{e}");
     assert_eq!(objects(&store), before);
     let lossy = UpgradeOptions { lossy: true, ..to(Version::V04) };
-    let done = upgrade_in_place(&store, "", &lossy).unwrap();
+    let done = wait(upgrade_in_place(&store, "", &lossy)).unwrap();
     assert!(done.notes.iter().any(|n| n.contains("scene")), "{:?}", done.notes);
     assert_eq!(elements(&store, "s0"), elements(&(sample(NEW) as SharedStore), "s0"));
 
     // A part of a hierarchy that says otherwise.
     let store: SharedStore = sample(PLATE);
-    let e = upgrade_in_place(&store, "A/1/0", &to(Version::V05)).unwrap_err();
+    let e = wait(upgrade_in_place(&store, "A/1/0", &to(Version::V05))).unwrap_err();
     assert!(e.to_string().contains("lies in"), "{e}");
-    assert!(upgrade_in_place(&store, "A/1/0/0", &to(Version::V05)).is_err());
+    assert!(wait(upgrade_in_place(&store, "A/1/0/0", &to(Version::V05))).is_err());
     let other: SharedStore = Arc::new(MemoryStore::new());
-    upgrade(&open(&store), "x", "A/1/0", &other, "", &to(Version::V05)).unwrap();
+    wait(upgrade(&open(&store), "x", "A/1/0", &other, "", &to(Version::V05))).unwrap();
     assert_eq!(elements(&other, "0"), elements(&store, "A/1/0/0"));
     // There is something already.
-    assert!(upgrade(&open(&store), "x", "", &other, "", &to(Version::V05)).is_err());
+    assert!(wait(upgrade(&open(&store), "x", "", &other, "", &to(Version::V05))).is_err());
 }
 
 /// Upgrades in place with a store that fails for ever after so many requests, then with one that does not.
@@ -384,22 +384,25 @@ fn killed(name: &str, version: Version, array: &str, stride: usize) {
     let old: SharedStore = sample(name);
     let pixels = elements(&old, array);
     let wanted: SharedStore = sample(name);
-    upgrade_in_place(&wanted, "", &to(version)).unwrap();
+    wait(upgrade_in_place(&wanted, "", &to(version))).unwrap();
     let wanted = objects(&wanted);
     let mut after = 0;
     loop {
         let store: SharedStore = sample(name);
         let dying: SharedStore =
             Arc::new(FaultStore::new(store.clone()).with_all_after(after as u64, Fault::Final));
-        let done = upgrade_in_place(&dying, "", &to(version));
+        let done = wait(upgrade_in_place(&dying, "", &to(version)));
         // Whatever happened, there is an image, and its pixels are right.
         assert_eq!(elements(&store, array), pixels, "{name} to {version} killed after {after}");
         assert!(matches!(wait(find(&open(&store), "")).unwrap(), Found::Image(_) | Found::Plate { .. }));
         if done.is_err() && objects(&store).contains_key(".zaro-journal.json") {
             let other = if version == Version::V06 { Version::V05 } else { Version::V06 };
-            assert!(upgrade_in_place(&store, "", &to(other)).is_err(), "another version is not taken up");
+            assert!(
+                wait(upgrade_in_place(&store, "", &to(other))).is_err(),
+                "another version is not taken up"
+            );
         }
-        upgrade_in_place(&store, "", &to(version)).unwrap();
+        wait(upgrade_in_place(&store, "", &to(version))).unwrap();
         let got = objects(&store);
         let differ: Vec<&String> =
             got.keys().chain(wanted.keys()).filter(|k| got.get(*k) != wanted.get(*k)).collect();
@@ -430,13 +433,13 @@ fn a_killed_upgrade_to_another_place_is_finished() {
     for after in (0..).step_by(17) {
         let store: SharedStore = Arc::new(MemoryStore::new());
         let dying: SharedStore = Arc::new(FaultStore::new(store.clone()).with_all_after(after, Fault::Final));
-        let done = upgrade(&open(&source), "x", "", &dying, "", &to(Version::V05));
+        let done = wait(upgrade(&open(&source), "x", "", &dying, "", &to(Version::V05)));
         if done.is_err() && wait(zaro::hierarchy::find(&store, "")).unwrap().is_none() {
             let begun = wait(store.size(".zaro-journal.json")).unwrap().is_some();
-            let resumed = upgrade(&open(&source), "x", "", &store, "", &to(Version::V05)).unwrap();
+            let resumed = wait(upgrade(&open(&source), "x", "", &store, "", &to(Version::V05))).unwrap();
             assert_eq!(resumed.resumed, begun, "{after}");
         } else if done.is_err() {
-            upgrade(&open(&source), "x", "", &store, "", &to(Version::V05)).unwrap();
+            wait(upgrade(&open(&source), "x", "", &store, "", &to(Version::V05))).unwrap();
         }
         assert!(objects(&store) == wanted, "killed after {after}");
         if done.is_ok() {
@@ -468,7 +471,7 @@ fn an_upgrade_that_turns_out_impossible_leaves_nothing() {
     let bad = vec![7u8; 5];
     let _ = wait(store.put(&chunk, bad.into(), zaro::store::Condition::Always)).unwrap();
     let before = objects(&store);
-    let e = upgrade_in_place(&store, "", &to(Version::V05)).unwrap_err();
+    let e = wait(upgrade_in_place(&store, "", &to(Version::V05))).unwrap_err();
     assert!(matches!(e.kind(), zaro::ErrorKind::Invalid | zaro::ErrorKind::Unsupported), "{e}");
     let after = objects(&store);
     let differ: Vec<&String> =
@@ -481,13 +484,13 @@ fn what_is_unfinished_is_not_taken_for_something_else() {
     let source: SharedStore = sample(IMAGE);
     let store: SharedStore = Arc::new(MemoryStore::new());
     let dying: SharedStore = Arc::new(FaultStore::new(store.clone()).with_all_after(25, Fault::Final));
-    upgrade(&open(&source), "x", "", &dying, "", &to(Version::V05)).unwrap_err();
+    wait(upgrade(&open(&source), "x", "", &dying, "", &to(Version::V05))).unwrap_err();
     assert!(objects(&store).contains_key(".zaro-journal.json"));
     let before = objects(&store);
     let options = zaro::copy::CopyOptions::default();
-    let copied = zaro::copy::copy(&open(&source), "x", "", &store, "", &options).unwrap_err();
-    let in_place = upgrade_in_place(&store, "", &to(Version::V05)).unwrap_err();
-    let converted = zaro::copy::convert_in_place(&store, "", zaro::meta::Format::V3).unwrap_err();
+    let copied = wait(zaro::copy::copy(&open(&source), "x", "", &store, "", &options)).unwrap_err();
+    let in_place = wait(upgrade_in_place(&store, "", &to(Version::V05))).unwrap_err();
+    let converted = wait(zaro::copy::convert_in_place(&store, "", zaro::meta::Format::V3)).unwrap_err();
     for e in [copied, in_place, converted] {
         assert!(e.to_string().contains("`zaro image upgrade`"), "{e}");
         assert_eq!(e.kind(), zaro::ErrorKind::Usage);

@@ -111,12 +111,20 @@ fn write_halves(folder: &Path, seed: u64) {
             // Columns 0..8, 16..24, … or 8..16, 24..32, …: a part of every chunk.
             let columns = (0..64).filter(|c| c / 8 % 2 == half).collect();
             let selection = Selection::new(vec![zaro::Index::All, zaro::Index::List(columns)]);
-            array.write(&selection, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+            array
+                .write_blocking(&selection, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+                .unwrap();
         }
         // And all of every chunk.
         value += 1;
         let values = value.to_le_bytes().repeat(32 * 64);
-        array.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        array
+            .write_blocking(
+                &Selection::all(),
+                Values::new(values.to_vec(), Order::C),
+                &WriteOptions::default(),
+            )
+            .unwrap();
     }
 }
 
@@ -171,7 +179,11 @@ fn hammer(folder: &Path, number: u64) {
                         let selection = Selection::start_count(&[at / 64, at % 64], &[1, 1]);
                         let value = count.to_le_bytes();
                         array
-                            .write(&selection, Values::new(&value, Order::C), &WriteOptions::default())
+                            .write_blocking(
+                                &selection,
+                                Values::new(value.to_vec(), Order::C),
+                                &WriteOptions::default(),
+                            )
                             .unwrap();
                     }
                 };
@@ -225,7 +237,7 @@ fn copy_it(folder: &Path) {
     // Slower than it is, so that it is met in the middle.
     let slow =
         CopyOptions { progress: Some(Arc::new(|_| std::thread::sleep(Duration::from_millis(1)))), ..options };
-    copy(&source, "source", "", &store(folder, "copy"), "", &slow).unwrap();
+    wait(copy(&source, "source", "", &store(folder, "copy"), "", &slow)).unwrap();
 }
 
 #[test]
@@ -236,7 +248,7 @@ fn a_killed_copy_goes_on_to_its_end() {
     std::fs::write(source.join("zarr.json"), &documents()[0]).unwrap();
     let values: Vec<u8> = (1..=2048u32).flat_map(u32::to_le_bytes).collect();
     array(&source)
-        .write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default())
+        .write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &WriteOptions::default())
         .unwrap();
     let mut rng = Rng::new(3);
     for round in 0..30 {
@@ -271,7 +283,9 @@ fn grow(folder: &Path) {
         let values = value.to_le_bytes().repeat(3 * 64);
         let new = wait(hierarchy::append(&store, "", 0, 3, false)).unwrap();
         let rows = Selection::start_count(&[new.start, 0], &[3, 64]);
-        new.array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        new.array
+            .write_blocking(&rows, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+            .unwrap();
         wait(new.publish()).unwrap();
         std::fs::write(ready(folder), "").unwrap();
     }
@@ -308,7 +322,9 @@ fn counted(folder: &Path, length: u32) {
     std::fs::write(folder.join("zarr.json"), document).unwrap();
     let values: Vec<u8> = (1..=u32::try_from(length).unwrap()).flat_map(u32::to_le_bytes).collect();
     let options = WriteOptions::default();
-    array(folder).write(&Selection::all(), Values::new(&values, Order::C), &options).unwrap();
+    array(folder)
+        .write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &options)
+        .unwrap();
 }
 
 fn elements(folder: &Path) -> Vec<u32> {
@@ -330,7 +346,9 @@ fn append(folder: &Path, number: u64) {
         let new = wait(hierarchy::append(&store, "", 0, 5, false)).unwrap();
         let values = u32::try_from(1_000_000 + number).unwrap().to_le_bytes().repeat(5);
         let rows = Selection::start_count(&[new.start], &[5]);
-        new.array.write(&rows, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        new.array
+            .write_blocking(&rows, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+            .unwrap();
         wait(new.publish()).unwrap();
     }
 }

@@ -7,29 +7,41 @@ use std::path::{Path, PathBuf};
 
 /// Each module of the library and the modules it may use besides itself. Everything may use the error and the checked
 /// numbers, which use nothing.
-const MAY_USE: [(&str, &[&str]); 23] = [
+const MAY_USE: [(&str, &[&str]); 27] = [
     ("error", &[]),
     ("num", &["error"]),
     // Names that are near each other, for messages.
     ("suggest", &[]),
-    // Waiting for a future knows nothing of what it waits for.
-    ("blocking", &["error"]),
+    // Memory, threads and connections know nothing of what they are used for.
+    ("context", &["error"]),
+    ("blocking", &["error", "context"]),
+    // What is done on the decoding threads, or many at once.
+    ("task", &["error", "blocking", "context"]),
     // Whether a process is still there.
     ("process", &[]),
     // Moments as text.
     ("time", &["error"]),
-    ("store", &["error", "num", "process", "time"]),
+    ("store", &["error", "num", "process", "time", "context"]),
     ("meta", &["error", "num", "suggest"]),
     ("codec", &["error", "num", "meta"]),
-    ("array", &["error", "num", "blocking", "store", "meta", "codec"]),
-    ("group", &["error", "num", "suggest", "store", "meta", "codec", "array"]),
-    ("journal", &["error", "num", "process", "blocking", "store", "meta", "codec"]),
-    ("hierarchy", &["error", "num", "blocking", "store", "meta", "codec", "array", "group", "journal"]),
+    ("array", &["error", "num", "blocking", "context", "task", "store", "meta", "codec"]),
+    ("group", &["error", "num", "suggest", "context", "store", "meta", "codec", "array"]),
+    ("journal", &["error", "num", "process", "blocking", "context", "task", "store", "meta", "codec"]),
+    (
+        "hierarchy",
+        &[
+            "error", "num", "blocking", "context", "task", "store", "meta", "codec", "array", "group",
+            "journal",
+        ],
+    ),
     // Values as people want them, and what conventions make of them.
-    ("format", &["error", "num", "meta", "array", "group"]),
+    ("format", &["error", "num", "blocking", "meta", "array", "group"]),
     ("cf", &["error", "num", "meta", "array", "group", "format"]),
-    // Every document of a hierarchy against the rules.
-    ("validate", &["error", "meta", "store", "group"]),
+    // Positions by the values of coordinates, and what elements are like.
+    ("coords", &["error", "num", "suggest", "meta", "array", "group", "format", "cf"]),
+    ("stat", &["error", "num", "store", "meta", "array", "group", "format", "cf"]),
+    // Every document of a hierarchy against the rules, and every chunk, if asked.
+    ("validate", &["error", "meta", "store", "array", "group"]),
     ("create", &["error", "blocking", "store", "meta", "array", "hierarchy", "journal"]),
     (
         "copy",
@@ -37,7 +49,8 @@ const MAY_USE: [(&str, &[&str]); 23] = [
             "error",
             "num",
             "suggest",
-            "blocking",
+            "context",
+            "task",
             "store",
             "meta",
             "codec",
@@ -45,6 +58,7 @@ const MAY_USE: [(&str, &[&str]); 23] = [
             "group",
             "hierarchy",
             "journal",
+            "coords",
         ],
     ),
     // Images are read, and made: pyramids and upgrades write arrays and copy those that stay as they are.
@@ -52,8 +66,10 @@ const MAY_USE: [(&str, &[&str]); 23] = [
         "image",
         &[
             "error",
+            "context",
             "num",
             "blocking",
+            "task",
             "store",
             "meta",
             "codec",
@@ -66,13 +82,15 @@ const MAY_USE: [(&str, &[&str]); 23] = [
             "format",
         ],
     ),
-    ("reference", &["error", "num", "blocking", "store", "meta", "codec", "array", "group"]),
+    ("reference", &["error", "num", "blocking", "context", "store", "meta", "codec", "array", "group"]),
     (
         "manifest",
         &[
             "error",
+            "context",
             "num",
             "blocking",
+            "task",
             "store",
             "meta",
             "codec",
@@ -87,6 +105,7 @@ const MAY_USE: [(&str, &[&str]); 23] = [
         "open",
         &[
             "error",
+            "context",
             "num",
             "suggest",
             "blocking",
@@ -107,8 +126,8 @@ const MAY_USE: [(&str, &[&str]); 23] = [
 ];
 
 /// The files that may hold `unsafe`, each with its proof at the top.
-const UNSAFE: [&str; 4] =
-    ["array/place.rs", "codec/blosc/lanes.rs", "codec/inflate.rs", "codec/lz4_block.rs"];
+const UNSAFE: [&str; 5] =
+    ["array/place.rs", "codec/blosc/lanes.rs", "codec/inflate.rs", "codec/lz4_block.rs", "context/fork.rs"];
 
 /// No file is longer; most are far shorter.
 const MAX_LINES: usize = 800;

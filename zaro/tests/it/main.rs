@@ -10,11 +10,15 @@
 
 mod common;
 
+#[cfg(all(feature = "testing", feature = "cloud", target_os = "linux"))]
+mod context;
 mod copy;
 mod errors;
 mod examples;
 #[cfg(feature = "image")]
 mod format;
+#[cfg(feature = "image")]
+mod futures_send;
 #[cfg(all(feature = "testing", feature = "cloud"))]
 mod gather;
 #[cfg(feature = "grib")]

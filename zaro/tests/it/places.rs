@@ -32,7 +32,8 @@ fn counted(store: &SharedStore, path: &str, format: Format, n: u64, chunk: u64) 
     let made =
         wait(hierarchy::create_array(store, path, &new(format, &[n], &[chunk]), Existing::Refuse)).unwrap();
     let values: Vec<u8> = (1..=n).flat_map(|i| u16::try_from(i % 60_000).unwrap().to_le_bytes()).collect();
-    made.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+    made.write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+        .unwrap();
     made
 }
 
@@ -100,12 +101,12 @@ fn a_folder_and_its_web_address_are_one_place() {
         [("", "", ""), ("g", "", "g"), ("g", "", ""), ("", "", "g"), ("g", "x", "g"), ("", "g", "g")]
     {
         let source = zarr(&web(source));
-        let e = copy(&source, "web", from, &store, to, &options).unwrap_err();
+        let e = wait(copy(&source, "web", from, &store, to, &options)).unwrap_err();
         assert!(e.to_string().contains("same or nested"), "{e}");
         assert!(tree(dir.path()) == before, "from {from:?} to {to:?}");
     }
     // What is another place is replaced, though it has the same document.
-    copy(&zarr(&web("g")), "web", "x", &store, "h/x", &options).unwrap();
+    wait(copy(&zarr(&web("g")), "web", "x", &store, "h/x", &options)).unwrap();
     assert_eq!(read(&store, "h/x").len(), 100);
 }
 
@@ -119,7 +120,7 @@ fn links_in_the_source_may_lead_into_the_destination() {
     let options = CopyOptions { existing: Existing::Replace, ..CopyOptions::default() };
     let before = tree(&b);
     let refused = |source: &SharedStore| {
-        let e = copy(&zarr(source), "a", "", &target, "", &options).unwrap_err();
+        let e = wait(copy(&zarr(source), "a", "", &target, "", &options)).unwrap_err();
         assert!(e.to_string().contains("same or nested"), "{e}");
         assert!(tree(&b) == before);
     };
@@ -140,7 +141,7 @@ fn links_in_the_source_may_lead_into_the_destination() {
     wait(hierarchy::delete(&target, "y")).unwrap();
     assert_eq!(read(&local(&dir.path().join("c")), "y").len(), 10);
     std::os::unix::fs::symlink("../c/y", b.join("y")).unwrap();
-    copy(&zarr(&source), "a", "", &target, "", &options).unwrap();
+    wait(copy(&zarr(&source), "a", "", &target, "", &options)).unwrap();
     assert_eq!(read(&local(&dir.path().join("c")), "y").len(), 10);
     assert!(!b.join("y").exists());
 }
@@ -209,7 +210,7 @@ fn a_folder_of_zarrs_is_no_zarr() {
     let source: SharedStore = Arc::new(MemoryStore::new());
     counted(&source, "", Format::V3, 10, 10);
     let options = CopyOptions { existing: Existing::Replace, ..CopyOptions::default() };
-    let e = copy(&zarr(&source), "s", "", &store, "", &options).unwrap_err();
+    let e = wait(copy(&zarr(&source), "s", "", &store, "", &options)).unwrap_err();
     assert!(e.to_string().contains("a.zarr"), "{e}");
     assert_eq!(read(&store, "a.zarr").len(), 10);
 }
@@ -252,12 +253,19 @@ fn a_killed_delete_is_finished_and_nothing_old_comes_back() {
 /// A journal of a process that was killed is one of a run that is over: in one process, that is enough.
 fn create_counted(store: &SharedStore, path: &str, existing: Existing, fails: bool) -> zaro::Result<Array> {
     let meta = new(Format::V3, &[40], &[10]).meta()?;
-    zaro::create::array(store, path, &meta, existing, |array, check| {
-        check()?;
+    let making = wait(zaro::create::array(store, path, &meta, existing))?;
+    let filled = || {
+        wait(making.check())?;
         let bytes: Vec<u8> = (1..=40u16).flat_map(u16::to_le_bytes).collect();
-        array.write(&Selection::all(), Values::new(&bytes, Order::C), &WriteOptions::default())?;
+        making.array.write_blocking(
+            &Selection::all(),
+            Values::new(bytes, Order::C),
+            &WriteOptions::default(),
+        )?;
         if fails { Err(zaro::Error::cancelled()) } else { Ok(()) }
-    })
+    };
+    let filled = filled();
+    wait(making.finish(filled))
 }
 
 #[test]
@@ -315,10 +323,9 @@ fn an_array_whose_filling_fails_leaves_nothing() {
     assert_eq!(tree(dir.path()), []);
     // What somebody else put there meanwhile stays.
     let meta = new(Format::V3, &[40], &[10]).meta().unwrap();
-    let e = zaro::create::array(&store, "x", &meta, Existing::Refuse, |_, _| {
-        std::fs::write(dir.path().join("x/thesis.txt"), "mine").unwrap();
-        Err(zaro::Error::cancelled())
-    });
+    let making = wait(zaro::create::array(&store, "x", &meta, Existing::Refuse)).unwrap();
+    std::fs::write(dir.path().join("x/thesis.txt"), "mine").unwrap();
+    let e = wait(making.finish(Err(zaro::Error::cancelled())));
     assert!(e.is_err() && dir.path().join("x/thesis.txt").is_file());
     let e = create_counted(&store, "x", Existing::Refuse, false).unwrap_err();
     assert!(e.to_string().contains("other things"), "{e}");
@@ -328,14 +335,15 @@ fn an_array_whose_filling_fails_leaves_nothing() {
 fn of_two_that_make_an_array_one_is_refused_and_touches_nothing() {
     let store: SharedStore = Arc::new(MemoryStore::new());
     let meta = new(Format::V3, &[40], &[10]).meta().unwrap();
-    let made = zaro::create::array(&store, "x", &meta, Existing::Refuse, |array, _| {
-        for existing in [Existing::Refuse, Existing::Replace] {
-            let e = create_counted(&store, "x", existing, false).unwrap_err();
-            assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
-        }
-        assert_eq!(wait(store.list("x")).unwrap().prefixes, Vec::<String>::new());
-        array.write(&Selection::all(), Values::new(&[7; 80], Order::C), &WriteOptions::default())
-    });
+    let making = wait(zaro::create::array(&store, "x", &meta, Existing::Refuse)).unwrap();
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let e = create_counted(&store, "x", existing, false).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
+    }
+    assert_eq!(wait(store.list("x")).unwrap().prefixes, Vec::<String>::new());
+    let values = Values::new(vec![7; 80], Order::C);
+    let filled = making.array.write_blocking(&Selection::all(), values, &WriteOptions::default());
+    let made = wait(making.finish(filled));
     assert_eq!(made.unwrap().path(), "x");
     assert_eq!(read(&store, "x"), [0x0707; 40]);
 }
@@ -354,7 +362,7 @@ fn chunks_that_lie_about_are_not_taken_for_those_of_a_new_array() {
         // A copy looks as well.
         let source: SharedStore = Arc::new(MemoryStore::new());
         wait(hierarchy::create_array(&source, "x", &array, Existing::Refuse)).unwrap();
-        let e = copy(&zarr(&source), "s", "", &store, "", &CopyOptions::default()).unwrap_err();
+        let e = wait(copy(&zarr(&source), "s", "", &store, "", &CopyOptions::default())).unwrap_err();
         assert!(e.to_string().contains("chunks of another array"), "{key}: {e}");
         let listed = wait(store.list("")).unwrap();
         assert!(listed.objects.is_empty() && listed.prefixes == ["x"], "{listed:?}");
@@ -404,7 +412,12 @@ fn what_lies_beyond_the_border_does_not_come_into_sight() {
         let long = counted(&store, "x", Format::V3, 95, 10);
         wait(hierarchy::resize(&store, "x", &[15])).unwrap();
         let values: Vec<u8> = (1..=95u16).flat_map(u16::to_le_bytes).collect();
-        long.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        long.write_blocking(
+            &Selection::all(),
+            Values::new(values.to_vec(), Order::C),
+            &WriteOptions::default(),
+        )
+        .unwrap();
         let new = wait(hierarchy::append(&store, "x", 0, 10, remote)).unwrap();
         assert_eq!(new.start, 15);
         let array = &new.array;
@@ -417,9 +430,9 @@ fn what_lies_beyond_the_border_does_not_come_into_sight() {
         );
         let rows = [9u16; 10].map(u16::to_le_bytes).concat();
         array
-            .write(
+            .write_blocking(
                 &Selection::start_count(&[15], &[10]),
-                Values::new(&rows, Order::C),
+                Values::new(rows.to_vec(), Order::C),
                 &WriteOptions::default(),
             )
             .unwrap();
@@ -455,7 +468,11 @@ fn what_is_appended_while_an_array_shrinks_stays() {
                             let rows = [60_001 + number; 7].map(u16::to_le_bytes).concat();
                             let place = Selection::start_count(&[new.start], &[7]);
                             new.array
-                                .write(&place, Values::new(&rows, Order::C), &WriteOptions::default())
+                                .write_blocking(
+                                    &place,
+                                    Values::new(rows.to_vec(), Order::C),
+                                    &WriteOptions::default(),
+                                )
                                 .unwrap();
                             wait(new.publish()).unwrap();
                         }
@@ -515,7 +532,7 @@ fn a_copy_is_listed_by_the_groups_above_it() {
         wait(hierarchy::consolidate(&store, "")).unwrap();
         let source: SharedStore = Arc::new(MemoryStore::new());
         counted(&source, "g/x", format, 10, 10);
-        copy(&zarr(&source), "s", "", &store, "new", &CopyOptions::default()).unwrap();
+        wait(copy(&zarr(&source), "s", "", &store, "new", &CopyOptions::default())).unwrap();
         let names: Vec<String> = wait(zarr(&store).walk("")).unwrap().into_iter().map(|n| n.path).collect();
         assert_eq!(names, ["", "new", "new/g", "new/g/x"]);
     }
@@ -529,7 +546,7 @@ fn what_links_stand_for_is_not_missing() {
     counted(&store, "g/x", Format::V3, 50, 10);
     let target = || local(&dir.path().join("copy"));
     let refused = |what: &str| {
-        let e = copy(&zarr(&store), "a", "", &target(), "", &CopyOptions::default()).unwrap_err();
+        let e = wait(copy(&zarr(&store), "a", "", &target(), "", &CopyOptions::default())).unwrap_err();
         assert!(e.to_string().contains(what), "{e}");
         std::fs::remove_dir_all(dir.path().join("copy")).ok();
     };
@@ -555,7 +572,7 @@ fn what_links_stand_for_is_not_missing() {
     assert_eq!((here.kind(), here.to_string()), (direct.kind(), direct.to_string()));
     refused("a folder is in the place of an object");
     std::fs::remove_dir(at.join("g/x/c/3")).unwrap();
-    copy(&zarr(&store), "a", "", &target(), "", &CopyOptions::default()).unwrap();
+    wait(copy(&zarr(&store), "a", "", &target(), "", &CopyOptions::default())).unwrap();
     std::fs::remove_dir_all(dir.path().join("copy")).unwrap();
     // A node.
     link("../annex/node", "g/y");
@@ -580,7 +597,7 @@ fn what_does_not_fit_is_not_begun() {
         if target.free_space().is_none_or(|free| free > 1 << 42) {
             continue;
         }
-        let e = copy(&zarr(&source), "a", "", &target, "", &CopyOptions::default()).unwrap_err();
+        let e = wait(copy(&zarr(&source), "a", "", &target, "", &CopyOptions::default())).unwrap_err();
         assert!(e.to_string().contains("not enough space"), "{e}");
         drop(target);
         assert!(!to.exists());

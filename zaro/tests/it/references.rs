@@ -427,7 +427,7 @@ async fn plain_zarrs_cost_what_they_did() {
     assert_eq!(server.requests(), 1);
     let consolidated = br#"{"zarr_consolidated_format": 1, "metadata": {".zgroup": {"zarr_format": 2}}}"#;
     let server = web(&[("x/.zmetadata", consolidated)]);
-    zaro::open(&format!("{}/x", server.url()), &options(|o| o.cache = 0))
+    zaro::open(&format!("{}/x", server.url()), &options(|o| o.cache = false))
         .await
         .unwrap()
         .node("")

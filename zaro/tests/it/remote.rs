@@ -105,6 +105,32 @@ fn sharded() -> (V3, Model) {
     (V3::new(&[128, 128], &[64, 64], "uint16").codecs(codecs), Model::counting(&[128, 128], 2))
 }
 
+/// Who goes through a shard window by window gets it whole after an eighth of it, and never again.
+#[test]
+fn a_shard_that_is_read_window_by_window_is_fetched_whole_in_the_end() {
+    let codecs = sharding(&[16, 16], &format!("{LITTLE},{ZSTD}"), LITTLE, "end");
+    let spec = V3::new(&[256, 256], &[256, 256], "uint16").codecs(codecs);
+    let mut rng = Rng::new(7);
+    let data = Model::random(&mut rng, &[256, 256], 2);
+    let (probe, array) = probed(&spec.document(), &data);
+    let mut rng = Rng::new(8);
+    let windows: Vec<(u64, u64)> = (0..200).map(|_| (rng.below(246), rng.below(246))).collect();
+    let pass = || {
+        for (y, x) in &windows {
+            let read = common::read(&array, &format!("{y}:{},{x}:{}", y + 10, x + 10)).unwrap();
+            for (i, pixel) in read.as_chunks::<2>().0.iter().enumerate() {
+                let at = [y + (i / 10) as u64, x + (i % 10) as u64];
+                assert_eq!(pixel, data.element(&at));
+            }
+        }
+        probe.take()
+    };
+    let log = pass();
+    assert_eq!(log.iter().filter(|(_, range)| range.is_none()).count(), 1, "{log:?}");
+    assert!(log.len() < 20, "{log:?}");
+    assert!(pass().is_empty());
+}
+
 #[test]
 fn an_index_is_fetched_once_for_many_windows() {
     let (spec, data) = sharded();
@@ -552,7 +578,7 @@ fn bytes_in_flight_stay_within_the_budget() {
         let store = Arc::new(MemoryStore::new());
         common::put_array(&store, "", &spec.document(), &data);
         let probe = Arc::new(Probe::new(store).delay(Duration::from_millis(1)));
-        let options = OpenOptions { memory: MEMORY, ..OpenOptions::default() };
+        let options = OpenOptions::default().with_memory(MEMORY);
         let zarr = common::wait(Zarr::from_store(probe.clone(), options)).unwrap();
         let array = common::wait(zarr.array("")).unwrap();
         let slab = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();

@@ -88,7 +88,7 @@ fn options() -> CopyOptions {
 }
 
 fn run(source: &SharedStore, store: &SharedStore, to: &str, options: &CopyOptions) -> Result<Copied> {
-    copy(&zarr(source), "source", "", store, to, options)
+    wait(copy(&zarr(source), "source", "", store, to, options))
 }
 
 fn memory() -> SharedStore {
@@ -195,11 +195,11 @@ fn an_array_that_cannot_be_written_leaves_the_old() {
     let before = keys(&store);
     let new = NewArray { shape: vec![4], data_type: DataType::UInt(8), ..NewArray::default() };
     let meta = new.meta().unwrap();
-    let failed =
-        create::array(&store, "b", &meta, Existing::Replace, |_, _| Err(zaro::Error::usage("no input")));
+    let create = |filled| wait(wait(create::array(&store, "b", &meta, Existing::Replace))?.finish(filled));
+    let failed = create(Err(zaro::Error::usage("no input")));
     assert!(failed.unwrap_err().to_string().contains("no input"));
     assert_eq!(keys(&store), before);
-    create::array(&store, "b", &meta, Existing::Replace, |_, _| Ok(())).unwrap();
+    create(Ok(())).unwrap();
     assert_eq!(wait(zarr(&store).array("b")).unwrap().shape(), [4]);
     assert!(keys(&store).iter().all(|(key, _)| !key.contains("zaro") && key != "b/c/0"));
 }

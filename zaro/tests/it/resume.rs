@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::TryStreamExt;
+use futures::stream::BoxStream;
 use tempfile::TempDir;
 
 use crate::common::{V2, V3, wait};
@@ -18,7 +19,10 @@ use zaro::hierarchy::{self, Existing};
 use zaro::meta::{Format, Json};
 use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
-use zaro::store::{Condition, GetOptions, Listing, Object, ObjectMeta, Put, SharedStore, Store};
+use zaro::store::{
+    Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put, SharedStore, Store, StoreExt as _,
+    StoreFacts,
+};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{
     Error, ErrorKind, OpenOptions, Order, ReadOptions, Result, Selection, Values, WriteOptions, Zarr,
@@ -43,7 +47,9 @@ fn source(path: &Path, value: u8) {
 fn fill(path: &Path, value: u8) {
     let array = wait(open(&local(path)).array("")).unwrap();
     let values = vec![value; 64 * 64];
-    array.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+    array
+        .write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+        .unwrap();
 }
 
 fn open(store: &SharedStore) -> Zarr {
@@ -70,13 +76,13 @@ fn ways() -> [(CopyOptions, usize); 2] {
 }
 
 fn run(from: &Path, to: &Path, options: &CopyOptions) -> Result<Copied> {
-    copy(&open(&local(from)), from.to_str().unwrap(), "", &local(to), "", options)
+    wait(copy(&open(&local(from)), from.to_str().unwrap(), "", &local(to), "", options))
 }
 
 /// Copies until so many requests were made.
 fn stopped(from: &Path, to: &Path, options: &CopyOptions, after: u64) -> bool {
     let dying: SharedStore = Arc::new(FaultStore::new(local(to)).with_all_after(after, Fault::Final));
-    copy(&open(&local(from)), from.to_str().unwrap(), "", &dying, "", options).is_err()
+    wait(copy(&open(&local(from)), from.to_str().unwrap(), "", &dying, "", options)).is_err()
 }
 
 #[test]
@@ -139,10 +145,11 @@ fn another_source_and_other_options_are_told_apart() {
     source(&q, 2);
     let options = CopyOptions::default();
     // Both are called the same, as from two folders.
-    let named =
-        |from: &Path, options: &CopyOptions| copy(&open(&local(from)), "s.zarr", "", &local(&d), "", options);
+    let named = |from: &Path, options: &CopyOptions| {
+        wait(copy(&open(&local(from)), "s.zarr", "", &local(&d), "", options))
+    };
     let dying: SharedStore = Arc::new(FaultStore::new(local(&d)).with_all_after(90, Fault::Final));
-    copy(&open(&local(&p)), "s.zarr", "", &dying, "", &options).unwrap_err();
+    wait(copy(&open(&local(&p)), "s.zarr", "", &dying, "", &options)).unwrap_err();
     let before = keys(&local(&d));
     assert!(before.contains(&JOURNAL.to_owned()));
     let e = named(&q, &options).unwrap_err();
@@ -187,7 +194,7 @@ fn a_journal_is_private_and_has_no_secrets() {
     source(&s, 1);
     let dying: SharedStore = Arc::new(FaultStore::new(local(&d)).with_all_after(60, Fault::Final));
     let name = "https://user:WORD@host/a.zarr?X-Amz-Signature=SIGNED";
-    copy(&open(&local(&s)), name, "", &dying, "", &CopyOptions::default()).unwrap_err();
+    wait(copy(&open(&local(&s)), name, "", &dying, "", &CopyOptions::default())).unwrap_err();
     let text = std::fs::read_to_string(d.join(JOURNAL)).unwrap();
     for secret in ["WORD", "user", "SIGNED", "Signature"] {
         assert!(!text.contains(secret), "{text}");
@@ -199,7 +206,7 @@ fn a_journal_is_private_and_has_no_secrets() {
     assert_eq!(d.join(JOURNAL).metadata().unwrap().permissions().mode() & 0o777, 0o600);
     // Another signature is the same source.
     let name = "https://host/a.zarr?X-Amz-Signature=NEW";
-    let copied = copy(&open(&local(&s)), name, "", &local(&d), "", &CopyOptions::default()).unwrap();
+    let copied = wait(copy(&open(&local(&s)), name, "", &local(&d), "", &CopyOptions::default())).unwrap();
     assert!(copied.resumed);
 }
 
@@ -313,7 +320,13 @@ fn temporary_chunks_are_of_one_run() {
         std::fs::write(path.join("zarr.json"), document).unwrap();
         let array = wait(open(&local(&path)).array("")).unwrap();
         let values = vec![value; 512 * 256 * 64];
-        array.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        array
+            .write_blocking(
+                &Selection::all(),
+                Values::new(values.to_vec(), Order::C),
+                &WriteOptions::default(),
+            )
+            .unwrap();
         path
     };
     let options = CopyOptions {
@@ -358,7 +371,7 @@ fn temporary_chunks_are_of_one_run() {
         for (from, value) in [(&p, 1u8), (&q, 2)] {
             let (options, to) = (&options, dir.path().join(format!("copy{value}")));
             threads.spawn(move || {
-                copy(&open(&local(from)), "s.zarr", "", &local(&to), "", options).unwrap();
+                wait(copy(&open(&local(from)), "s.zarr", "", &local(&to), "", options)).unwrap();
                 assert!(elements(&to).iter().all(|e| *e == value));
             });
         }
@@ -378,7 +391,13 @@ fn both_ways() -> SharedStore {
     for (i, name) in ["a", "b", "c"].iter().enumerate() {
         let values: Vec<u8> = (1..=16u32).flat_map(|n| (n * (i as u32 + 1)).to_le_bytes()).collect();
         let array = wait(open(&store).array(name)).unwrap();
-        array.write(&Selection::all(), Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+        array
+            .write_blocking(
+                &Selection::all(),
+                Values::new(values.to_vec(), Order::C),
+                &WriteOptions::default(),
+            )
+            .unwrap();
     }
     store
 }
@@ -415,7 +434,7 @@ fn a_conversion_is_finished_or_undone_and_never_taken_for_its_opposite() {
                     // With keys that V2 does not have.
                     let made: SharedStore = Arc::new(MemoryStore::new());
                     let options = CopyOptions { format: Some(from), ..CopyOptions::default() };
-                    copy(&open(&store), "memory", "", &made, "", &options).unwrap();
+                    wait(copy(&open(&store), "memory", "", &made, "", &options)).unwrap();
                     store = made;
                     assert!(keys(&store).contains(&"a/c/0/0".to_owned()));
                 }
@@ -423,7 +442,7 @@ fn a_conversion_is_finished_or_undone_and_never_taken_for_its_opposite() {
                     wait(hierarchy::consolidate(&store, "")).unwrap();
                 }
                 if from == Format::V3 && !moved {
-                    convert_in_place(&store, "", Format::V3).unwrap();
+                    wait(convert_in_place(&store, "", Format::V3)).unwrap();
                 }
                 store
             };
@@ -433,12 +452,12 @@ fn a_conversion_is_finished_or_undone_and_never_taken_for_its_opposite() {
                 let store = fresh();
                 let dying: SharedStore =
                     Arc::new(FaultStore::new(store.clone()).with_all_after(n, Fault::Final));
-                let whole = convert_in_place(&dying, "", to).is_ok();
+                let whole = wait(convert_in_place(&dying, "", to)).is_ok();
                 assert_eq!(contents(&store), wanted, "after {n} requests");
                 let begun = keys(&store).contains(&JOURNAL.to_owned());
                 if begun {
                     // To stay with, or to go back to, what it was.
-                    match convert_in_place(&store, "", from) {
+                    match wait(convert_in_place(&store, "", from)) {
                         Ok(nodes) => {
                             assert_eq!((nodes, format(&store)), (0, from));
                             assert_eq!(keys(&store), keys(&fresh()), "after {n} requests");
@@ -452,7 +471,7 @@ fn a_conversion_is_finished_or_undone_and_never_taken_for_its_opposite() {
                     assert_eq!(contents(&store), wanted, "after {n} requests");
                 }
                 if format(&store) == from || keys(&store).contains(&JOURNAL.to_owned()) {
-                    assert_eq!(convert_in_place(&store, "", to).unwrap(), 4);
+                    assert_eq!(wait(convert_in_place(&store, "", to)).unwrap(), 4);
                 }
                 assert_eq!((contents(&store), format(&store)), (wanted.clone(), to), "after {n} requests");
                 let old = if from == Format::V2 { ".z" } else { "zarr.json" };
@@ -477,7 +496,7 @@ fn a_conversion_takes_no_old_documents_for_new_ones() {
     for n in (0..).step_by(3) {
         let store = both_ways();
         let dying: SharedStore = Arc::new(FaultStore::new(store.clone()).with_all_after(n, Fault::Final));
-        if convert_in_place(&dying, "", Format::V3).is_ok() {
+        if wait(convert_in_place(&dying, "", Format::V3)).is_ok() {
             break;
         }
         if format(&store) != Format::V2 {
@@ -485,7 +504,7 @@ fn a_conversion_takes_no_old_documents_for_new_ones() {
         }
         let old = r#"{"title":"t","late":1}"#;
         let _ = wait(store.put(".zattrs", old.into(), Condition::Always)).unwrap();
-        convert_in_place(&store, "", Format::V3).unwrap();
+        wait(convert_in_place(&store, "", Format::V3)).unwrap();
         let node = wait(hierarchy::find(&store, "")).unwrap().unwrap();
         assert!(node.meta.attributes().get("late").is_some(), "after {n} requests");
         assert_eq!(contents(&store), wanted);
@@ -496,7 +515,7 @@ fn a_conversion_takes_no_old_documents_for_new_ones() {
     let store = both_ways();
     let _ = wait(store.put("a/zarr.json", "{}".into(), Condition::Always)).unwrap();
     let before = keys(&store);
-    assert_eq!(convert_in_place(&store, "", Format::V3).unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(wait(convert_in_place(&store, "", Format::V3)).unwrap_err().kind(), ErrorKind::Usage);
     assert_eq!(keys(&store), before);
 }
 
@@ -523,12 +542,12 @@ impl Store for Careless {
         self.inner.stat(key).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.inner.list(prefix).await
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        self.inner.list_opts(prefix, options)
     }
 
-    fn is_writable(&self) -> bool {
-        true
+    fn facts(&self) -> StoreFacts {
+        StoreFacts { lists_all: true, is_writable: true, is_remote: true }
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
@@ -552,7 +571,7 @@ fn a_place_without_conditions_is_found_out_before_anything_is_copied() {
     source(&s, 1);
     let careless = Arc::new(Careless { inner: MemoryStore::new(), puts: AtomicU64::new(0) });
     let store: SharedStore = careless.clone();
-    let e = copy(&open(&local(&s)), "s", "", &store, "a/b", &CopyOptions::default()).unwrap_err();
+    let e = wait(copy(&open(&local(&s)), "s", "", &store, "a/b", &CopyOptions::default())).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
     assert_eq!(careless.puts.load(Ordering::Relaxed), 1, "the journal alone was tried");
     assert!(keys(&store).is_empty(), "{:?}", keys(&store));

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use zaro::Context;
 use zaro::store::StoreExt as _;
 
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
@@ -71,7 +72,7 @@ async fn web_servers() {
         let at = format!("{host}/{}", name(&dir));
         // Python's server lets five connections wait; more cost a second each.
         let bare = HttpStore::new(&format!("{at}/store/?token=1"), &plain).unwrap();
-        let bare = LimitStore::new(Arc::new(bare), &host, 4);
+        let bare = LimitStore::new(Arc::new(bare), &Context::shared(), &host, 4);
         let opened = open_store(&format!("{at}/store/zarr.json#x"), &plain).await.unwrap();
         for store in [&bare as &dyn Store, &*opened] {
             store_suite_listing(store, &objects, lists).await;
@@ -366,7 +367,9 @@ fn an_array_in(uri: &str, options: &StoreOptions) {
             s.spawn(move || {
                 let values: Vec<u8> = (0..40).map(|i| row.wrapping_mul(40).wrapping_add(i)).collect();
                 let place = Selection::start_count(&[row.into(), 0], &[1, 40]);
-                array.write(&place, Values::new(&values, Order::C), &WriteOptions::default()).unwrap();
+                array
+                    .write_blocking(&place, Values::new(values.to_vec(), Order::C), &WriteOptions::default())
+                    .unwrap();
             });
         }
     });
@@ -384,7 +387,7 @@ fn an_array_in(uri: &str, options: &StoreOptions) {
         verify: true,
         ..CopyOptions::default()
     };
-    copy(&zarr, uri, "a", &store, "b", &other).unwrap();
+    wait(copy(&zarr, uri, "a", &store, "b", &other)).unwrap();
     assert!(all("b/x") == want);
     wait(hierarchy::resize(&store, "b/x", &[16, 5])).unwrap();
     wait(hierarchy::resize(&store, "b/x", &[16, 40])).unwrap();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use zaro::blocking::wait;
 
 use zaro::copy::CopyOptions;
 use zaro::open::open_store;
@@ -147,7 +148,7 @@ async fn a_server_that_never_says_the_same_twice_is_asked_for_all_at_once() {
     let array = array_at(&server, &options()).await;
     assert_eq!(values(&array, 150, 3).await.unwrap(), [1; 3]);
     // What is too large for that is an error, and says why.
-    let small = OpenOptions { memory: 1 << 10, ..options() };
+    let small = options().with_memory(1 << 10);
     let array = array_at(&server, &small).await;
     let e = values(&array, 150, 3).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
@@ -201,7 +202,7 @@ async fn what_a_cache_holds_of_an_object_is_of_one_state() {
         TinyReply::ObjectWith(vec![u8::try_from(n).unwrap(); 100], headers)
     });
     let mut options = hasty();
-    options.cache = 1 << 20;
+    options.cache = true;
     let store = open_store(&server.url(), &options).await.unwrap();
     let part = |offset| Some(ByteRange::span(offset, 10));
     let Object { bytes: first, meta: old } =
@@ -251,8 +252,8 @@ async fn a_second_window_over_a_compressed_shard_asks_for_nothing() {
     let all: Vec<i32> = (0..4000).collect();
     let array = zarr.array("").await.unwrap();
     let bytes: Vec<u8> = all.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let in_order = zaro::Values::new(&bytes, zaro::Order::C);
-    array.write(&Selection::all(), in_order, &zaro::WriteOptions::default()).unwrap();
+    let in_order = zaro::Values::new(bytes.to_vec(), zaro::Order::C);
+    array.write_blocking(&Selection::all(), in_order, &zaro::WriteOptions::default()).unwrap();
     let chunk = memory.get("c/0", None).await.unwrap().unwrap().to_vec();
     let server = serving(document(4000, 4000, &codecs), move |_| (chunk.clone(), telling(0, 0)));
     let array = array_at(&server, &options()).await;
@@ -278,7 +279,7 @@ async fn an_archive_that_is_replaced_is_not_read_with_the_old_directory() {
         TinyReply::ObjectWith(bytes, vec![("etag".into(), format!("\"{n}\""))])
     });
     let mut options = hasty();
-    options.cache = 0;
+    options.cache = false;
     let store = open_store(&format!("{}/a.zip", server.url()), &options).await.unwrap();
     assert_eq!(store.get("z/k", None).await.unwrap().unwrap(), [1; 4000].as_slice());
     replaced.store(1, Ordering::SeqCst);
@@ -360,10 +361,9 @@ fn hierarchy() -> Vec<(String, Vec<u8>)> {
 }
 
 fn copied(server: &TinyServer) -> zaro::Result<Vec<i32>> {
-    use zaro::blocking::wait;
     let zarr = wait(zaro::open(&format!("{}/s", server.url()), &options()))?;
     let made: SharedStore = Arc::new(MemoryStore::new());
-    zaro::copy::copy(&zarr, "s", "", &made, "", &CopyOptions::default())?;
+    wait(zaro::copy::copy(&zarr, "s", "", &made, "", &CopyOptions::default()))?;
     let zarr = wait(zaro::Zarr::from_store(made, OpenOptions::default()))?;
     let array = wait(zarr.array("a"))?;
     wait(values(&array, 0, 50))
@@ -455,7 +455,7 @@ fn what_a_server_sends_in_place_of_a_chunk_is_not_copied() {
         });
         let zarr = zaro::blocking::wait(zaro::open(&format!("{}/s/a", server.url()), &options())).unwrap();
         let made: SharedStore = Arc::new(MemoryStore::new());
-        let e = zaro::copy::copy(&zarr, "s", "", &made, "", &CopyOptions::default()).unwrap_err();
+        let e = wait(zaro::copy::copy(&zarr, "s", "", &made, "", &CopyOptions::default())).unwrap_err();
         assert_eq!(e.key(), Some("c/3"), "{what}: {e}");
     }
 }

@@ -1,8 +1,11 @@
 //! Stores that need no server: files, memory, archives, and the wrappers around them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
+use zaro::Context;
 use zaro::ErrorKind;
 use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
@@ -14,7 +17,10 @@ use zaro::store::wrap::log::{LogStore, Method, Outcome, RequestLog};
 use zaro::store::wrap::prefix::PrefixStore;
 use zaro::store::wrap::retry::{RetryPolicy, RetryStore};
 use zaro::store::wrap::withhold::WithholdStore;
-use zaro::store::{ByteRange, Condition, KeyEntry, SharedStore, Store, StoreExt as _};
+use zaro::store::{
+    ByteRange, Condition, Entry, GetOptions, KeyEntry, ListOptions, Object, ObjectMeta, SharedStore, Store,
+    StoreExt as _,
+};
 use zaro::testing::{Fault, FaultStore, sample_objects, store_suite};
 
 fn memory(objects: &[(String, Vec<u8>)]) -> Arc<MemoryStore> {
@@ -54,12 +60,12 @@ async fn every_wrapper_passes_the_suite_around_stores_at_hand_and_far_away() {
     let far: SharedStore = Arc::new(FaultStore::new(Arc::clone(&near)));
     for store in [near, far] {
         let s = || Arc::clone(&store);
-        store_suite(&CacheStore::new(s(), 1 << 20), &objects).await;
-        store_suite(&CacheStore::new(s(), 1), &objects).await;
+        store_suite(&CacheStore::new(s(), &Context::shared().with_memory(8 * (1 << 20))), &objects).await;
+        store_suite(&CacheStore::new(s(), &Context::shared().with_memory(8)), &objects).await;
         store_suite(&CoalesceStore::new(s()), &objects).await;
         store_suite(&CoalesceStore::with_limits(s(), 0, 10), &objects).await;
         store_suite(&GatherStore::new(s()), &objects).await;
-        store_suite(&LimitStore::new(s(), "suite", 2), &objects).await;
+        store_suite(&LimitStore::new(s(), &Context::shared(), "suite", 2), &objects).await;
         store_suite(&LogStore::new(s(), Arc::new(RequestLog::with_sink(|_| ()))), &objects).await;
         store_suite(&RetryStore::new(s(), policy(2)), &objects).await;
         store_suite(&PrefixStore::new(s(), "").unwrap(), &objects).await;
@@ -140,7 +146,7 @@ async fn one_bad_range_repeats_alone() {
 #[tokio::test(start_paused = true)]
 async fn callers_of_the_same_range_share_one_request() {
     let inner = faulty(|s| s.with_all(Fault::Delay(Duration::from_secs(1))));
-    let store = CacheStore::new(inner.clone(), 1 << 20);
+    let store = CacheStore::new(inner.clone(), &Context::shared().with_memory(8 * (1 << 20)));
     let range = Some(ByteRange::span(2, 3));
     let many = (0..50).map(|_| store.get("k", range));
     for got in futures::future::join_all(many).await {
@@ -164,7 +170,7 @@ async fn callers_of_the_same_range_share_one_request() {
 #[tokio::test(start_paused = true)]
 async fn failures_and_missing_keys_are_not_held_but_shared_by_those_who_wait() {
     let inner = faulty(|s| s.with_all(Fault::Delay(Duration::from_secs(1))).with_call(1, Fault::Broken));
-    let store = CacheStore::new(inner.clone(), 1 << 20);
+    let store = CacheStore::new(inner.clone(), &Context::shared().with_memory(8 * (1 << 20)));
     let (a, b) = futures::join!(store.get("k", None), store.get("k", None));
     assert!(a.is_err() && b.is_err());
     assert_eq!(inner.calls(), 1);
@@ -179,7 +185,7 @@ async fn failures_and_missing_keys_are_not_held_but_shared_by_those_who_wait() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_caller_that_was_stopped_asks_for_itself() {
     let inner = faulty(|s| s.with_call(1, Fault::Hang));
-    let store = Arc::new(CacheStore::new(inner.clone(), 1 << 20));
+    let store = Arc::new(CacheStore::new(inner.clone(), &Context::shared().with_memory(8 * (1 << 20))));
     let first = tokio::spawn({
         let store = Arc::clone(&store);
         async move { store.get("k", None).await }
@@ -205,7 +211,7 @@ async fn who_waits_for_a_caller_that_was_stopped_asks_for_itself() {
 async fn the_cache_stays_within_its_bytes_and_forgets_the_oldest() {
     let objects: Vec<_> = (0..10).map(|i| (format!("k{i}"), vec![i; 1000])).collect();
     let inner = Arc::new(FaultStore::new(memory(&objects)));
-    let store = CacheStore::new(inner.clone(), 5 * 1300);
+    let store = CacheStore::new(inner.clone(), &Context::shared().with_memory(8 * (5 * 1300)));
     for (key, _) in &objects {
         store.get("k0", None).await.unwrap();
         store.get(key, None).await.unwrap();
@@ -233,7 +239,10 @@ async fn near_ranges_make_one_request_and_far_ones_several() {
 #[tokio::test(start_paused = true)]
 async fn no_more_requests_run_at_once_than_the_host_allows() {
     let inner = faulty(|s| s.with_all(Fault::Delay(Duration::from_millis(10))));
-    let (a, b) = (LimitStore::new(inner.clone(), "a host", 3), LimitStore::new(inner.clone(), "a host", 3));
+    let (a, b) = (
+        LimitStore::new(inner.clone(), &Context::shared(), "a host", 3),
+        LimitStore::new(inner.clone(), &Context::shared(), "a host", 3),
+    );
     let ranges: Vec<_> = (0..10).map(|i| ByteRange::span(i, 1)).collect();
     let (x, y) = futures::join!(a.get_ranges("k", &ranges, None), b.get_ranges("k", &ranges, None));
     assert!(x.is_ok() && y.is_ok());
@@ -336,4 +345,63 @@ async fn documents_are_held_back_until_they_are_released() {
     assert_eq!(store.list("0").await.unwrap().objects, ["zarr.json"]);
     store.release().await.unwrap();
     assert_eq!(names(&all(memory).await), ["0/c/0", "0/zarr.json", "g/.zattrs", "g/.zgroup"]);
+}
+
+/// A store of very many objects that counts how many of them were asked for.
+#[derive(Debug, Default)]
+struct Endless(AtomicU64);
+
+impl std::fmt::Display for Endless {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("endless:")
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for Endless {
+    async fn get_opts(&self, _: &str, _: GetOptions<'_>) -> zaro::Result<Option<Object>> {
+        Ok(None)
+    }
+
+    async fn stat(&self, _: &str) -> zaro::Result<Option<ObjectMeta>> {
+        Ok(None)
+    }
+
+    fn list_opts(&self, _: &str, _: &ListOptions) -> BoxStream<'_, zaro::Result<Entry>> {
+        let entry = |i: u64| {
+            self.0.store(i, Ordering::Relaxed);
+            Ok(Entry::Object(KeyEntry::new(format!("p/c/{i:09}"), ObjectMeta::Unknown)))
+        };
+        futures::stream::iter((0..u64::MAX).map(entry)).boxed()
+    }
+}
+
+/// A listing of a million keys is never in memory: what is pulled ahead of its reader is a page at most.
+#[tokio::test]
+async fn a_million_keys_do_not_sit_in_memory() {
+    let endless = Arc::new(Endless::default());
+    let shared: SharedStore = endless.clone();
+    let far = zaro::open::wrapped(shared, "endless", &zaro::store::options::StoreOptions::default());
+    let below: SharedStore = Arc::new(PrefixStore::new(far, "p").unwrap());
+    let held = WithholdStore::new(below);
+    let mut keys = held.keys("");
+    for i in 0..1_000_000u64 {
+        assert_eq!(keys.try_next().await.unwrap().unwrap().key, format!("c/{i:09}"));
+        let ahead = endless.0.load(Ordering::Relaxed).saturating_sub(i);
+        assert!(ahead <= 1000, "{ahead} entries were pulled ahead of their reader");
+    }
+}
+
+/// The same of files and of memory, where it can be told by what a listing sees that was made after it began.
+#[tokio::test]
+async fn pages_are_pulled_as_the_listing_is_read() {
+    let memory = MemoryStore::new();
+    for i in 0..2500 {
+        memory.put(&format!("{i:05}"), "x").unwrap();
+    }
+    let mut keys = memory.keys("");
+    assert_eq!(keys.try_next().await.unwrap().unwrap().key, "00000");
+    memory.put("02400-later", "x").unwrap();
+    let left: Vec<KeyEntry> = keys.try_collect().await.unwrap();
+    assert_eq!(left.len(), 2500, "the rest, and what was put meanwhile");
 }

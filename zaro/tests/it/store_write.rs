@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
+use futures::stream::BoxStream;
+use zaro::Context;
 use zaro::ErrorKind;
 use zaro::blocking::wait;
 use zaro::open::open_store_for_writing;
@@ -23,7 +25,8 @@ use zaro::store::wrap::retry::{RetryPolicy, RetryStore};
 use zaro::store::zip::ZipStore;
 use zaro::store::zip::create::ZipCreateStore;
 use zaro::store::{
-    Condition, GetOptions, KeyEntry, Object, ObjectMeta, Put, SharedStore, Store, StoreExt as _,
+    Condition, Entry, GetOptions, KeyEntry, ListOptions, Object, ObjectMeta, Put, SharedStore, Store,
+    StoreExt as _,
 };
 use zaro::testing::{Fault, FaultStore, count_of, count_up, sample_objects, store_suite, write_suite};
 
@@ -65,9 +68,9 @@ async fn every_wrapper_passes_writes_on() {
     let files: SharedStore = Arc::new(LocalStore::new(dir.path().join("s")));
     for (store, both) in [(near, true), (far, true), (files, false)] {
         let s = || Arc::clone(&store);
-        write_suite(&CacheStore::new(s(), 1 << 20), both).await;
+        write_suite(&CacheStore::new(s(), &Context::shared().with_memory(8 * (1 << 20))), both).await;
         write_suite(&CoalesceStore::new(s()), both).await;
-        write_suite(&LimitStore::new(s(), "write", 2), both).await;
+        write_suite(&LimitStore::new(s(), &Context::shared(), "write", 2), both).await;
         write_suite(&LogStore::new(s(), Arc::new(RequestLog::with_sink(|_| ()))), both).await;
         write_suite(&RetryStore::new(s(), RetryPolicy::default()), both).await;
         write_suite(&PrefixStore::new(s(), "").unwrap(), both).await;
@@ -387,7 +390,7 @@ async fn the_cache_forgets_what_is_put_even_while_it_is_fetched() {
     memory.put("k", "old").unwrap();
     let slow = FaultStore::new(Arc::clone(&memory) as SharedStore)
         .with_call(2, Fault::Delay(Duration::from_millis(100)));
-    let cache = CacheStore::new(Arc::new(slow), 1 << 20);
+    let cache = CacheStore::new(Arc::new(slow), &Context::shared().with_memory(8 * (1 << 20)));
     assert_eq!(cache.get("k", None).await.unwrap().unwrap(), "old");
     assert!(cache.put("other", text("x"), Condition::Always).await.is_ok());
     assert_eq!(cache.get("k", None).await.unwrap().unwrap(), "old");
@@ -421,8 +424,8 @@ async fn the_cache_forgets_what_is_put_even_while_it_is_fetched() {
         async fn stat(&self, k: &str) -> zaro::Result<Option<ObjectMeta>> {
             self.0.stat(k).await
         }
-        async fn list(&self, p: &str) -> zaro::Result<zaro::store::Listing> {
-            self.0.list(p).await
+        fn list_opts(&self, p: &str, o: &ListOptions) -> BoxStream<'_, zaro::Result<Entry>> {
+            self.0.list_opts(p, o)
         }
         async fn put(&self, k: &str, v: Bytes, when: Condition) -> zaro::Result<Put> {
             Store::put(&*self.0, k, v, when).await
@@ -430,7 +433,8 @@ async fn the_cache_forgets_what_is_put_even_while_it_is_fetched() {
     }
     memory.put("k", "old").unwrap();
     let late = Arc::new(Late(memory, Default::default(), Default::default()));
-    let cache = CacheStore::new(Arc::clone(&late) as SharedStore, 1 << 20);
+    let cache =
+        CacheStore::new(Arc::clone(&late) as SharedStore, &Context::shared().with_memory(8 * (1 << 20)));
     let whole = Some(zaro::store::ByteRange::From(0));
     let (read, ()) = tokio::join!(cache.get("k", whole), async {
         late.1.notified().await;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use zaro::blocking::wait;
 
 use futures::TryStreamExt;
 use zaro::ErrorKind;
@@ -291,7 +292,8 @@ async fn what_is_not_fetched_whole_from_a_bucket_is_no_zarr() {
         let folder = tempfile::tempdir().unwrap();
         let done = Fetched::default();
         let into = folder.path().to_owned();
-        let fetched = fetch(&manifest, &zarr, &into, &|_| true, zaro::hierarchy::Existing::Refuse, 4, &done);
+        let fetched =
+            wait(fetch(&manifest, &zarr, &into, &|_| true, zaro::hierarchy::Existing::Refuse, 4, &done));
         assert!(fetched.is_err(), "{refused}");
         assert!(!into.join("zarr.json").exists(), "{refused} was not fetched, and the Zarr can be opened");
         let chunk = CHUNKS.contains(&refused);

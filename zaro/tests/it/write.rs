@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{Model, Rng, V2, V3, open_array, random_index, sharding, step, transpose, volume};
 use zaro::store::Store;
+use zaro::store::StoreExt as _;
 use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
 use zaro::{Array, Order, ReadOptions, Selection, Values, WriteOptions, blocking};
@@ -108,7 +109,13 @@ fn random_writes_are_read_back() {
             let order = *rng.pick(&[Order::C, Order::F]);
             let options =
                 WriteOptions { keep_fill: rng.one_in(3), alone: rng.one_in(3), ..WriteOptions::default() };
-            array.write(&Selection::new(indexes.clone()), Values::new(&values, order), &options).unwrap();
+            array
+                .write_blocking(
+                    &Selection::new(indexes.clone()),
+                    Values::new(values.to_vec(), order),
+                    &options,
+                )
+                .unwrap();
             put(&mut model, &positions, &values, order);
             assert!(all(&array) == model.bytes, "{document}: round {round}, {indexes:?}");
             // A reader without caches sees the same.
@@ -118,7 +125,7 @@ fn random_writes_are_read_back() {
         // All fill: nothing is left.
         let alone = WriteOptions { alone: true, ..WriteOptions::default() };
         let values = fill.repeat(volume(&shape));
-        array.write(&Selection::all(), Values::new(&values, Order::C), &alone).unwrap();
+        array.write_blocking(&Selection::all(), Values::new(values.to_vec(), Order::C), &alone).unwrap();
         let keys = |store: &dyn Store| store_keys(store);
         assert_eq!(keys(array.store().as_ref()).len(), 1, "{document}");
     }
@@ -133,7 +140,11 @@ fn store_keys(store: &dyn Store) -> Vec<String> {
 fn a_slab_of_the_wrong_size_is_refused() {
     let (document, ..) = documents().remove(0);
     let array = empty(&document);
-    let e = array.write(&Selection::all(), Values::new(&[0; 3], Order::C), &WriteOptions::default());
+    let e = array.write_blocking(
+        &Selection::all(),
+        Values::new([0; 3].to_vec(), Order::C),
+        &WriteOptions::default(),
+    );
     assert_eq!(e.unwrap_err().kind(), zaro::ErrorKind::Usage);
 }
 
@@ -162,7 +173,11 @@ fn threads_on_the_same_chunks_lose_nothing() {
                         let value = (i as u16 + 1000).to_le_bytes();
                         let selection = Selection::start_count(&start, &[1, 1, 1]);
                         array
-                            .write(&selection, Values::new(&value, Order::C), &WriteOptions::default())
+                            .write_blocking(
+                                &selection,
+                                Values::new(value.to_vec(), Order::C),
+                                &WriteOptions::default(),
+                            )
                             .unwrap();
                     }
                 });
@@ -215,10 +230,18 @@ fn text_is_written_and_replaced() {
             .unwrap();
         let array = empty(&document(&[3, 4], &[2, 4]));
         array
-            .write(&Selection::start_count(&[1, 1], &[2, 3]), Values::from(&slab), &WriteOptions::default())
+            .write_blocking(
+                &Selection::start_count(&[1, 1], &[2, 3]),
+                Values::from(slab.clone()),
+                &WriteOptions::default(),
+            )
             .unwrap();
         array
-            .write(&Selection::start_count(&[0, 0], &[2, 3]), Values::from(&slab), &WriteOptions::default())
+            .write_blocking(
+                &Selection::start_count(&[0, 0], &[2, 3]),
+                Values::from(slab.clone()),
+                &WriteOptions::default(),
+            )
             .unwrap();
         let got = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
         let got: Vec<&str> = got.items().map(|i| std::str::from_utf8(i).unwrap()).collect();
@@ -235,7 +258,11 @@ fn chunks_under_another_separator_are_changed_not_hidden() {
     }
     let array = open_array(store.clone()).unwrap();
     array
-        .write(&Selection::parse("1,:").unwrap(), Values::new(&[9; 4], Order::C), &WriteOptions::default())
+        .write_blocking(
+            &Selection::parse("1,:").unwrap(),
+            Values::new([9; 4].to_vec(), Order::C),
+            &WriteOptions::default(),
+        )
         .unwrap();
     assert_eq!(all(&array), [1, 2, 1, 2, 9, 9, 9, 9, 1, 2, 1, 2, 3, 4, 3, 4]);
     assert_eq!(store_keys(store.as_ref()).len(), 5);
@@ -259,8 +286,11 @@ fn a_writer_with_an_old_shape_keeps_what_was_appended() {
         let (longer, at) = blocking::wait(hierarchy::extend(&store, "", 0, 4)).unwrap();
         let appended = Selection::start_count(&[at], &[4]);
         let (ones, twos) = ([1, 0].repeat(4), [2, 0].repeat(4));
-        longer.write(&appended, Values::new(&twos, Order::C), &WriteOptions::default()).unwrap();
-        old.write(&Selection::all(), Values::new(&ones, Order::C), &WriteOptions::default()).unwrap();
+        longer
+            .write_blocking(&appended, Values::new(twos.to_vec(), Order::C), &WriteOptions::default())
+            .unwrap();
+        old.write_blocking(&Selection::all(), Values::new(ones.to_vec(), Order::C), &WriteOptions::default())
+            .unwrap();
         assert_eq!(all(&open_array(store).unwrap()), [ones, twos].concat());
     }
 }

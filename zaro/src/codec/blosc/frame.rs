@@ -12,12 +12,11 @@
 //! and is not split then. Every number is checked: a frame is hostile until decoded.
 
 use std::cell::RefCell;
-use std::ops::Range;
 
 use super::{Inner, Shuffle, blosclz, shuffle};
 use crate::codec::inflate::{Outcome, Wrapper, inflate};
 use crate::codec::{Size, lz4_block, zstd};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 
 pub(super) const HEADER: usize = 16;
 pub(super) const FLAG_SHUFFLE: u8 = 1;
@@ -41,7 +40,6 @@ pub(super) struct Frame<'a> {
     inner: Inner,
     split: bool,
     typesize: usize,
-    /// Length of the data.
     pub(super) length: usize,
     block: usize,
     /// The data themselves, if they are stored plainly.
@@ -49,7 +47,6 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads the header.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self> {
         let header = bytes.first_chunk::<HEADER>().ok_or_else(|| damaged("its header is cut off"))?;
         let [version, _, flags, typesize, ..] = *header;
@@ -97,69 +94,39 @@ impl<'a> Frame<'a> {
         Ok(Self { bytes, version, shuffle, inner, split, typesize, length, block, plain })
     }
 
-    /// Decodes the part of the data that starts at `offset` into `out`, which it must fill; only the blocks that
-    /// it touches are looked at.
-    pub(super) fn decode(&self, offset: usize, out: &mut [u8]) -> Result<()> {
-        let end = offset.checked_add(out.len()).filter(|end| *end <= self.length);
-        let end = end.ok_or_else(|| Error::invalid(format!("the data end at byte {}", self.length)))?;
+    /// Decodes the data into `out`, which is as long as they are.
+    pub(super) fn decode(&self, out: &mut [u8]) -> Result<()> {
+        Size::Exact(out.len()).check(self.length)?;
         if let Some(plain) = self.plain {
-            out.copy_from_slice(plain.get(offset..end).unwrap_or_default());
+            out.copy_from_slice(plain);
             return Ok(());
         }
         thread_local! {
             static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch::new()) };
         }
         let mut scratch = SCRATCH.take();
-        let done = self.blocks(offset, out, &mut scratch);
+        let mut blocks = out.chunks_mut(self.block.max(1)).enumerate();
+        let done = blocks.try_for_each(|(number, block)| self.block(number, block, &mut scratch));
         scratch.shrink();
         SCRATCH.set(scratch);
         done
     }
 
-    fn blocks(&self, offset: usize, mut out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
-        let mut at = offset;
-        while !out.is_empty() {
-            let number = at / self.block;
-            let block =
-                number * self.block..number.saturating_add(1).saturating_mul(self.block).min(self.length);
-            let take = (block.end - at).min(out.len());
-            let Some((part, rest)) = out.split_at_mut_checked(take) else { break };
-            if take == block.len() {
-                self.block(number, &block, part, scratch)?;
-            } else {
-                let mut whole = std::mem::take(&mut scratch.part);
-                self.block(number, &block, sized(&mut whole, block.len()), scratch)?;
-                let skip = at - block.start;
-                part.copy_from_slice(whole.get(skip..skip + take).unwrap_or_default());
-                scratch.part = whole;
-            }
-            at += take;
-            out = rest;
-        }
-        Ok(())
-    }
-
-    /// Decodes block `number`, which holds `range` of the data.
-    fn block(
-        &self,
-        number: usize,
-        range: &Range<usize>,
-        out: &mut [u8],
-        scratch: &mut Scratch,
-    ) -> Result<()> {
+    /// Decodes block `number` of the data.
+    fn block(&self, number: usize, out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
         let start = self.number(HEADER + 4 * number)?;
         let mut streams = Streams { frame: self, at: start };
-        let count = if self.split && range.len() == self.block { self.typesize } else { 1 };
+        let count = if self.split && out.len() == self.block { self.typesize } else { 1 };
         // The bit shuffle of a block without a whole element is none.
-        let shuffle = if self.typesize > range.len() { Shuffle::None } else { self.shuffle };
+        let shuffle = if self.typesize > out.len() { Shuffle::None } else { self.shuffle };
         if shuffle == Shuffle::None {
             return streams.decode(count, out);
         }
-        let stored = streams.peek(count, range.len())?;
+        let stored = streams.peek(count, out.len())?;
         let shuffled = match stored {
             Some(stored) => stored,
             None => {
-                let room = sized(&mut scratch.block, range.len());
+                let room = sized(&mut scratch.block, out.len());
                 streams.decode(count, room)?;
                 room
             }
@@ -244,17 +211,15 @@ struct Scratch {
     block: Vec<u8>,
     /// A block between the two steps of undoing a bit shuffle.
     planes: Vec<u8>,
-    /// A block of which only a part is wanted.
-    part: Vec<u8>,
 }
 
 impl Scratch {
     const fn new() -> Self {
-        Self { block: Vec::new(), planes: Vec::new(), part: Vec::new() }
+        Self { block: Vec::new(), planes: Vec::new() }
     }
 
     fn shrink(&mut self) {
-        for memory in [&mut self.block, &mut self.planes, &mut self.part] {
+        for memory in [&mut self.block, &mut self.planes] {
             if memory.len() > KEPT {
                 *memory = Vec::new();
             }
@@ -277,5 +242,5 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 pub(super) fn damaged(why: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("the blosc frame is damaged: {why}"))
+    invalid!("the blosc frame is damaged: {why}")
 }

@@ -18,12 +18,11 @@ mod tests;
 use self::frame::Frame;
 use super::config::Config;
 use super::{BytesToBytes, Size, gzip, lz4_block, output, zstd};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unsupported};
 use crate::meta::json::Json;
 
-/// The `blosc` codec.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blosc {
+pub(super) struct Blosc {
     cname: Cname,
     clevel: i32,
     shuffle: Shuffle,
@@ -60,7 +59,7 @@ impl Inner {
             2 => Self::Snappy,
             3 => Self::Zlib,
             4 => Self::Zstd,
-            _ => return Err(Error::unsupported(format!("blosc's compressor {code}"))),
+            _ => return Err(unsupported!("blosc's compressor {code}")),
         })
     }
 }
@@ -75,7 +74,7 @@ enum Shuffle {
 impl Blosc {
     /// From its configuration. `element` is the size of the array's elements; `strict` asks for all that V3's text
     /// asks for.
-    pub fn from_config(config: &Config<'_>, element: usize, strict: bool) -> Result<Self> {
+    pub(super) fn from_config(config: &Config<'_>, element: usize, strict: bool) -> Result<Self> {
         if strict {
             for name in ["cname", "clevel", "shuffle", "blocksize"] {
                 config.need(name)?;
@@ -174,17 +173,6 @@ impl Blosc {
     }
 }
 
-/// Decodes the part of a frame's data that starts at `offset` and is as long as `out`, looking only at the blocks
-/// that hold it.
-pub fn decode_range(frame: &[u8], offset: usize, out: &mut [u8]) -> Result<()> {
-    Frame::parse(frame)?.decode(offset, out)
-}
-
-/// The length of the data in a frame, as its header says it.
-pub fn decoded_length(frame: &[u8]) -> Result<usize> {
-    Ok(Frame::parse(frame)?.length)
-}
-
 impl BytesToBytes for Blosc {
     fn name(&self) -> &'static str {
         "blosc"
@@ -195,14 +183,12 @@ impl BytesToBytes for Blosc {
         size.check(frame.length)?;
         // Zstd's is the strongest expansion of the six.
         let mut out = output::zeroed(output::justified(frame.length, bytes.len(), 1 << 15)?)?;
-        frame.decode(0, &mut out)?;
+        frame.decode(&mut out)?;
         Ok(out)
     }
 
     fn decode_into(&self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
-        let frame = Frame::parse(bytes)?;
-        Size::Exact(out.len()).check(frame.length)?;
-        frame.decode(0, out)
+        Frame::parse(bytes)?.decode(out)
     }
 
     fn encode(&self, bytes: &[u8]) -> Result<Vec<u8>> {

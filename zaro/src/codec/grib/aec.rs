@@ -14,7 +14,6 @@ use crate::num;
 pub(super) struct Settings {
     /// Bits of a number, 1 to 32.
     pub(super) bits: u32,
-    /// Numbers in a block.
     pub(super) block: usize,
     /// Blocks between plain numbers.
     pub(super) interval: usize,

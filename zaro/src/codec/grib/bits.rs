@@ -12,7 +12,6 @@ impl<'a> Bits<'a> {
         Self { data, at: 0 }
     }
 
-    /// How many bits are left.
     pub(super) fn left(&self) -> usize {
         self.data.len().saturating_mul(8).saturating_sub(self.at)
     }
@@ -72,17 +71,14 @@ pub(super) fn octets<const N: usize>(section: &[u8], from: usize) -> Option<[u8;
     section.get(from..)?.first_chunk::<N>().copied()
 }
 
-/// One octet.
 pub(super) fn u8_at(section: &[u8], from: usize) -> Option<u8> {
     section.get(from).copied()
 }
 
-/// Two octets.
 pub(super) fn u16_at(section: &[u8], from: usize) -> Option<u16> {
     octets(section, from).map(u16::from_be_bytes)
 }
 
-/// Four octets.
 pub(super) fn u32_at(section: &[u8], from: usize) -> Option<u32> {
     octets(section, from).map(u32::from_be_bytes)
 }

@@ -6,14 +6,13 @@
 
 use super::bits::{Bits, i16_at, octets, u8_at, u16_at};
 use super::pack::{self, Scale};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::num;
 
 fn cut() -> Error {
     Error::invalid("the GRIB message is cut off")
 }
 
-/// Three octets.
 fn u24_at(section: &[u8], from: usize) -> Option<u32> {
     octets(section, from).map(|[a, b, c]| u32::from_be_bytes([0, a, b, c]))
 }
@@ -57,10 +56,7 @@ pub(super) fn values(message: &[u8], n: usize, missing: f64) -> Result<Vec<f64>>
         return Err(Error::unsupported("spectral data in GRIB 1"));
     }
     if points(grid)? != n {
-        return Err(Error::invalid(format!(
-            "the GRIB message has {} points where {n} were expected",
-            points(grid)?
-        )));
+        return Err(invalid!("the GRIB message has {} points where {n} were expected", points(grid)?));
     }
     let bitmap = if flags & 0x40 == 0 { None } else { Some(section(&mut rest)?) };
     let bitmap = match bitmap {

@@ -14,7 +14,7 @@ use super::bits::{i32_at, octets, u8_at, u32_at};
 use super::message::Field;
 use super::project::{self, Earth, Map};
 use crate::codec::number;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::Float;
 use crate::num;
 
@@ -46,7 +46,7 @@ pub(super) fn scanning(field: &Field<'_>) -> Result<u8> {
 }
 
 fn unknown(template: u16) -> Error {
-    Error::unsupported(format!("the places of points of GRIB grid 3.{template}"))
+    unsupported!("the places of points of GRIB grid 3.{template}")
 }
 
 /// A coordinate of all points in their order; or, of a grid of latitudes and longitudes, of one row or column, if
@@ -55,17 +55,15 @@ pub(super) fn places(field: &Field<'_>, axis: Axis, n: usize) -> Result<Vec<f64>
     let grid = Grid::parse(field)?;
     let [columns, rows] = grid.counts;
     let all = columns.checked_mul(rows).filter(|all| *all == field.points);
-    let all = all.ok_or_else(|| {
-        Error::invalid(format!("a grid of {columns} by {rows} is not {} points", field.points))
-    })?;
+    let all = all.ok_or_else(|| invalid!("a grid of {columns} by {rows} is not {} points", field.points))?;
     let one = if axis == Axis::Latitude { rows } else { columns };
     let on_map = !matches!(grid.template, 0 | 1);
     if n != all && (n != one || grid.template != 0) {
-        return Err(Error::invalid(format!("the GRIB message has {all} points where {n} were expected")));
+        return Err(invalid!("the GRIB message has {all} points where {n} were expected"));
     }
     if on_map {
         if grid.scanning & 0xf0 != 0x40 {
-            return Err(Error::unsupported(format!("places on a map in scanning mode {:#x}", grid.scanning)));
+            return Err(unsupported!("places on a map in scanning mode {:#x}", grid.scanning));
         }
         return project::places(&grid.map()?, grid.counts, axis);
     }
@@ -122,12 +120,10 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// An angle in degrees.
     fn angle(&self, at: usize) -> Result<f64> {
         Ok(float(i32_at(self.section, at).ok_or_else(short)?) / 1_000_000.0)
     }
 
-    /// A length in metres.
     fn length(&self, at: usize) -> Result<f64> {
         Ok(f64::from(u32_at(self.section, at).ok_or_else(short)?) / 1000.0)
     }

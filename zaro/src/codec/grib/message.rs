@@ -5,7 +5,7 @@
 //! by a section 2, 3 or 4; like eccodes, we read the first.
 
 use super::bits::{octets, u8_at, u16_at, u32_at};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::num;
 
 /// The first field of a message.
@@ -58,8 +58,7 @@ pub(super) fn parse(message: &[u8]) -> Result<Field<'_>> {
             6 => bitmap = Some(section),
             7 => {
                 let data = section.get(5..).unwrap_or_default();
-                let missing =
-                    |n: u8| Error::invalid(format!("the GRIB message has no section {n} before its data"));
+                let missing = |n: u8| invalid!("the GRIB message has no section {n} before its data");
                 return field(
                     grid.ok_or_else(|| missing(3))?,
                     packing.ok_or_else(|| missing(5))?,
@@ -67,7 +66,7 @@ pub(super) fn parse(message: &[u8]) -> Result<Field<'_>> {
                     data,
                 );
             }
-            n => return Err(Error::invalid(format!("the GRIB message has a section {n}"))),
+            n => return Err(invalid!("the GRIB message has a section {n}")),
         }
     }
 }
@@ -79,7 +78,7 @@ fn field<'a>(grid: &'a [u8], packing: &'a [u8], bitmap: &'a [u8], data: &'a [u8]
         255 => None,
         0 => Some(bitmap.get(6..).filter(|b| b.len() >= points.div_ceil(8)).ok_or_else(cut)?),
         254 => return Err(Error::invalid("the bitmap is that of an earlier field, and there is none")),
-        n => return Err(Error::unsupported(format!("bitmap {n} of the originating centre"))),
+        n => return Err(unsupported!("bitmap {n} of the originating centre")),
     };
     Ok(Field { grid, packing, bitmap, data, points, values })
 }

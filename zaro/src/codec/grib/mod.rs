@@ -24,7 +24,7 @@ use super::config::Config;
 use super::number::{self, Numbers};
 use super::registry::Request;
 use super::{ArrayToBytes, Buffer, BytesToBytes, Codec, Repr, Size, filter};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::dtype::DataType;
 use crate::meta::typestr;
 use bits::Bits;
@@ -44,7 +44,6 @@ enum Part {
     Place(geo::Axis),
 }
 
-/// The `grib` codec.
 #[derive(Debug, Clone, PartialEq)]
 struct Grib {
     part: Part,
@@ -54,7 +53,6 @@ struct Grib {
     plain_order: bool,
 }
 
-/// From its configuration.
 pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
     let name = request.name;
     let mut codec = Grib {
@@ -72,7 +70,7 @@ pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<
     }
     for setting in ["adjust_longitude_range", "north_up"] {
         if config.bool(setting)? == Some(true) {
-            return Err(Error::unsupported(format!("{setting:?} changes the order of the points")));
+            return Err(unsupported!("{setting:?} changes the order of the points"));
         }
     }
     if let Some(dtype) = config.get("dtype") {
@@ -95,7 +93,7 @@ impl Grib {
             (2, _) => message::parse(message)?,
             (1, Part::Values(missing)) => return edition1::values(message, n, missing),
             (1, _) => return Err(Error::unsupported("the places of points of GRIB 1")),
-            (edition, _) => return Err(Error::unsupported(format!("GRIB edition {edition}"))),
+            (edition, _) => return Err(unsupported!("GRIB edition {edition}")),
         };
         if self.plain_order && geo::scanning(&field)? & 0x30 != 0 {
             return Err(Error::unsupported("points that are not in rows of one direction"));
@@ -122,12 +120,9 @@ fn whole(decoded: usize) -> Size {
 /// The values of a field of `n` points.
 fn values(field: &message::Field<'_>, n: usize, missing: f64) -> Result<Vec<f64>> {
     if field.points != n {
-        return Err(Error::invalid(format!(
-            "the GRIB message has {} points where {n} were expected",
-            field.points
-        )));
+        return Err(invalid!("the GRIB message has {} points where {n} were expected", field.points));
     }
-    let unfit = || Error::invalid(format!("the GRIB message has {} values for {n} points", field.values));
+    let unfit = || invalid!("the GRIB message has {} values for {n} points", field.values);
     let Some(bitmap) = field.bitmap else {
         return if field.values == n { pack::unpack(field, missing) } else { Err(unfit()) };
     };
@@ -167,10 +162,7 @@ impl BytesToBytes for Grib {
         };
         let width = self.data_type.size().max(1);
         if !length.is_multiple_of(width) {
-            return Err(Error::invalid(format!(
-                "{length} bytes are no multiple of the {width} of {}",
-                self.data_type
-            )));
+            return Err(invalid!("{length} bytes are no multiple of the {width} of {}", self.data_type));
         }
         super::output::justified(length, bytes.len(), EXPANSION)?;
         self.elements(bytes, length / width)

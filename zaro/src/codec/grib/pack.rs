@@ -18,7 +18,7 @@ use super::bits::{Bits, i16_at, octets, u8_at, u16_at, u32_at};
 use super::message::Field;
 use super::{aec, complex};
 use crate::codec::image;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::num;
 
 /// How integers become values.
@@ -98,9 +98,9 @@ pub(super) fn unpack(field: &Field<'_>, missing: f64) -> Result<Vec<f64>> {
         200 => return run_length(packing, data, n, missing),
         0 | 2 | 3 | 40 | 41 | 42 => {}
         50 | 51 | 53 => {
-            return Err(Error::unsupported(format!("GRIB packing 5.{template}, of spectral data")));
+            return Err(unsupported!("GRIB packing 5.{template}, of spectral data"));
         }
-        _ => return Err(Error::unsupported(format!("GRIB packing 5.{template}"))),
+        _ => return Err(unsupported!("GRIB packing 5.{template}")),
     }
     let scale = Scale::parse(packing)?;
     // Groups have widths of their own.
@@ -132,7 +132,7 @@ pub(super) fn unpack(field: &Field<'_>, missing: f64) -> Result<Vec<f64>> {
 pub(super) fn simple(data: &[u8], n: usize, scale: Scale) -> Result<Vec<f64>> {
     let width = num::usize_of(scale.bits.into())?;
     if width > 64 {
-        return Err(Error::invalid(format!("values of {width} bits")));
+        return Err(invalid!("values of {width} bits"));
     }
     let mut bits = Bits::new(data);
     if bits.left() / width < n {
@@ -146,7 +146,7 @@ fn ieee(packing: &[u8], data: &[u8], n: usize) -> Result<Vec<f64>> {
     Ok(match u8_at(packing, 11).ok_or_else(short)? {
         1 => whole(4)?.as_chunks().0.iter().map(|c| f64::from(f32::from_be_bytes(*c))).collect(),
         2 => whole(8)?.as_chunks().0.iter().map(|c| f64::from_be_bytes(*c)).collect(),
-        p => return Err(Error::unsupported(format!("GRIB packing 5.4 of precision {p}"))),
+        p => return Err(unsupported!("GRIB packing 5.4 of precision {p}")),
     })
 }
 

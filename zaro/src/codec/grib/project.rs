@@ -7,11 +7,10 @@ use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
 use super::bits::{u8_at, u32_at};
 use super::geo::{Axis, DEGREES, positive};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unsupported};
 
 const NEARLY: f64 = 1e-10;
 
-/// The shape of the earth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Earth {
     /// A sphere of this radius in metres.
@@ -40,7 +39,7 @@ impl Earth {
             7 => Self::Oblate(scaled(20)?, scaled(25)?),
             8 => Self::Sphere(6_371_200.0),
             9 => Self::Oblate(6_377_563.396, 6_356_256.909),
-            n => return Some(Err(Error::unsupported(format!("shape {n} of the earth")))),
+            n => return Some(Err(unsupported!("shape {n} of the earth"))),
         };
         let fits = match earth {
             Self::Sphere(r) => r > 0.0,

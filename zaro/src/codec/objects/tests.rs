@@ -1,6 +1,7 @@
 //! Vectors by numcodecs 0.16.
 
 use super::*;
+use crate::codec::testing::hex;
 use crate::meta::dtype::Float;
 use crate::meta::fill::Fill;
 
@@ -14,10 +15,6 @@ fn json2() -> Objects {
 
 fn msgpack2() -> Objects {
     Objects::msgpack(&Config::new(&[]), true).unwrap()
-}
-
-fn hex(text: &str) -> Vec<u8> {
-    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
 }
 
 fn texts(b: &Buffer) -> Vec<&str> {

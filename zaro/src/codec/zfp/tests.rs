@@ -2,10 +2,8 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::codec::Codec;
-use crate::codec::registry::{Request, build};
+use crate::codec::testing::{Noise, hex, to_bytes};
 use crate::meta::fill::Fill;
-use crate::meta::json::Json;
 
 fn repr(shape: &[u64], data_type: DataType) -> Repr {
     Repr { shape: shape.to_vec(), data_type, fill: Fill(vec![0; 8].into()) }
@@ -41,125 +39,46 @@ fn zfpy(mode: Mode) -> Zfp {
     Zfp { mode: Some(mode), header: true }
 }
 
-fn hex(text: &str) -> Vec<u8> {
-    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
-}
-
-fn made(name: &str, config: &str) -> Result<Box<dyn ArrayToBytes>> {
-    let config = Json::parse(config.as_bytes())?.value;
-    let request =
-        Request { name, config: config.members().unwrap(), strict: true, data_type: &DataType::FLOAT32 };
-    match build(&request)? {
-        Codec::ToBytes(codec) => Ok(codec),
-        other => panic!("{other:?}"),
-    }
+fn made(name: &str, config: &str) -> Box<dyn ArrayToBytes> {
+    to_bytes(name, config, &DataType::FLOAT32)
 }
 
 const EXPERT: Mode = Mode::Expert { min_bits: 60, max_bits: 333, max_prec: 20, min_exp: -3 };
 
-/// Shape, type, mode; length and CRC-32 of the stream; CRC-32 of what it decodes to.
-type Row = (&'static [u64], &'static str, Mode, usize, u32, u32);
+/// The rows of `testdata/zfp.txt` that begin with `word`, as their words.
+fn rows(word: &str) -> impl Iterator<Item = Vec<&'static str>> {
+    let rows = include_str!("../../../testdata/zfp.txt").lines().map(|l| l.split(' ').collect::<Vec<_>>());
+    rows.filter(move |row| row[0] == word)
+}
 
-#[rustfmt::skip]
-const ROWS: &[Row] = &[
-    (&[10], "int32", Mode::Reversible, 32, 0x4d100c07, 0xc031d81c),
-    (&[10], "int32", Mode::Rate(11.5), 24, 0x09a770c0, 0xd17881c6),
-    (&[10], "int32", Mode::Precision(14), 8, 0x6522df69, 0xe9ec3db1),
-    (&[10], "int32", Mode::Accuracy(0.25), 32, 0xa916de13, 0xd114ef0b),
-    (&[10], "int32", EXPERT, 24, 0xa3c1ca20, 0xe9ec3db1),
-    (&[10], "int64", Mode::Reversible, 40, 0xb484e4f2, 0xf999de96),
-    (&[10], "int64", Mode::Rate(11.5), 24, 0x84c90542, 0xd8afe723),
-    (&[10], "int64", Mode::Precision(14), 8, 0x6522df69, 0x8e2318e6),
-    (&[10], "int64", Mode::Accuracy(0.25), 64, 0x04125dc3, 0xf999de96),
-    (&[10], "int64", EXPERT, 24, 0xa3c1ca20, 0x8e2318e6),
-    (&[10], "float32", Mode::Reversible, 24, 0x7448fd3e, 0xa4c4edb4),
-    (&[10], "float32", Mode::Rate(11.5), 24, 0xf13e770a, 0x8d0772b5),
-    (&[10], "float32", Mode::Precision(14), 24, 0x33801d95, 0x32ed2608),
-    (&[10], "float32", Mode::Accuracy(0.25), 24, 0x74063ba5, 0x931fbb4d),
-    (&[10], "float32", EXPERT, 24, 0x33801d95, 0x32ed2608),
-    (&[10], "float64", Mode::Reversible, 32, 0xdb95494c, 0x8ee9f554),
-    (&[10], "float64", Mode::Rate(11.5), 24, 0x6be30137, 0x5f383b1c),
-    (&[10], "float64", Mode::Precision(14), 32, 0xa5ba5925, 0xbfc79df7),
-    (&[10], "float64", Mode::Accuracy(0.25), 24, 0xdc296090, 0x9c4f4f1b),
-    (&[10], "float64", EXPERT, 32, 0xa5ba5925, 0xbfc79df7),
-    (&[5, 6], "int32", Mode::Reversible, 96, 0x6dbc1265, 0x8d443234),
-    (&[5, 6], "int32", Mode::Rate(11.5), 96, 0xea56c9a0, 0x77ddcdd2),
-    (&[5, 6], "int32", Mode::Precision(14), 8, 0x6522df69, 0x395d7a27),
-    (&[5, 6], "int32", Mode::Accuracy(0.25), 72, 0x83c15fba, 0x77ddcdd2),
-    (&[5, 6], "int32", EXPERT, 32, 0x190a55ad, 0x395d7a27),
-    (&[5, 6], "int64", Mode::Reversible, 104, 0x639f9143, 0x5617a767),
-    (&[5, 6], "int64", Mode::Rate(11.5), 96, 0xc741cbbf, 0x7d42cd0e),
-    (&[5, 6], "int64", Mode::Precision(14), 8, 0x6522df69, 0xbc612413),
-    (&[5, 6], "int64", Mode::Accuracy(0.25), 200, 0x1f88b876, 0x5617a767),
-    (&[5, 6], "int64", EXPERT, 32, 0x190a55ad, 0xbc612413),
-    (&[5, 6], "float32", Mode::Reversible, 88, 0xb236db2e, 0x708d7021),
-    (&[5, 6], "float32", Mode::Rate(11.5), 96, 0x317f9ce4, 0x4e160537),
-    (&[5, 6], "float32", Mode::Precision(14), 80, 0xd0e2eecc, 0xfd5894cc),
-    (&[5, 6], "float32", Mode::Accuracy(0.25), 88, 0x7021f6f7, 0x377d17ad),
-    (&[5, 6], "float32", EXPERT, 96, 0x177a5290, 0x12b7c774),
-    (&[5, 6], "float64", Mode::Reversible, 88, 0xe74436df, 0x35c3da6d),
-    (&[5, 6], "float64", Mode::Rate(11.5), 96, 0xa666da4c, 0x3eacb006),
-    (&[5, 6], "float64", Mode::Precision(14), 88, 0x0111ed6f, 0x4ebd1b8f),
-    (&[5, 6], "float64", Mode::Accuracy(0.25), 88, 0x4151ad2b, 0x3fe437c6),
-    (&[5, 6], "float64", EXPERT, 96, 0x67d6cdaf, 0xd7064480),
-    (&[3, 5, 4], "int32", Mode::Reversible, 224, 0xc965b8c7, 0x875e2c85),
-    (&[3, 5, 4], "int32", Mode::Rate(11.5), 184, 0x55709ab6, 0x6b39c3dc),
-    (&[3, 5, 4], "int32", Mode::Precision(14), 8, 0x6522df69, 0xbc612413),
-    (&[3, 5, 4], "int32", Mode::Accuracy(0.25), 136, 0xa9a6b7a2, 0x6b39c3dc),
-    (&[3, 5, 4], "int32", EXPERT, 16, 0xecbb4b55, 0xbc612413),
-    (&[3, 5, 4], "int64", Mode::Reversible, 224, 0x73e70d32, 0xc398d09f),
-    (&[3, 5, 4], "int64", Mode::Rate(11.5), 184, 0x62d0263d, 0x3d0f54c8),
-    (&[3, 5, 4], "int64", Mode::Precision(14), 8, 0x6522df69, 0xfbbac38d),
-    (&[3, 5, 4], "int64", Mode::Accuracy(0.25), 408, 0xa909e62f, 0xc398d09f),
-    (&[3, 5, 4], "int64", EXPERT, 16, 0xecbb4b55, 0xfbbac38d),
-    (&[3, 5, 4], "float32", Mode::Reversible, 168, 0x501de40e, 0xcfee9709),
-    (&[3, 5, 4], "float32", Mode::Rate(11.5), 184, 0xbab59c33, 0x3f724318),
-    (&[3, 5, 4], "float32", Mode::Precision(14), 160, 0xedad1a1c, 0xfcc8a373),
-    (&[3, 5, 4], "float32", Mode::Accuracy(0.25), 200, 0xb69536af, 0x07d292ad),
-    (&[3, 5, 4], "float32", EXPERT, 88, 0x006a64ec, 0x0225f706),
-    (&[3, 5, 4], "float64", Mode::Reversible, 168, 0x463750f4, 0xe399430c),
-    (&[3, 5, 4], "float64", Mode::Rate(11.5), 184, 0x03dc6c4e, 0x02e4b714),
-    (&[3, 5, 4], "float64", Mode::Precision(14), 160, 0x43d703b2, 0x496a5efe),
-    (&[3, 5, 4], "float64", Mode::Accuracy(0.25), 200, 0xddda1b52, 0x2be35944),
-    (&[3, 5, 4], "float64", EXPERT, 88, 0xa771bd8d, 0xf7d0afa5),
-    (&[2, 3, 5, 4], "int32", Mode::Reversible, 888, 0x8fb2f89a, 0x75ba0288),
-    (&[2, 3, 5, 4], "int32", Mode::Rate(11.5), 736, 0x61e923c4, 0x730fe359),
-    (&[2, 3, 5, 4], "int32", Mode::Precision(14), 8, 0x6522df69, 0xfbbac38d),
-    (&[2, 3, 5, 4], "int32", Mode::Accuracy(0.25), 496, 0x7b1cf098, 0x730fe359),
-    (&[2, 3, 5, 4], "int32", EXPERT, 16, 0xecbb4b55, 0xfbbac38d),
-    (&[2, 3, 5, 4], "int64", Mode::Reversible, 888, 0xfa9166f6, 0x5e3c5306),
-    (&[2, 3, 5, 4], "int64", Mode::Rate(11.5), 736, 0x1b1bbd7c, 0x7fd67ca8),
-    (&[2, 3, 5, 4], "int64", Mode::Precision(14), 8, 0x6522df69, 0x38e2007b),
-    (&[2, 3, 5, 4], "int64", Mode::Accuracy(0.25), 1560, 0x67b33ec8, 0x5e3c5306),
-    (&[2, 3, 5, 4], "int64", EXPERT, 16, 0xecbb4b55, 0x38e2007b),
-    (&[2, 3, 5, 4], "float32", Mode::Reversible, 632, 0xe591463b, 0xf173dfcc),
-    (&[2, 3, 5, 4], "float32", Mode::Rate(11.5), 736, 0xf86b5828, 0x517dcc63),
-    (&[2, 3, 5, 4], "float32", Mode::Precision(14), 600, 0xdc358671, 0xdea8b1e0),
-    (&[2, 3, 5, 4], "float32", Mode::Accuracy(0.25), 864, 0x1ff847f6, 0x76988cdb),
-    (&[2, 3, 5, 4], "float32", EXPERT, 88, 0x56d38077, 0xd2be3e3a),
-    (&[2, 3, 5, 4], "float64", Mode::Reversible, 632, 0x671e256d, 0x0316c840),
-    (&[2, 3, 5, 4], "float64", Mode::Rate(11.5), 736, 0xbe878c26, 0xcd3bf950),
-    (&[2, 3, 5, 4], "float64", Mode::Precision(14), 600, 0x6701b221, 0xbd37f949),
-    (&[2, 3, 5, 4], "float64", Mode::Accuracy(0.25), 864, 0xaff170a6, 0xf587cad0),
-    (&[2, 3, 5, 4], "float64", EXPERT, 88, 0x6bac2b01, 0x2a006a88),
-];
+fn mode(text: &str) -> Mode {
+    let (name, number) = text.split_once(':').unwrap_or((text, "0"));
+    match name {
+        "reversible" => Mode::Reversible,
+        "rate" => Mode::Rate(number.parse().unwrap()),
+        "precision" => Mode::Precision(number.parse().unwrap()),
+        "accuracy" => Mode::Accuracy(number.parse().unwrap()),
+        _ => EXPERT,
+    }
+}
 
 #[test]
 fn streams_are_those_of_the_c_library() {
-    for (shape, name, mode, length, stream, values) in ROWS {
-        let label = format!("{shape:?} {name} {mode:?}");
-        let repr = repr(shape, data_type(name));
-        let chunk = Buffer::fixed(sample(shape.iter().product::<u64>().try_into().unwrap(), name));
-        let encoded = zfp(*mode).encode(&chunk, &repr).unwrap();
-        assert_eq!((encoded.len(), crc32fast::hash(&encoded)), (*length, *stream), "{label}");
-        zfp(*mode).encoded_size(&repr).unwrap().check(encoded.len()).unwrap();
-        let decoded = zfp(*mode).decode(&encoded, &repr).unwrap();
-        assert_eq!(crc32fast::hash(&decoded.bytes), *values, "{label}");
-        if *mode == Mode::Reversible {
-            assert_eq!(decoded, chunk, "{label}");
+    for row in rows("c") {
+        let shape: Vec<u64> = row[1].split('x').map(|n| n.parse().unwrap()).collect();
+        let (repr, mode) = (repr(&shape, data_type(row[2])), mode(row[3]));
+        let chunk = Buffer::fixed(sample(shape.iter().product::<u64>().try_into().unwrap(), row[2]));
+        let encoded = zfp(mode).encode(&chunk, &repr).unwrap();
+        let crc = |bytes: &[u8]| format!("{:08x}", crc32fast::hash(bytes));
+        assert_eq!((encoded.len().to_string(), crc(&encoded)), (row[4].into(), row[5].into()), "{row:?}");
+        zfp(mode).encoded_size(&repr).unwrap().check(encoded.len()).unwrap();
+        let decoded = zfp(mode).decode(&encoded, &repr).unwrap();
+        assert_eq!(crc(&decoded.bytes), row[6], "{row:?}");
+        if mode == Mode::Reversible {
+            assert_eq!(decoded, chunk, "{row:?}");
         }
-        let with_header = zfpy(*mode).encode(&chunk, &repr).unwrap();
-        assert_eq!(zfpy(Mode::Reversible).decode(&with_header, &repr).unwrap(), decoded, "{label}");
+        let with_header = zfpy(mode).encode(&chunk, &repr).unwrap();
+        assert_eq!(zfpy(Mode::Reversible).decode(&with_header, &repr).unwrap(), decoded, "{row:?}");
     }
 }
 
@@ -167,33 +86,10 @@ fn streams_are_those_of_the_c_library() {
 fn headers_are_those_of_zfpy() {
     let repr = repr(&[10], DataType::FLOAT32);
     let chunk = Buffer::fixed(sample(10, "float32"));
-    for (mode, text) in [
-        (
-            Mode::Reversible,
-            "7a667005920000000000008819ae6b807817cebc325c59e27a03c9be335cd28989c1d81800000000",
-        ),
-        (
-            Mode::Rate(16.0),
-            "7a667005920000000000f0030dc5ce44abfdd5aa0d254ab33854af3a0d972a282008820200000000",
-        ),
-        (
-            Mode::Precision(20),
-            "7a66700592000000000030810dc5ce44abfdd5aa0000404389d22c0ed5ab0e0500a0e152050504415000000000000000",
-        ),
-        (
-            Mode::Accuracy(0.5),
-            "7a66700592000000000020cb0dc5ce44abfd554389d22c0ed5abe152050504410000000000000000",
-        ),
-        (
-            // No error at all is none of the simple modes: the long form.
-            Mode::Accuracy(0.0),
-            "7a667005920000000000f0ff008088e0af87d750ec4cb4da5fad0a0000000000000000349428cde250bdea500000000000\
-             0000001a2e555040100405000000000000000000000000",
-        ),
-    ] {
-        let expected = hex(&text.replace(' ', ""));
-        assert_eq!(zfpy(mode).encode(&chunk, &repr).unwrap(), expected, "{mode:?}");
-        zfpy(mode).decode(&expected, &repr).unwrap();
+    for row in rows("zfpy") {
+        let expected = hex(row[2]);
+        assert_eq!(zfpy(mode(row[1])).encode(&chunk, &repr).unwrap(), expected, "{row:?}");
+        zfpy(mode(row[1])).decode(&expected, &repr).unwrap();
     }
 }
 
@@ -202,8 +98,7 @@ fn numcodecs_data_are_read_whatever_the_metadata_say() {
     let stream = hex(
         "7a667005370000200000c0ca0d48032099fa1375cafb7898252a98e58b47ed18e28c0361caa2b1fd3d67c6fbc69808180800000000000000",
     );
-    let codec =
-        made("numcodecs.zfpy", r#"{"mode": 4, "tolerance": 0.01, "rate": -1, "precision": -1}"#).unwrap();
+    let codec = made("numcodecs.zfpy", r#"{"mode": 4, "tolerance": 0.01, "rate": -1, "precision": -1}"#);
     let values = sample(12, "float64");
     let decoded = codec.decode(&stream, &repr(&[3, 4], DataType::FLOAT64)).unwrap();
     for (got, want) in decoded.bytes.as_chunks::<8>().0.iter().zip(values.as_chunks::<8>().0) {
@@ -211,7 +106,7 @@ fn numcodecs_data_are_read_whatever_the_metadata_say() {
     }
     assert_eq!(codec.encode(&Buffer::fixed(values), &repr(&[3, 4], DataType::FLOAT64)).unwrap(), stream);
     // Filters of numcodecs flatten; what counts is how many values there are, and of what type.
-    for codec in [made("v2.zfpy", "{}").unwrap(), made("v2.zfpy", r#"{"mode": 1}"#).unwrap()] {
+    for codec in [made("v2.zfpy", "{}"), made("v2.zfpy", r#"{"mode": 1}"#)] {
         assert_eq!(codec.decode(&stream, &repr(&[12], DataType::FLOAT64)).unwrap(), decoded);
         assert!(codec.decode(&stream, &repr(&[3, 5], DataType::FLOAT64)).is_err());
         assert!(codec.decode(&stream, &repr(&[3, 4], DataType::Int(64))).is_err());
@@ -328,24 +223,7 @@ fn configurations() {
         r#"{"mode": "fixed_accuracy", "tolerance": 0.05}"#,
         r#"{"mode": "expert", "minbits": 1, "maxbits": 13, "maxprec": 19, "minexp": -2}"#,
     ] {
-        made("zfp", config).unwrap().encoded_size(&repr(&[4, 4], DataType::FLOAT32)).unwrap();
-    }
-    for config in [
-        r#"{}"#,
-        r#"{"mode": "fast"}"#,
-        r#"{"mode": "fixed_rate"}"#,
-        r#"{"mode": "fixed_rate", "rate": "8"}"#,
-        r#"{"mode": "fixed_rate", "rate": 0}"#,
-        r#"{"mode": "fixed_rate", "rate": 1e300}"#,
-        r#"{"mode": "fixed_accuracy", "tolerance": "Infinity"}"#,
-        r#"{"mode": "fixed_precision", "precision": -1}"#,
-        r#"{"mode": "reversible", "more": 1}"#,
-        r#"{"mode": "expert", "minbits": 9, "maxbits": 8, "maxprec": 19, "minexp": -2}"#,
-        r#"{"mode": "expert", "minbits": 1, "maxbits": 13, "maxprec": 0, "minexp": -2}"#,
-        r#"{"mode": "expert", "minbits": 4294967295, "maxbits": 4294967295, "maxprec": 9, "minexp": -2}"#,
-    ] {
-        let size = made("zfp", config).and_then(|c| c.encoded_size(&repr(&[4, 4], DataType::FLOAT32)));
-        assert!(size.is_err(), "{config}");
+        made("zfp", config).encoded_size(&repr(&[4, 4], DataType::FLOAT32)).unwrap();
     }
 }
 
@@ -366,13 +244,8 @@ fn short_streams_are_found_out() {
 
 #[test]
 fn hostile_streams_end() {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut noise = Noise(1);
+    let mut random = || noise.next();
     let mut sound = 0;
     for round in 0..2000 {
         let mut bytes: Vec<u8> = (0..random() % 700).map(|_| random().to_le_bytes()[3]).collect();

@@ -4,4 +4,4 @@ mod read;
 mod write;
 
 pub use read::Table;
-pub use write::Csv;
+pub use write::{Column, Csv};

@@ -5,7 +5,7 @@
 //! it is no text.
 
 use crate::array::Slab;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, usage};
 use crate::format::element;
 use crate::format::held::Held;
 use crate::meta::{DataType, Fill};
@@ -66,10 +66,7 @@ impl Table {
         if let DataType::Struct(fields) = t {
             let header: Vec<&str> = fields.iter().map(|f| f.name.as_str()).collect();
             if self.lines.first().is_none_or(|l| *l != header) {
-                return Err(Error::usage(format!(
-                    "the first line must name the fields: {}",
-                    header.join(",")
-                )));
+                return Err(usage!("the first line must name the fields: {}", header.join(",")));
             }
             self.lines.remove(0);
         }
@@ -84,7 +81,7 @@ impl Table {
             None => Ok(()),
             Some((i, line)) => {
                 let (i, n) = (i + 1, line.len());
-                Err(Error::invalid(format!("line {i} has {n} cells, the first line has {width}")))
+                Err(invalid!("line {i} has {n} cells, the first line has {width}"))
             }
         }
     }
@@ -131,9 +128,9 @@ impl Table {
         };
         let both_empty = wanted == 0 && lines == 0;
         if !fits && !both_empty {
-            return Err(Error::usage(format!(
+            return Err(usage!(
                 "the input has {lines} lines of {width} cells, which do not make a slab of shape {shape:?}"
-            )));
+            ));
         }
         let mut held = Held::new(t);
         let header = usize::from(fields.is_some());

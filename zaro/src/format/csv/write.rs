@@ -3,8 +3,9 @@
 //! * Two and more dimensions: each line is one row along the last dimension, rows in C order.
 //! * One dimension: each line is one element. A scalar is one line.
 //! * Structs: a header of field names, then one line an element.
-//! * In the long form: a header of dimension names and `value`, then one line an element with its place in the array.
+//! * In the long form: a header, then one line per element, with [`Column`]s that say where it lies.
 
+use std::fmt;
 use std::io::Write;
 
 use crate::array::Slab;
@@ -14,12 +15,41 @@ use crate::format::value::{self, Style};
 use crate::format::{Layout, Sink};
 use crate::meta::DataType;
 
+/// What a column of the long form says of each element, by its place in the answer.
+pub struct Column {
+    /// The name in the header.
+    pub name: String,
+    /// The dimension of the answer along which it changes; none if it is the same for all.
+    pub dimension: Option<usize>,
+    /// What it says at a position of that.
+    pub label: Box<dyn Fn(u64) -> String + Send + Sync>,
+}
+
+impl Column {
+    /// The position of each element in the array that `view` is of, a column per dimension that was not picked out.
+    #[must_use]
+    pub fn places(view: &View, names: &[Option<String>]) -> Vec<Self> {
+        let column = |(i, d): (usize, usize)| {
+            let view = view.clone();
+            let name = names.get(i).cloned().flatten().unwrap_or_else(|| format!("dim{d}"));
+            Self { name, dimension: Some(i), label: Box::new(move |at| view.place(d, at).to_string()) }
+        };
+        view.dimensions().into_iter().enumerate().map(column).collect()
+    }
+}
+
+impl fmt::Debug for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Column {}", self.name)
+    }
+}
+
 /// Writes lines.
 #[derive(Debug)]
 pub struct Csv {
     style: Style,
-    /// What is read, if each line is to say where its element lies in the array.
-    long: Option<View>,
+    /// The columns before the elements, and the name of these, in the long form.
+    long: Option<(Vec<Column>, String)>,
     /// One element a line, unquoted, without a header.
     bare: bool,
     shape: Vec<u64>,
@@ -28,12 +58,12 @@ pub struct Csv {
 }
 
 impl Csv {
-    /// Times as ISO 8601 if `iso`; one line an element, with its place in the array, if `long` says what is read.
+    /// Times as ISO 8601 if `iso`.
     #[must_use]
-    pub fn new(iso: bool, long: Option<View>) -> Self {
+    pub fn new(iso: bool) -> Self {
         Self {
             style: Style { iso, ..Style::TEXT },
-            long,
+            long: None,
             bare: false,
             shape: Vec::new(),
             next: 0,
@@ -41,22 +71,29 @@ impl Csv {
         }
     }
 
+    /// The same, with one line per element: these columns, and one called `name` for the element.
+    #[must_use]
+    pub fn long(self, columns: Vec<Column>, name: &str) -> Self {
+        Self { long: Some((columns, name.to_owned())), ..self }
+    }
+
     /// One element a line and nothing else, whatever the shape and type.
     #[must_use]
     pub fn lines() -> Self {
-        Self { bare: true, ..Self::new(false, None) }
+        Self { bare: true, ..Self::new(false) }
     }
 
-    /// Where in the array the next element lies, a cell a dimension that was not picked out.
-    fn index(&self, view: &View, line: &mut String) {
+    /// What the columns say of the next element.
+    fn labels(&self, columns: &[Column], line: &mut String) {
         let mut rest = self.next;
-        let mut index = Vec::with_capacity(self.shape.len());
-        for n in self.shape.iter().rev() {
-            index.push(rest.checked_rem(*n).unwrap_or(0));
+        let mut index = vec![0; self.shape.len()];
+        for (slot, n) in index.iter_mut().zip(&self.shape).rev() {
+            *slot = rest.checked_rem(*n).unwrap_or(0);
             rest = rest.checked_div(*n).unwrap_or(0);
         }
-        for (d, i) in view.dimensions().into_iter().zip(index.iter().rev()) {
-            line.push_str(&view.place(d, *i).to_string());
+        for column in columns {
+            let at = column.dimension.and_then(|d| index.get(d)).copied().unwrap_or(0);
+            quote(&(column.label)(at), line);
             line.push(',');
         }
     }
@@ -98,18 +135,12 @@ impl Sink for Csv {
     fn begin(&mut self, layout: &Layout, out: &mut dyn Write) -> Result<()> {
         self.shape.clone_from(&layout.shape);
         let mut header: Vec<String> = Vec::new();
-        if let Some(view) = &self.long {
-            header.extend(view.dimensions().into_iter().enumerate().map(
-                |(i, d)| match layout.names.get(i) {
-                    Some(Some(name)) => name.clone(),
-                    _ => format!("dim{d}"),
-                },
-            ));
+        if let Some((columns, _)) = &self.long {
+            header.extend(columns.iter().map(|column| column.name.clone()));
         }
         match &layout.data_type {
             DataType::Struct(fields) if !self.bare => header.extend(fields.iter().map(|f| f.name.clone())),
-            _ if self.long.is_some() => header.push("value".into()),
-            _ => {}
+            _ => header.extend(self.long.iter().map(|(_, name)| name.clone())),
         }
         if !header.is_empty() {
             let mut line = String::new();
@@ -134,8 +165,8 @@ impl Sink for Csv {
         let mut line = String::new();
         for i in 0..block.len() {
             line.clear();
-            if let Some(view) = &self.long {
-                self.index(view, &mut line);
+            if let Some((columns, _)) = &self.long {
+                self.labels(columns, &mut line);
             }
             let item = block.item(i).unwrap_or_default();
             if self.bare {

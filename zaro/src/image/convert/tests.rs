@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::array::ReadOptions;
+use crate::blocking::wait;
 use crate::group::{OpenOptions, Zarr};
 use crate::image::find::{Found, find, image_at};
 use crate::image::source::{Pixels, T};
-use crate::store::StoreExt as _;
 use crate::store::memory::MemoryStore;
 
 /// Numbers that say where they are.
@@ -36,13 +36,13 @@ impl Pixels for Counted {
     }
 }
 
-fn counted(sizes: [u64; 5], grain: [u64; 3]) -> Source {
+fn counted(sizes: [u64; 5], grain: [u64; 3]) -> Arc<Source> {
     let mut source =
         Source::new("counted".into(), sizes, DataType::UInt(32), Arc::new(Counted { sizes, grain }));
     source.scale[X] = Some(0.25);
     source.units[X] = Some("micrometer".into());
     source.declared[T] = true;
-    source
+    Arc::new(source)
 }
 
 fn open(store: &SharedStore) -> Zarr {
@@ -65,7 +65,7 @@ fn every_pixel_is_in_its_place_whatever_the_blocks() {
         let source = counted([2, 3, 4, 37, 50], grain);
         let store: SharedStore = Arc::new(MemoryStore::new());
         let options = ConvertOptions { memory, chunks, shards, levels: Some(1), ..ConvertOptions::default() };
-        let made = convert(std::slice::from_ref(&source), &store, "a/b", &options).unwrap();
+        let made = wait(convert(std::slice::from_ref(&source), &store, "a/b", &options)).unwrap();
         assert_eq!(made[0].levels, [[2, 3, 4, 37, 50]]);
         let wanted: Vec<u32> = (1..=2 * 3 * 4 * 37 * 50).collect();
         assert_eq!(pixels(&store, "a/b/0"), wanted, "{grain:?} {memory}");
@@ -85,7 +85,7 @@ fn short_axes_are_left_out_unless_they_are_kept() {
         for version in [Version::V04, Version::V05, Version::V06] {
             let store: SharedStore = Arc::new(MemoryStore::new());
             let options = ConvertOptions { keep_axes, version: Some(version), ..ConvertOptions::default() };
-            let made = convert(std::slice::from_ref(&source), &store, "", &options).unwrap();
+            let made = wait(convert(std::slice::from_ref(&source), &store, "", &options)).unwrap();
             assert!(made[0].levels.len() > 1);
             let image = wait(image_at(&open(&store), "")).unwrap();
             let names: String = image.multiscales[0].axes.iter().map(|a| a.name.as_str()).collect();
@@ -101,7 +101,7 @@ fn several_images_are_a_collection() {
     for version in [Version::V04, Version::V05] {
         let store: SharedStore = Arc::new(MemoryStore::new());
         let options = ConvertOptions { version: Some(version), ..ConvertOptions::default() };
-        convert(&sources, &store, "", &options).unwrap();
+        wait(convert(&sources, &store, "", &options)).unwrap();
         match wait(find(&open(&store), "")).unwrap() {
             Found::Collection { images, .. } => assert_eq!(images, ["0", "1"]),
             other => panic!("{other:?}"),
@@ -128,20 +128,20 @@ fn nothing_is_replaced_unasked_and_nonsense_is_refused_before_anything_is_writte
         ConvertOptions { pixel_size: Some(vec![-1.0]), ..good.clone() },
         ConvertOptions { levels: Some(0), ..good.clone() },
     ] {
-        assert!(convert(sources, &store, "", &bad).is_err(), "{bad:?}");
+        assert!(wait(convert(sources, &store, "", &bad)).is_err(), "{bad:?}");
         assert!(wait(store.list("")).unwrap().objects.is_empty(), "{bad:?}");
     }
-    convert(sources, &store, "", &good).unwrap();
-    assert!(convert(sources, &store, "", &good).is_err());
+    wait(convert(sources, &store, "", &good)).unwrap();
+    assert!(wait(convert(sources, &store, "", &good)).is_err());
     let again = ConvertOptions { existing: Existing::Replace, pixel_size: Some(vec![3.0, 2.0]), ..good };
-    let made = convert(sources, &store, "", &again).unwrap();
+    let made = wait(convert(sources, &store, "", &again)).unwrap();
     assert_eq!(made[0].scale, [3.0, 2.0]);
 }
 
 #[test]
 fn chunks_nobody_chose() {
     let of = |sizes: [u64; 5]| {
-        let mut source = counted(sizes, [1, 1, 1]);
+        let mut source = (*counted(sizes, [1, 1, 1])).clone();
         source.data_type = DataType::UInt(16);
         default_chunks(&source, &[0, 1, 2, 3, 4])
     };
@@ -168,13 +168,13 @@ impl Pixels for Broken {
 #[test]
 fn what_fails_half_way_leaves_nothing() {
     let sizes = [1, 1, 1, 40, 30];
-    let broken = || Source::new("broken".into(), sizes, DataType::UINT8, Arc::new(Broken));
+    let broken = || Arc::new(Source::new("broken".into(), sizes, DataType::UINT8, Arc::new(Broken)));
     let good = counted(sizes, [1, 1, 1]);
     let options = ConvertOptions { chunks: Some(vec![4, 30]), ..ConvertOptions::default() };
     for sources in [vec![broken()], vec![good.clone(), broken()]] {
         for path in ["", "a/b"] {
             let store: SharedStore = Arc::new(MemoryStore::new());
-            let e = convert(&sources, &store, path, &options).unwrap_err();
+            let e = wait(convert(&sources, &store, path, &options)).unwrap_err();
             assert!(e.message().contains("damaged"), "{e}");
             let left = wait(store.list("")).unwrap();
             assert!(left.objects.is_empty() && left.prefixes.is_empty(), "{left:?}");
@@ -182,13 +182,13 @@ fn what_fails_half_way_leaves_nothing() {
     }
     // What was there already stays.
     let store: SharedStore = Arc::new(MemoryStore::new());
-    convert(std::slice::from_ref(&good), &store, "a/c", &options).unwrap();
-    convert(&[broken()], &store, "a/b", &options).unwrap_err();
+    wait(convert(std::slice::from_ref(&good), &store, "a/c", &options)).unwrap();
+    wait(convert(&[broken()], &store, "a/b", &options)).unwrap_err();
     assert_eq!(pixels(&store, "a/c/0").len(), 40 * 30);
     assert!(wait(store.list("a/b")).unwrap().objects.is_empty());
     // Nothing is put beside what somebody keeps there.
     let _ = wait(store.put("a/d/letter.txt", "x".into(), Condition::Always)).unwrap();
-    convert(std::slice::from_ref(&good), &store, "a/d", &options).unwrap_err();
+    wait(convert(std::slice::from_ref(&good), &store, "a/d", &options)).unwrap_err();
     assert!(wait(store.get("a/d/letter.txt", None)).unwrap().is_some());
 }
 

@@ -3,9 +3,8 @@
 
 use super::places::Places;
 use super::{Built, Factors, Frame, Method, PyramidOptions, Task, attributes, follow};
-use crate::blocking::wait;
 use crate::copy::{CopyOptions, Sizes, copy_within};
-use crate::create;
+use crate::create::{self, Empty, New};
 use crate::error::{ErrorKind, Result};
 use crate::group::{Node, Zarr};
 use crate::hierarchy::{self, Existing, Room};
@@ -17,11 +16,11 @@ use crate::meta::{Json, NodeMeta, edit, write};
 use crate::store::SharedStore;
 
 /// Makes at `to` of `store` an image of the one, or of the plain array, that is at `from` of `source`: its largest
-/// level with smaller ones, its metadata, its labels and masks. Blocks until it is done.
+/// level with smaller ones, its metadata, its labels and masks.
 ///
 /// `name` is the address of the source, for the journal. What was begun is taken up only if address, data and options are
 /// the same.
-pub fn build_at(
+pub async fn build_at(
     source: &Zarr,
     name: &str,
     from: &str,
@@ -31,7 +30,7 @@ pub fn build_at(
     options: &PyramidOptions,
 ) -> Result<Built> {
     let (from, to) = (source.key_of(from)?, normal(to)?);
-    let node = wait(source.node(&from))?;
+    let node = source.node(&from).await?;
     // What is copied: from where, to where below the image.
     let mut parts: Vec<(String, String)> = Vec::new();
     let attributes = match &node.meta {
@@ -40,13 +39,13 @@ pub fn build_at(
             None
         }
         NodeMeta::Group(_) => {
-            let image = wait(find::image_at(source, &from))?;
+            let image = find::image_at(source, &from).await?;
             let multiscale = image.multiscale(None)?;
             let first = Places::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?.first;
             parts.push((join(&image.path, &first), first));
             for below in ["labels", "masks"] {
                 let at = join(&image.path, below);
-                match wait(source.node(&at)) {
+                match source.node(&at).await {
                     Ok(_) => parts.push((at, below.to_owned())),
                     Err(e) if e.kind() == ErrorKind::NotFound => {}
                     Err(e) => return Err(e),
@@ -57,26 +56,21 @@ pub fn build_at(
         }
     };
     let apart: Vec<String> = parts.iter().map(|(path, _)| path.clone()).collect();
-    wait(hierarchy::check_apart(source.store(), &from, &apart, store, &to, options.existing))?;
-    let walk = |source: &Zarr| -> Result<Vec<Node>> {
-        let mut nodes = Vec::new();
-        for (part, _) in &parts {
-            nodes.extend(wait(source.walk(part))?);
-        }
-        Ok(nodes)
-    };
-    let nodes = walk(source)?;
+    hierarchy::check_apart(source.store(), &from, &apart, store, &to, options.existing).await?;
+    let nodes = walk(source, &parts).await?;
     let content = content_of(source, &from, &nodes);
     let mut wanted = options.json();
     wanted.set("frame", frame_json(frame));
     let mut plan = Json::object();
     plan.set("parts", Json::Array(parts.iter().map(|(_, below)| Json::string(below.as_str())).collect()));
     let intent =
-        Intent { operation: "image pyramid --to", source: content.json(name)?, options: wanted, plan };
-    content.same_documents(&content_of(source, &from, &walk(&wait(source.reopened())?)?))?;
+        Intent { operation: "image pyramid --to", source: content.json(name).await?, options: wanted, plan };
+    content.same_documents(&content_of(source, &from, &walk(&source.reopened().await?, &parts).await?))?;
     let format = node.meta.format();
-    wait(hierarchy::check_place(store, &to, format))?;
-    let room = Room::find(store, &to, options.existing)?;
+    hierarchy::check_place(store, &to, format).await?;
+    let room = Room::find(store, &to, options.existing).await?;
+    let operation = intent.operation;
+    let new = New { store, path: &to, format, operation, existing: options.existing, list: &() };
     let (journal, resumed) = Journal::begin(&Work {
         store,
         path: &to,
@@ -85,43 +79,51 @@ pub fn build_at(
         whole: true,
         aside: room.is_aside(),
         anew: false,
-        in_the_way: &|_| create::in_the_way(store, &to, options.existing),
-        clear: &|_| room.clear(),
-    })?;
+        ground: &Empty { new: &new, room: &room },
+    })
+    .await?;
     // Nobody sees the image before it is whole.
     let hidden = create::withheld(room.store(), room.path())?;
     if journal.done("copied") == 0 {
         for (i, (part, below)) in parts.iter().enumerate() {
-            copy_within(source, part, &hidden, below, &copying(options, i == 0), &journal, resumed)?;
+            copy_within(source, part, &hidden, below, &copying(options, i == 0), &journal, resumed).await?;
         }
-        content.unchanged(&intent.source)?;
-        journal.note("copied", 1)?;
-        journal.write()?;
+        content.unchanged(&intent.source).await?;
+        journal.note("copied", 1).await?;
+        journal.write().await?;
     }
     let set = attributes.iter().flat_map(|a| a.members().unwrap_or_default().to_vec()).collect();
-    if wait(hierarchy::find(&hidden, ""))?.is_none() {
+    if hierarchy::find(&hidden, "").await?.is_none() {
         let group = write::group(&write::new_group(format, &Json::object()));
-        wait(hierarchy::put_documents(&hidden, "", format, group, true))?;
+        hierarchy::put_documents(&hidden, "", format, group, true).await?;
     }
-    wait(hierarchy::edit_attributes(&hidden, "", &edit::Attributes::Patch { set, unset: Vec::new() }))?;
+    hierarchy::edit_attributes(&hidden, "", &edit::Attributes::Patch { set, unset: Vec::new() }).await?;
     // The largest level is as it is to be.
     let whole = PyramidOptions { chunks: None, shards: None, codecs: None, ..options.clone() };
     let task = match attributes {
-        Some(_) => Task::of_image(&hidden, "")?,
-        None => Task::of_array(&hidden, "0", frame, true)?,
+        Some(_) => Task::of_image(&hidden, "").await?,
+        None => Task::of_array(&hidden, "0", frame, true).await?,
     };
-    let levels = task.levels(&whole)?;
-    task.make(&levels, &whole, &journal, &|| Ok(()))?;
-    let labels = make_labels(&hidden, "", &whole, &journal, &|| Ok(()))?;
-    journal.write()?;
+    let levels = task.levels(&whole).await?;
+    task.make(&levels, &whole, &journal, None).await?;
+    let labels = make_labels(&hidden, "", &whole, &journal, None).await?;
+    journal.write().await?;
     // An earlier run may have come so far; then others may have changed it since.
-    match wait(hierarchy::find(room.store(), room.path()))? {
-        None => create::publish(&hidden, room.store(), room.path())?,
-        Some(_) => wait(hierarchy::consolidate_above(room.store(), room.path()))?,
+    match hierarchy::find(room.store(), room.path()).await? {
+        None => create::publish(&hidden, room.store(), room.path()).await?,
+        Some(_) => hierarchy::consolidate_above(room.store(), room.path()).await?,
     }
-    room.finish(&journal)?;
-    wait(store.finish())?;
+    room.finish(&journal).await?;
+    store.finish().await?;
     Ok(levels.built(labels, resumed))
+}
+
+async fn walk(source: &Zarr, parts: &[(String, String)]) -> Result<Vec<Node>> {
+    let mut nodes = Vec::new();
+    for (part, _) in parts {
+        nodes.extend(source.walk(part).await?);
+    }
+    Ok(nodes)
 }
 
 fn content_of<'a>(source: &'a Zarr, from: &'a str, nodes: &'a [Node]) -> Source<'a> {
@@ -154,29 +156,29 @@ fn copying(options: &PyramidOptions, is_level: bool) -> CopyOptions {
 
 /// Gives labels of the image at `path` that have one level as many as the image has, by their mode, if that is wanted;
 /// with [`Existing::Replace`] also those that have others. Says which.
-pub(super) fn make_labels(
+pub(super) async fn make_labels(
     store: &SharedStore,
     path: &str,
     options: &PyramidOptions,
     journal: &Journal,
-    unchanged: &dyn Fn() -> Result<()>,
+    made_of: Option<(&Source<'_>, &Json)>,
 ) -> Result<Vec<String>> {
     if !options.labels {
         return Ok(Vec::new());
     }
-    let zarr = super::opened(store)?;
-    let image = wait(find::image_at(&zarr, path))?;
+    let zarr = super::opened(store).await?;
+    let image = find::image_at(&zarr, path).await?;
     let multiscale = image.multiscale(None)?;
-    let arrays = wait(image.arrays(&zarr, multiscale))?;
+    let arrays = image.arrays(&zarr, multiscale).await?;
     let shapes: Vec<Vec<u64>> = arrays.iter().map(|a| a.shape().to_vec()).collect();
     let mut made = Vec::new();
-    for label in wait(image.labels(&zarr))? {
+    for label in image.labels(&zarr).await? {
         let few = label.levels.len() == 1 || options.existing == Existing::Replace;
         if label.is_mask || label.levels.len() == shapes.len() || !few {
             continue;
         }
         let Some(first) = label.levels.first() else { continue };
-        let shape = wait(zarr.array(&first.path))?.shape().to_vec();
+        let shape = zarr.array(&first.path).await?.shape().to_vec();
         // Some have fewer axes than their image.
         let named = |axis: &Axis| multiscale.axis(&axis.name);
         let Some(axes) = label.axes.iter().map(named).collect::<Option<Vec<usize>>>() else { continue };
@@ -192,17 +194,17 @@ pub(super) fn make_labels(
             progress: None,
             ..options.clone()
         };
-        let task = Task::of_image(store, &label.path)?;
-        let levels = task.levels(&labels)?;
+        let task = Task::of_image(store, &label.path).await?;
+        let levels = task.levels(&labels).await?;
         let part = format!("room for levels of {}", label.path);
         if journal.done(&part) == 0 {
-            if let Some(paths) = task.in_the_way(&levels, labels.existing, None)? {
-                task.clear(&paths)?;
+            if let Some(paths) = task.in_the_way(&levels, labels.existing, None).await? {
+                task.clear(&paths).await?;
             }
-            journal.note(&part, 1)?;
-            journal.write()?;
+            journal.note(&part, 1).await?;
+            journal.write().await?;
         }
-        task.make(&levels, &labels, journal, unchanged)?;
+        task.make(&levels, &labels, journal, made_of).await?;
         made.push(label.name);
     }
     Ok(made)

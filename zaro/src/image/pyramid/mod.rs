@@ -21,15 +21,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use async_trait::async_trait;
+
 use crate::array::{Array, DEFAULT_MEMORY, OnProgress};
-use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
 use crate::image::model::{Axis, Level, Multiscale};
 use crate::image::version::Version;
 use crate::image::{document, find};
-use crate::journal::{Intent, Journal, Left, Source, Work};
+use crate::journal::{Ground, Intent, Journal, Left, Source, Work};
 use crate::meta::create::NewArray;
 use crate::meta::path::{join, shown};
 use crate::meta::{ArrayMeta, CodecMeta, DataType, Format, Json, Mode, NodeMeta, write};
@@ -194,31 +195,31 @@ pub struct Frame {
 /// metadata. Everything else in the metadata stays. Blocks until it is done.
 ///
 /// Readers see the new levels when all are whole. A call that was killed goes on when it is made again.
-pub fn build(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
-    let task = Task::of_image(store, path)?;
-    let built = task.run(options).map_err(|e| e.with_node(shown(&task.group)))?;
-    wait(store.finish())?;
+pub async fn build(store: &SharedStore, path: &str, options: &PyramidOptions) -> Result<Built> {
+    let task = Task::of_image(store, path).await?;
+    let built = task.run(options).await.map_err(|e| e.with_node(shown(&task.group)))?;
+    store.finish().await?;
     Ok(built)
 }
 
 /// The same for an image that has no smaller levels, as a part of something whose journal somebody else keeps.
-pub(crate) fn build_within(
+pub(crate) async fn build_within(
     store: &SharedStore,
     path: &str,
     options: &PyramidOptions,
     journal: &Journal,
 ) -> Result<Built> {
-    let task = Task::of_image(store, path)?;
-    let levels = task.levels(options)?;
-    task.make(&levels, options, journal, &|| Ok(())).map_err(|e| e.with_node(shown(&task.group)))?;
+    let task = Task::of_image(store, path).await?;
+    let levels = task.levels(options).await?;
+    task.make(&levels, options, journal, None).await.map_err(|e| e.with_node(shown(&task.group)))?;
     Ok(levels.built(Vec::new(), false))
 }
 
 impl<'a> Task<'a> {
     /// The levels of the image whose group is at `path`.
-    fn of_image(store: &'a SharedStore, path: &str) -> Result<Self> {
-        let zarr = opened(store)?;
-        let image = wait(find::image_at(&zarr, path))?;
+    async fn of_image(store: &'a SharedStore, path: &str) -> Result<Self> {
+        let zarr = opened(store).await?;
+        let image = find::image_at(&zarr, path).await?;
         let multiscale = image.multiscale(None)?.clone();
         let places = Places::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?;
         Ok(Self {
@@ -233,8 +234,8 @@ impl<'a> Task<'a> {
     }
 
     /// The levels of an image that the array at `path` becomes.
-    fn of_array(store: &'a SharedStore, path: &str, frame: &Frame, begun: bool) -> Result<Self> {
-        let zarr = opened(store)?;
+    async fn of_array(store: &'a SharedStore, path: &str, frame: &Frame, begun: bool) -> Result<Self> {
+        let zarr = opened(store).await?;
         let path = zarr.key_of(path)?;
         let Some((group, name)) =
             path.rsplit_once('/').or(Some(("", path.as_str()))).filter(|(_, n)| !n.is_empty())
@@ -244,13 +245,13 @@ impl<'a> Task<'a> {
             )
             .with_node(shown(&path)));
         };
-        let array = wait(zarr.array(&path))?;
-        let attributes = match wait(hierarchy::find(store, group))? {
+        let array = zarr.array(&path).await?;
+        let attributes = match hierarchy::find(store, group).await? {
             Some(node) => node.meta.attributes().clone(),
             None => Json::object(),
         };
         // What was begun may have come so far.
-        let begun = begun || Left::find(store, group)?.is_some_and(|left| left.is(OPERATION));
+        let begun = begun || Left::find(store, group).await?.is_some_and(|left| left.is(OPERATION));
         if attributes::which(&attributes).is_some() && !begun {
             return Err(
                 Error::usage("this array lies in an image already; name that").with_node(shown(group))
@@ -271,15 +272,15 @@ impl<'a> Task<'a> {
 
 /// Makes an image of the array at `path`: smaller levels beside it, and metadata in the group it lies in. Blocks until it
 /// is done.
-pub fn build_from_array(
+pub async fn build_from_array(
     store: &SharedStore,
     path: &str,
     frame: &Frame,
     options: &PyramidOptions,
 ) -> Result<Built> {
-    let task = Task::of_array(store, path, frame, false)?;
-    let built = task.run(options).map_err(|e| e.with_node(shown(&task.group)))?;
-    wait(store.finish())?;
+    let task = Task::of_array(store, path, frame, false).await?;
+    let built = task.run(options).await.map_err(|e| e.with_node(shown(&task.group)))?;
+    store.finish().await?;
     Ok(built)
 }
 
@@ -340,10 +341,10 @@ fn can_become_one(method: Method, data_type: &DataType) -> Result<()> {
     }
 }
 
-fn opened(store: &SharedStore) -> Result<Zarr> {
+async fn opened(store: &SharedStore) -> Result<Zarr> {
     // What is changed are the nodes' own documents.
     let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-    wait(Zarr::from_store(store.clone(), options))
+    Zarr::from_store(store.clone(), options).await
 }
 
 /// The attributes of the image's group.
@@ -404,14 +405,14 @@ struct Levels {
 }
 
 impl Task<'_> {
-    fn run(&self, options: &PyramidOptions) -> Result<Built> {
-        let levels = self.levels(options)?;
-        let bases = self.bases(&levels, options)?;
+    async fn run(&self, options: &PyramidOptions) -> Result<Built> {
+        let levels = self.levels(options).await?;
+        let bases = self.bases(&levels, options).await?;
         let source =
             Source::new(self.store, &self.group, bases.iter().map(|(path, meta)| (path.as_str(), meta)));
         let intent = Intent {
             operation: OPERATION,
-            source: source.json(&self.store.to_string())?,
+            source: source.json(&self.store.to_string()).await?,
             options: options.json(),
             plan: levels.json(),
         };
@@ -423,39 +424,40 @@ impl Task<'_> {
             whole: false,
             aside: false,
             anew: false,
-            in_the_way: &|old| self.in_the_way(&levels, options.existing, old),
-            clear: &|what| self.clear(what),
-        })?;
-        let unchanged = || source.unchanged(&intent.source);
-        self.make(&levels, options, &journal, &unchanged)?;
+            ground: &Smaller { task: self, levels: &levels, existing: options.existing },
+        })
+        .await?;
+        let made_of = Some((&source, &intent.source));
+        self.make(&levels, options, &journal, made_of).await?;
         let labels = match self.attributes {
             Attributes::There(_) => {
-                let made = elsewhere::make_labels(self.store, &self.group, options, &journal, &unchanged)?;
-                self.renew_labels()?;
+                let made =
+                    elsewhere::make_labels(self.store, &self.group, options, &journal, made_of).await?;
+                self.renew_labels().await?;
                 made
             }
             Attributes::New(..) => Vec::new(),
         };
-        journal.end()?;
+        journal.end().await?;
         Ok(levels.built(labels, resumed))
     }
 
     /// Renews what groups above say of labels: a run before was perhaps killed when one had all of its levels, and only that
     /// was missing.
-    fn renew_labels(&self) -> Result<()> {
-        let zarr = opened(self.store)?;
-        let image = wait(find::image_at(&zarr, &self.group))?;
-        for label in wait(image.labels(&zarr))? {
-            wait(hierarchy::renew(self.store, &label.path))?;
+    async fn renew_labels(&self) -> Result<()> {
+        let zarr = opened(self.store).await?;
+        let image = find::image_at(&zarr, &self.group).await?;
+        for label in image.labels(&zarr).await? {
+            hierarchy::renew(self.store, &label.path).await?;
         }
         Ok(())
     }
 
     /// The levels to be made; nothing is changed yet.
-    fn levels(&self, options: &PyramidOptions) -> Result<Levels> {
+    async fn levels(&self, options: &PyramidOptions) -> Result<Levels> {
         let memory = if options.memory == 0 { DEFAULT_MEMORY } else { options.memory };
         let at = join(&self.group, &self.first);
-        let base = wait(hierarchy::open_array(self.store, &at, memory / 4))?;
+        let base = hierarchy::open_array(self.store, &at, memory / 4).await?;
         let method = method(base.meta(), self.is_label, options.method);
         let plans = plan(base.shape(), &self.axes, &options.factors, options.levels)?;
         let mut made = Vec::with_capacity(plans.len());
@@ -479,56 +481,59 @@ impl Task<'_> {
     }
 
     /// What the levels are made of: the largest level, and those of labels.
-    fn bases(&self, levels: &Levels, options: &PyramidOptions) -> Result<Vec<(String, NodeMeta)>> {
+    async fn bases(&self, levels: &Levels, options: &PyramidOptions) -> Result<Vec<(String, NodeMeta)>> {
         let mut bases = vec![(levels.base.path().to_owned(), NodeMeta::Array(levels.base.meta().clone()))];
         if options.labels && matches!(self.attributes, Attributes::There(_)) {
-            let zarr = opened(self.store)?;
-            let image = wait(find::image_at(&zarr, &self.group))?;
-            for label in wait(image.labels(&zarr))? {
+            let zarr = opened(self.store).await?;
+            let image = find::image_at(&zarr, &self.group).await?;
+            for label in image.labels(&zarr).await? {
                 let Some(first) = label.levels.first() else { continue };
-                let array = wait(zarr.array(&first.path))?;
+                let array = zarr.array(&first.path).await?;
                 bases.push((array.path().to_owned(), NodeMeta::Array(array.meta().clone())));
             }
         }
         Ok(bases)
     }
 
-    /// Makes the levels, and says so in the metadata if they are whole, and what they were made of `unchanged`.
-    fn make(
+    /// Makes the levels, and says so in the metadata if they are whole, and what they were `made_of` is as it was.
+    async fn make(
         &self,
         levels: &Levels,
         options: &PyramidOptions,
         journal: &Journal,
-        unchanged: &dyn Fn() -> Result<()>,
+        made_of: Option<(&Source<'_>, &Json)>,
     ) -> Result<()> {
         let Levels { base, stages, made, method, memory } = levels;
-        pass::run(base, stages, *method, *memory, options, journal)?;
-        unchanged()?;
+        pass::run(base, stages, *method, *memory, options, journal).await?;
+        if let Some((source, was)) = made_of {
+            source.unchanged(was).await?;
+        }
         // The place is still ours.
-        journal.write()?;
+        journal.write().await?;
         for stage in stages {
-            let there = wait(hierarchy::find(self.store, stage.array.path()))?.is_some();
+            let there = hierarchy::find(self.store, stage.array.path()).await?.is_some();
             let stored = write::array(stage.array.meta())?;
             let format = stage.array.meta().format;
-            wait(hierarchy::put_documents(self.store, stage.array.path(), format, stored, !there))?;
+            hierarchy::put_documents(self.store, stage.array.path(), format, stored, !there).await?;
             if there {
-                wait(hierarchy::renew(self.store, stage.array.path()))?;
+                hierarchy::renew(self.store, stage.array.path()).await?;
             }
         }
         let how = attributes::how(*method, &options.factors, made);
-        self.publish(made, Some((*method, how)))
+        self.publish(made, Some((*method, how))).await
     }
 
     /// Writes the levels into the metadata.
-    fn publish(&self, levels: &[Made], method: Option<(Method, Json)>) -> Result<()> {
-        wait(hierarchy::change_attributes(self.store, &self.group, |now| {
+    async fn publish(&self, levels: &[Made], method: Option<(Method, Json)>) -> Result<()> {
+        hierarchy::change_attributes(self.store, &self.group, |now| {
             // What others changed meanwhile stays: names, colours, the size of pixels.
             let image = match attributes::which(now) {
                 Some(_) => now.clone(),
                 None => self.attributes.of_image(now, self.version),
             };
             attributes::with_levels(&image, self.version, self.axes.len(), levels, method.clone())
-        }))
+        })
+        .await
     }
 
     /// The metadata of a smaller level.
@@ -577,7 +582,12 @@ impl Task<'_> {
     }
 
     /// The paths of levels that have to be deleted before these are made. Fails if there are some and they are to stay.
-    fn in_the_way(&self, levels: &Levels, existing: Existing, old: Option<&Json>) -> Result<Option<Json>> {
+    async fn in_the_way(
+        &self,
+        levels: &Levels,
+        existing: Existing,
+        old: Option<&Json>,
+    ) -> Result<Option<Json>> {
         let places = Places::of(&self.attributes.image(self.version))?;
         if existing == Existing::Refuse && !places.smaller.is_empty() {
             let levels = places.smaller.len().saturating_add(1);
@@ -597,13 +607,13 @@ impl Task<'_> {
         for path in places.smaller.iter().cloned().chain(planned).chain(unfinished) {
             places.check(&path)?;
             let at = join(&self.group, &path);
-            if existing == Existing::Refuse && places::is_taken(self.store, &at)? {
+            if existing == Existing::Refuse && places::is_taken(self.store, &at).await? {
                 return Err(Error::usage(format!(
                     "something is at {path:?} already, where a level is to be"
                 ))
                 .with_hint("overwrite", "replaces it"));
             }
-            if places::is_array(self.store, &self.group, &path)? && !replaced.contains(&path) {
+            if places::is_array(self.store, &self.group, &path).await? && !replaced.contains(&path) {
                 replaced.push(path);
             }
         }
@@ -614,19 +624,37 @@ impl Task<'_> {
     }
 
     /// Deletes the levels at these paths.
-    fn clear(&self, paths: &Json) -> Result<()> {
+    async fn clear(&self, paths: &Json) -> Result<()> {
         let places = Places::of(&self.attributes.image(self.version))?;
         if !places.smaller.is_empty() {
             // Before they go, nobody is to look for them.
-            self.publish(&[], None)?;
+            self.publish(&[], None).await?;
         }
         for path in paths.items().unwrap_or_default().iter().filter_map(Json::as_str) {
             places.check(&places::level(path)?)?;
-            if places::is_array(self.store, &self.group, path)? {
-                wait(hierarchy::delete_unfinished(self.store, &join(&self.group, path)))?;
+            if places::is_array(self.store, &self.group, path).await? {
+                hierarchy::delete_unfinished(self.store, &join(&self.group, path)).await?;
             }
         }
         Ok(())
+    }
+}
+
+/// The place of the smaller levels.
+struct Smaller<'a> {
+    task: &'a Task<'a>,
+    levels: &'a Levels,
+    existing: Existing,
+}
+
+#[async_trait]
+impl Ground for Smaller<'_> {
+    async fn in_the_way(&self, left: Option<&Json>) -> Result<Option<Json>> {
+        self.task.in_the_way(self.levels, self.existing, left).await
+    }
+
+    async fn clear(&self, what: &Json) -> Result<()> {
+        self.task.clear(what).await
     }
 }
 

@@ -1,28 +1,34 @@
 //! One pass over a level, which makes one or several smaller ones.
 //!
-//! A thread reads a cell of the level above and makes it smaller. The pixels go into the chunks of the first level they
+//! A job of the thread pool reads a cell of the level above and makes it smaller. The pixels go into the chunks of the first level they
 //! belong to; who adds a chunk's last pixels encodes it, puts it, makes it smaller and adds what comes out to the chunks of the next
-//! level, and so on. No thread waits for another, and since cells come in an order that finishes what was begun, there are
+//! level, and so on. What goes to a remote store is put by a future afterwards. No job waits for another, and since cells come in an order that finishes what was begun, there are
 //! only a few chunks of each level in memory.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::{Bytes, BytesMut};
 
 use super::cut::{Cutting, Pass, Stage, Tiles};
 use super::gaussian::{Gaussian, Region};
 use super::kernel::{Kernel, advance, strides};
 use super::{Method, PyramidOptions};
-use crate::array::{Array, Gathering, Order, Progress, ReadOptions, Selection, Values, WriteOptions};
+use crate::array::{
+    Array, Gathering, OnProgress, Order, Progress, ReadOptions, Selection, Values, WriteOptions,
+};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::num;
+use crate::store::StoreExt as _;
+use crate::task::{self, Gaps, lock};
 
 /// The most cells on their way from or to a remote store.
 const REMOTE_CELLS: u64 = 24;
 
 /// Makes all levels.
-pub(super) fn run(
+pub(super) async fn run(
     base: &Array,
     stages: &[Stage],
     method: Method,
@@ -31,7 +37,7 @@ pub(super) fn run(
     journal: &Journal,
 ) -> Result<()> {
     let neighbours = method == Method::Gaussian;
-    let threads = num::u64_of(rayon::current_num_threads()).max(1);
+    let threads = num::u64_of(task::threads()).max(1);
     let cell_bytes = (num::u64_of(memory) / 8 / threads).clamp(1 << 20, 64 << 20);
     let cutting = Cutting { base, stages, neighbours, cell_bytes };
     let passes = cutting.passes();
@@ -39,20 +45,20 @@ pub(super) fn run(
     for pass in &passes {
         total = total.saturating_add(bytes_of(cutting.above(pass.first), cutting.above(pass.first).shape())?);
     }
-    let bar = Bar { done: AtomicU64::new(0), total, options };
+    let bar = Arc::new(Bar { done: AtomicU64::new(0), total, progress: options.progress.clone() });
     for pass in &passes {
         let above = cutting.above(pass.first);
         let made = stages.get(pass.first..pass.first.saturating_add(pass.levels)).unwrap_or_default();
         let Some(first) = made.first() else { continue };
         let read = bytes_of(above, &pass.cell)?.saturating_mul(first.plan.step.iter().product::<u64>());
         let remote = above.store().is_remote() || first.array.store().is_remote();
-        let wanted = if remote { REMOTE_CELLS.max(threads) } else { threads };
-        let threads = (num::u64_of(memory) / 2 / read.max(1)).clamp(1, wanted);
-        let write = WriteOptions { blank: true, cancel: options.cancel.clone(), ..WriteOptions::default() };
+        let jobs = num::u64_of(task::jobs_at_once());
+        let wanted = if remote { REMOTE_CELLS.max(jobs) } else { jobs };
+        let at_once = num::usize_of((num::u64_of(memory) / 2 / read.max(1)).clamp(1, wanted))?;
         let data_type = &base.meta().data_type;
-        let work = Work {
-            above,
-            stages: made,
+        let work = Arc::new(Work {
+            above: above.clone(),
+            stages: made.to_vec(),
             kernel: if neighbours { None } else { Some(Kernel::of(method, data_type)?) },
             gaussian: if neighbours { Some(Gaussian::of(data_type, &first.plan.step)?) } else { None },
             size: data_type.size(),
@@ -60,11 +66,13 @@ pub(super) fn run(
             open: Mutex::default(),
             shards: Mutex::default(),
             spare: Mutex::default(),
-            write: &write,
-            options,
-            bar: &bar,
-        };
-        work.run(pass, &pass.order(stages), threads, journal)
+            reads: Mutex::default(),
+            write: WriteOptions { blank: true, cancel: options.cancel.clone(), ..WriteOptions::default() },
+            read: ReadOptions { cancel: options.cancel.clone(), ..ReadOptions::default() },
+            bar: bar.clone(),
+        });
+        run_pass(&work, pass, &pass.order(stages), at_once, journal)
+            .await
             .map_err(|e| e.within(format_args!("making levels smaller than {:?}", above.shape())))?;
     }
     Ok(())
@@ -74,20 +82,16 @@ fn bytes_of(array: &Array, shape: &[u64]) -> Result<u64> {
     Ok(num::product(shape)?.saturating_mul(num::u64_of(array.meta().data_type.size())))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-struct Bar<'a> {
+struct Bar {
     done: AtomicU64,
     total: u64,
-    options: &'a PyramidOptions,
+    progress: Option<OnProgress>,
 }
 
-impl Bar<'_> {
+impl Bar {
     fn advance(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        if let Some(progress) = &self.options.progress {
+        if let Some(progress) = &self.progress {
             progress(Progress { done: done.min(self.total), total: self.total });
         }
     }
@@ -95,147 +99,104 @@ impl Bar<'_> {
 
 /// A chunk whose pixels are coming.
 struct Chunk {
-    bytes: Vec<u8>,
+    bytes: BytesMut,
     /// Pixels that are not there yet.
     left: u64,
 }
 
 /// A shard whose chunks are coming.
-struct Shard<'a> {
-    gathering: Gathering<'a>,
+struct Shard {
+    gathering: Arc<Gathering>,
     left: AtomicU64,
 }
 
 /// Which chunk or shard: of which level, and its index.
 type Place = (usize, Vec<u64>);
 
-/// What the threads share.
-struct Work<'a> {
-    above: &'a Array,
-    stages: &'a [Stage],
+/// What is put after the job that made it, since a thread of the pool does not wait for a server.
+enum Later {
+    Chunk(Array, Selection, Bytes),
+    Shard(Arc<Gathering>),
+}
+
+/// What the jobs share.
+struct Work {
+    above: Array,
+    stages: Vec<Stage>,
     kernel: Option<Kernel>,
     gaussian: Option<Gaussian>,
     size: usize,
     tiles: Vec<Tiles>,
     open: Mutex<HashMap<Place, Arc<Mutex<Chunk>>>>,
-    shards: Mutex<HashMap<Place, Arc<Shard<'a>>>>,
+    shards: Mutex<HashMap<Place, Arc<Shard>>>,
     /// Memory of chunks that are done.
-    spare: Mutex<Vec<Vec<u8>>>,
-    write: &'a WriteOptions,
-    options: &'a PyramidOptions,
-    bar: &'a Bar<'a>,
+    spare: Mutex<Vec<BytesMut>>,
+    /// Memory that cells were read into.
+    reads: Mutex<Vec<Vec<u8>>>,
+    write: WriteOptions,
+    read: ReadOptions,
+    bar: Arc<Bar>,
 }
 
-/// Which cell comes next, and which are not done.
+/// Which cells are not done.
 struct Queue {
-    block: u64,
-    cell: usize,
     /// Cells of blocks that are under way.
     left: HashMap<u64, usize>,
-    /// Blocks that were finished before one that came earlier.
-    early: BTreeSet<u64>,
-    /// All blocks before it are done.
-    done: u64,
+    blocks: Gaps,
 }
 
-/// What a thread keeps from cell to cell.
-#[derive(Default)]
-struct Bench {
-    read: Vec<u8>,
-    made: Vec<u8>,
-}
-
-impl Work<'_> {
-    fn run(&self, pass: &Pass, cells: &[Vec<u64>], threads: u64, journal: &Journal) -> Result<()> {
-        let Some(first) = self.stages.first() else { return Ok(()) };
-        let blocks = Tiles::new(&first.plan.shape, &pass.block);
-        let total = blocks.count()?;
-        let block: Vec<String> = pass.block.iter().map(u64::to_string).collect();
-        let name = format!("levels of {} {}", self.above.path(), block.join(","));
-        let before = journal.done(&name).min(total);
-        for i in 0..before {
-            let start = blocks.start(i);
-            let made = bytes_of(self.above, &blocks.clipped(&start, &pass.block))?;
-            self.bar.advance(made.saturating_mul(first.plan.step.iter().product()));
+async fn run_pass(
+    work: &Arc<Work>,
+    pass: &Pass,
+    cells: &[Vec<u64>],
+    at_once: usize,
+    journal: &Journal,
+) -> Result<()> {
+    let Some(first) = work.stages.first() else { return Ok(()) };
+    let blocks = &Tiles::new(&first.plan.shape, &pass.block);
+    let total = blocks.count()?;
+    let block: Vec<String> = pass.block.iter().map(u64::to_string).collect();
+    let name = &format!("levels of {} {}", work.above.path(), block.join(","));
+    let before = journal.done(name).min(total);
+    for i in 0..before {
+        let start = blocks.start(i);
+        let made = bytes_of(&work.above, &blocks.clipped(&start, &pass.block))?;
+        work.bar.advance(made.saturating_mul(first.plan.step.iter().product()));
+    }
+    let queue = &Mutex::new(Queue { left: HashMap::new(), blocks: Gaps::new(before) });
+    let all = (before..total).flat_map(|block| (0..cells.len()).map(move |cell| (block, cell)));
+    task::each(at_once, all, |(block, cell)| async move {
+        task::check_cancel(work.read.cancel.as_deref())?;
+        journal.beat().await?;
+        let mut start = blocks.start(block);
+        // The last block may be shorter than others, and a cell outside of it.
+        let within = blocks.clipped(&start, &pass.block);
+        let cell = cells.get(cell).map(Vec::as_slice).unwrap_or_default();
+        if cell.iter().zip(&within).all(|(c, n)| c < n) {
+            let left: Vec<u64> = within.iter().zip(cell).map(|(n, c)| n - c).collect();
+            start.iter_mut().zip(cell).for_each(|(s, c)| *s += c);
+            let count = pass.cell.iter().zip(&left).map(|(c, n)| (*c).min(*n)).collect();
+            work.cell(Region { start, count }).await?;
         }
-        let queue =
-            Queue { block: before, cell: 0, left: HashMap::new(), early: BTreeSet::new(), done: before };
-        let shared = Mutex::new(queue);
-        let failed = AtomicBool::new(false);
-        let take = || {
-            let mut queue = lock(&shared);
-            if queue.block >= total {
-                return None;
-            }
-            let (block, cell) = (queue.block, queue.cell);
-            queue.left.entry(block).or_insert(cells.len());
-            queue.cell += 1;
-            if queue.cell >= cells.len() {
-                (queue.block, queue.cell) = (block + 1, 0);
-            }
-            Some((block, cell))
-        };
-        let finish = |block: u64| -> Result<()> {
-            let mut queue = lock(&shared);
-            let left = queue.left.entry(block).or_insert(1);
+        let done = {
+            let mut queue = lock(queue);
+            let left = queue.left.entry(block).or_insert(cells.len());
             *left = left.saturating_sub(1);
             if *left > 0 {
                 return Ok(());
             }
             queue.left.remove(&block);
-            queue.early.insert(block);
-            while let done = queue.done
-                && queue.early.remove(&done)
-            {
-                queue.done += 1;
-            }
-            journal.note(&name, queue.done)
+            queue.blocks.close(block)
         };
-        let step = |bench: &mut Bench| -> Result<bool> {
-            if self.options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
-                return Err(Error::cancelled());
-            }
-            journal.beat()?;
-            let Some((block, cell)) = take() else { return Ok(false) };
-            let mut start = blocks.start(block);
-            // The last block may be shorter than others, and a cell outside of it.
-            let within = blocks.clipped(&start, &pass.block);
-            let cell = cells.get(cell).map(Vec::as_slice).unwrap_or_default();
-            if cell.iter().zip(&within).all(|(c, n)| c < n) {
-                let left: Vec<u64> = within.iter().zip(cell).map(|(n, c)| n - c).collect();
-                start.iter_mut().zip(cell).for_each(|(s, c)| *s += c);
-                let count = pass.cell.iter().zip(&left).map(|(c, n)| (*c).min(*n)).collect();
-                self.cell(Region { start, count }, bench)?;
-            }
-            finish(block)?;
-            Ok(true)
-        };
-        let work = || {
-            let mut bench = Bench::default();
-            while !failed.load(Ordering::Relaxed) {
-                match step(&mut bench) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(e) => {
-                        failed.store(true, Ordering::Relaxed);
-                        return Err(e);
-                    }
-                }
-            }
-            Ok(())
-        };
-        std::thread::scope(|s| {
-            let others: Vec<_> = (1..threads).map(|_| s.spawn(work)).collect();
-            let mine = work();
-            others.into_iter().fold(mine, |done, other| {
-                done.and(other.join().unwrap_or_else(|_| Err(Error::io("a thread was lost"))))
-            })
-        })?;
-        journal.write()
-    }
+        journal.note(name, done).await
+    })
+    .await?;
+    journal.write().await
+}
 
+impl Work {
     /// Reads what becomes the part `made` of the first level, and makes it.
-    fn cell(&self, made: Region, bench: &mut Bench) -> Result<()> {
+    async fn cell(self: &Arc<Self>, made: Region) -> Result<()> {
         let Some(stage) = self.stages.first() else { return Ok(()) };
         let (step, shape) = (&stage.plan.step, self.above.shape());
         let needed = match &self.gaussian {
@@ -250,22 +211,69 @@ impl Work<'_> {
                 Region { start, count }
             }
         };
-        let Bench { read, made: out } = bench;
-        read.resize(num::product_usize(&needed.count)?.saturating_mul(self.size), 0);
-        out.resize(num::product_usize(&made.count)?.saturating_mul(self.size), 0);
-        let options = ReadOptions { cancel: self.options.cancel.clone(), ..ReadOptions::default() };
-        self.above.read_into(&Selection::start_count(&needed.start, &needed.count), &options, read)?;
+        let place = Selection::start_count(&needed.start, &needed.count);
+        let far = match self.above.store().direct() {
+            Some(_) => None,
+            None => Some(self.above.read(&place, &self.read).await?.bytes),
+        };
+        let work = self.clone();
+        let later = task::compute(move || {
+            let mut later = Vec::new();
+            match far {
+                Some(read) => work.reduce(&read, &needed, made, &mut later)?,
+                None => {
+                    let length = num::product_usize(&needed.count)?.saturating_mul(work.size);
+                    let mut read = lock(&work.reads).pop().unwrap_or_default();
+                    read.resize(length, 0);
+                    work.above.read_into(&place, &work.read, &mut read)?;
+                    work.reduce(&read, &needed, made, &mut later)?;
+                    lock(&work.reads).push(read);
+                }
+            }
+            Ok(later)
+        })
+        .await?;
+        for put in later {
+            match put {
+                Later::Chunk(array, place, pixels) => {
+                    array.write(&place, Values::new(pixels, Order::C), &self.write).await?;
+                }
+                Later::Shard(gathering) => gathering.put().await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes pixels that were read smaller, and adds them to the first level.
+    fn reduce(&self, read: &[u8], needed: &Region, made: Region, later: &mut Vec<Later>) -> Result<()> {
+        let Some(stage) = self.stages.first() else { return Ok(()) };
+        let step = &stage.plan.step;
+        let mut out = self.room(num::product_usize(&made.count)?.saturating_mul(self.size));
         match (&self.kernel, &self.gaussian) {
-            (Some(kernel), _) => kernel.reduce(read, &needed.count, step, &made.count, out)?,
-            (None, Some(gaussian)) => gaussian.reduce(read, &needed, step, shape, &made, out)?,
+            (Some(kernel), _) => kernel.reduce(read, &needed.count, step, &made.count, &mut out)?,
+            (None, Some(gaussian)) => {
+                gaussian.reduce(read, needed, step, self.above.shape(), &made, &mut out)?;
+            }
             (None, None) => return Err(Error::usage("there is no method")),
         }
         self.bar.advance(num::u64_of(out.len()).saturating_mul(step.iter().product()));
-        self.add(0, &made, out)
+        self.add(0, &made, out.freeze(), later)
+    }
+
+    /// Memory of so many bytes, whatever is in it.
+    fn room(&self, bytes: usize) -> BytesMut {
+        let mut room = lock(&self.spare).pop().unwrap_or_default();
+        room.resize(bytes, 0);
+        room
+    }
+
+    /// Keeps the memory of pixels for others, if nobody holds them any more.
+    fn give_back(&self, pixels: Bytes) {
+        lock(&self.spare).extend(pixels.try_into_mut().ok());
     }
 
     /// Adds pixels to the chunks of a level that they belong to.
-    fn add(&self, level: usize, part: &Region, pixels: &[u8]) -> Result<()> {
+    fn add(&self, level: usize, part: &Region, pixels: Bytes, later: &mut Vec<Later>) -> Result<()> {
         let (Some(stage), Some(tiles)) = (self.stages.get(level), self.tiles.get(level)) else {
             return Ok(());
         };
@@ -278,7 +286,7 @@ impl Work<'_> {
             let chunk = Region { count: tiles.clipped(&start, &stage.unit), start };
             if *chunk.start == *part.start && *chunk.count == *part.count {
                 // All of it at once.
-                self.put(level, &index, &chunk, pixels)?;
+                self.put(level, &index, &chunk, &pixels, later)?;
                 continue;
             }
             let place = (level, index);
@@ -286,35 +294,44 @@ impl Work<'_> {
                 std::collections::hash_map::Entry::Occupied(o) => o.get().clone(),
                 std::collections::hash_map::Entry::Vacant(v) => {
                     let left = num::product(&chunk.count)?;
-                    let mut bytes = lock(&self.spare).pop().unwrap_or_default();
-                    bytes.resize(num::usize_of(left)?.saturating_mul(self.size), 0);
+                    let bytes = self.room(num::usize_of(left)?.saturating_mul(self.size));
                     v.insert(Arc::new(Mutex::new(Chunk { bytes, left }))).clone()
                 }
             };
             let whole = {
                 let mut open = lock(&open);
-                let placed = place_part(pixels, part, &mut open.bytes, &chunk, self.size)?;
+                let placed = place_part(&pixels, part, &mut open.bytes, &chunk, self.size)?;
                 open.left = open.left.saturating_sub(placed);
                 (open.left == 0).then(|| std::mem::take(&mut open.bytes))
             };
             if let Some(bytes) = whole {
                 lock(&self.open).remove(&place);
-                self.put(level, &place.1, &chunk, &bytes)?;
-                lock(&self.spare).push(bytes);
+                let bytes = bytes.freeze();
+                self.put(level, &place.1, &chunk, &bytes, later)?;
+                self.give_back(bytes);
             }
         }
+        self.give_back(pixels);
         Ok(())
     }
 
     /// Puts a whole chunk, and makes it smaller.
-    fn put(&self, level: usize, index: &[u64], chunk: &Region, pixels: &[u8]) -> Result<()> {
+    fn put(
+        &self,
+        level: usize,
+        index: &[u64],
+        chunk: &Region,
+        pixels: &Bytes,
+        later: &mut Vec<Later>,
+    ) -> Result<()> {
         let Some(stage) = self.stages.get(level) else { return Ok(()) };
         let selection = Selection::start_count(&chunk.start, &chunk.count);
-        let values = Values::new(pixels, Order::C);
         if stage.gathers {
-            self.gather(level, stage, index, &selection, values, num::product(&chunk.count)?)?;
+            self.gather(level, stage, index, &selection, pixels.clone(), later)?;
+        } else if stage.array.store().direct().is_some() {
+            stage.array.write_blocking(&selection, Values::new(pixels.clone(), Order::C), &self.write)?;
         } else {
-            stage.array.write(&selection, values, self.write)?;
+            later.push(Later::Chunk(stage.array.clone(), selection, pixels.clone()));
         }
         let next = level.saturating_add(1);
         let (Some(smaller), Some(kernel)) = (self.stages.get(next), &self.kernel) else { return Ok(()) };
@@ -333,12 +350,9 @@ impl Work<'_> {
         if length == 0 {
             return Ok(());
         }
-        let mut out = lock(&self.spare).pop().unwrap_or_default();
-        out.resize(length, 0);
+        let mut out = self.room(length);
         kernel.reduce(pixels, &chunk.count, step, &made.count, &mut out)?;
-        self.add(next, &made, &out)?;
-        lock(&self.spare).push(out);
-        Ok(())
+        self.add(next, &made, out.freeze(), later)
     }
 
     /// Adds a chunk to its shard, and puts the shard if it is the last.
@@ -348,9 +362,10 @@ impl Work<'_> {
         stage: &Stage,
         index: &[u64],
         selection: &Selection,
-        values: Values<'_>,
-        pixels: u64,
+        pixels: Bytes,
+        later: &mut Vec<Later>,
     ) -> Result<()> {
+        let count = num::u64_of(pixels.len().checked_div(self.size).unwrap_or(0));
         let Some(own) = self.stages.get(level) else { return Ok(()) };
         let at: Vec<u64> = index
             .iter()
@@ -365,14 +380,17 @@ impl Work<'_> {
                 let start: Vec<u64> =
                     place.1.iter().zip(&stage.whole).map(|(i, n)| i.saturating_mul(*n)).collect();
                 let left = AtomicU64::new(num::product(&all.clipped(&start, &stage.whole))?);
-                let gathering = own.array.gather(&place.1, self.write)?;
+                let gathering = Arc::new(own.array.gather(&place.1, &self.write)?);
                 v.insert(Arc::new(Shard { gathering, left })).clone()
             }
         };
-        shard.gathering.add(selection, values)?;
-        if shard.left.fetch_sub(pixels, Ordering::AcqRel) == pixels {
+        shard.gathering.add(selection, Values::new(pixels, Order::C))?;
+        if shard.left.fetch_sub(count, Ordering::AcqRel) == count {
             lock(&self.shards).remove(&place);
-            shard.gathering.put()?;
+            match own.array.store().direct() {
+                Some(_) => shard.gathering.put_at_hand()?,
+                None => later.push(Later::Shard(shard.gathering.clone())),
+            }
         }
         Ok(())
     }

@@ -4,13 +4,13 @@
 use futures::TryStreamExt as _;
 
 use super::attributes;
-use crate::blocking::wait;
 use crate::error::{Error, Result};
 use crate::hierarchy;
 use crate::image::version;
 use crate::meta::path::{join, normal};
 use crate::meta::{Json, NodeMeta};
 use crate::store::SharedStore;
+use crate::store::StoreExt as _;
 
 /// Folders of an image that hold other things than its levels.
 const OTHERS: [&str; 3] = ["labels", "masks", "OME"];
@@ -93,21 +93,21 @@ fn collision(path: &str, other: &str) -> Error {
 }
 
 /// Whether something is at `path` of the store.
-pub(super) fn is_taken(store: &SharedStore, path: &str) -> Result<bool> {
-    let listed = wait(store.list(path))?;
+pub(super) async fn is_taken(store: &SharedStore, path: &str) -> Result<bool> {
+    let listed = store.list(path).await?;
     Ok(!(listed.objects.is_empty() && listed.prefixes.is_empty()))
 }
 
 /// Whether an array is at `path` of the store, or what is left of one; an error if it is something else.
-pub(super) fn is_array(store: &SharedStore, group: &str, path: &str) -> Result<bool> {
+pub(super) async fn is_array(store: &SharedStore, group: &str, path: &str) -> Result<bool> {
     let at = join(group, path);
-    let listed = wait(store.list(&at))?;
+    let listed = store.list(&at).await?;
     if listed.objects.is_empty() && listed.prefixes.is_empty() {
         return Ok(false);
     }
-    let foreign = match wait(hierarchy::find(store, &at))? {
+    let foreign = match hierarchy::find(store, &at).await? {
         Some(node) => matches!(node.meta, NodeMeta::Group(_)),
-        None => !only_chunks(store, &at)?,
+        None => !only_chunks(store, &at).await?,
     };
     if foreign {
         return Err(Error::usage(format!(
@@ -118,7 +118,7 @@ pub(super) fn is_array(store: &SharedStore, group: &str, path: &str) -> Result<b
 }
 
 /// Whether nothing lies below `path` but what an array without its document has.
-fn only_chunks(store: &SharedStore, path: &str) -> Result<bool> {
+async fn only_chunks(store: &SharedStore, path: &str) -> Result<bool> {
     let numbers =
         |name: &str| name.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     let chunk = |name: &str| name == "c" || numbers(name.strip_prefix("c.").unwrap_or(name));
@@ -128,7 +128,7 @@ fn only_chunks(store: &SharedStore, path: &str) -> Result<bool> {
         below == ".zattrs" || below.split('/').all(|name| name.starts_with(".zaro-") || chunk(name))
     };
     let mut keys = store.keys(path);
-    while let Some(entry) = wait(keys.try_next())? {
+    while let Some(entry) = keys.try_next().await? {
         if !of_chunk(&entry.key) {
             return Ok(false);
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::array::{Order, ReadOptions, Selection, Values, WriteOptions};
+use crate::blocking::wait;
 use crate::image::parse;
 use crate::meta::dtype::Float;
 use crate::store::StoreExt as _;
@@ -37,7 +38,7 @@ impl Sample {
         wait(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
         let array = wait(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
         let options = WriteOptions { blank: true, ..WriteOptions::default() };
-        array.write(&Selection::all(), Values::new(bytes, Order::C), &options).unwrap();
+        array.write_blocking(&Selection::all(), Values::new(bytes.to_vec(), Order::C), &options).unwrap();
         Self { store, version }
     }
 
@@ -48,7 +49,7 @@ impl Sample {
     }
 
     fn multiscale(&self) -> Multiscale {
-        let zarr = opened(&self.store).unwrap();
+        let zarr = wait(opened(&self.store)).unwrap();
         wait(find::image_at(&zarr, "")).unwrap().multiscales.remove(0)
     }
 }
@@ -88,7 +89,7 @@ fn the_numbers_are_those_of_others() {
     for (method, wanted) in cases {
         for chunks in [[8, 8], [4, 4], [3, 5], [2, 8], [1, 1]] {
             let sample = Sample::new(Version::V05, "yx", u8_array(&[8, 8], &chunks), &PICTURE);
-            let built = build(&sample.store, "", &options(method, Factors::default(), 2)).unwrap();
+            let built = wait(build(&sample.store, "", &options(method, Factors::default(), 2))).unwrap();
             assert_eq!(built.levels, [("1".to_owned(), vec![4, 4])]);
             assert_eq!(sample.read("1"), (vec![4, 4], wanted.to_vec()), "{method:?} {chunks:?}");
         }
@@ -198,7 +199,7 @@ fn check(kind: &Kind, names: &str, new: &NewArray, options: &PyramidOptions, noi
     let bytes: Vec<u8> = values.iter().flat_map(|x| (kind.from)(*x)).collect();
     let new = NewArray { data_type: kind.data_type.clone(), ..new.clone() };
     let sample = Sample::new(Version::V05, names, new.clone(), &bytes);
-    let built = build(&sample.store, "", options).unwrap();
+    let built = wait(build(&sample.store, "", options)).unwrap();
     let plans = plan(&new.shape, &axes(names), &options.factors, options.levels).unwrap();
     assert_eq!(built.levels.len(), plans.len());
     let (mut above, mut shape) = (values, new.shape.clone());
@@ -295,7 +296,7 @@ fn sums_of_the_largest_numbers_are_exact() {
     ] {
         let new = NewArray { shape: vec![2, 2], data_type, ..NewArray::default() };
         let sample = Sample::new(Version::V04, "yx", new, &values.concat());
-        build(&sample.store, "", &options(Method::Mean, Factors::default(), 2)).unwrap();
+        wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 2))).unwrap();
         assert_eq!(sample.read("1").1, wanted);
     }
 }
@@ -307,7 +308,7 @@ fn what_is_not_a_number_stays_none() {
     for method in [Method::Mean, Method::Gaussian] {
         let new = NewArray { shape: vec![4, 2], data_type: DataType::FLOAT32, ..NewArray::default() };
         let sample = Sample::new(Version::V05, "yx", new, &values);
-        build(&sample.store, "", &options(method, Factors::default(), 2)).unwrap();
+        wait(build(&sample.store, "", &options(method, Factors::default(), 2))).unwrap();
         let bytes = sample.read("1").1;
         assert!(f32::from_le_bytes(bytes[..4].try_into().unwrap()).is_nan());
         if method == Method::Mean {
@@ -321,7 +322,7 @@ fn truth_is_decided_by_the_many() {
     let values = [1, 1, 0, 0, 1, 0, 1, 0];
     let new = NewArray { shape: vec![2, 4], data_type: DataType::Bool, ..NewArray::default() };
     let sample = Sample::new(Version::V05, "yx", new, &values);
-    let built = build(&sample.store, "", &options(Method::Mean, Factors::default(), 2)).unwrap();
+    let built = wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 2))).unwrap();
     assert_eq!(built.method, Method::Mode);
     assert_eq!(sample.read("1").1, [1, 0]);
 }
@@ -338,7 +339,7 @@ fn gaussian_levels_do_not_show_how_they_were_cut() {
         for chunks in [[6, 61, 47], [1, 16, 16], [4, 7, 9]] {
             let sample = Sample::new(Version::V05, "zyx", u8_array(&shape, &chunks), &bytes);
             let options = PyramidOptions { memory: 1 << 20, ..options(Method::Gaussian, factors.clone(), 3) };
-            build(&sample.store, "", &options).unwrap();
+            wait(build(&sample.store, "", &options)).unwrap();
             let found = [sample.read("1").1, sample.read("2").1].concat();
             assert_eq!(seen.get_or_insert_with(|| found.clone()), &found, "{factors:?} {chunks:?}");
         }
@@ -352,7 +353,7 @@ fn metadata_say_what_was_made() {
         let bytes = [PICTURE, PICTURE].concat();
         let sample = Sample::new(version, "tczyx", new, &bytes);
         let before = sample.read("0");
-        build(&sample.store, "", &options(Method::Mean, Factors::default(), 3)).unwrap();
+        wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 3))).unwrap();
         let m = sample.multiscale();
         assert_eq!(
             m.levels.iter().map(|l| l.path.as_str()).collect::<Vec<_>>(),
@@ -380,10 +381,10 @@ fn metadata_say_what_was_made() {
 #[test]
 fn levels_that_are_there_are_replaced_only_when_asked_for() {
     let sample = Sample::new(Version::V05, "yx", u8_array(&[8, 8], &[4, 4]), &PICTURE);
-    build(&sample.store, "", &options(Method::Mean, Factors::default(), 3)).unwrap();
+    wait(build(&sample.store, "", &options(Method::Mean, Factors::default(), 3))).unwrap();
     let again = options(Method::Decimate, Factors::default(), 2);
-    assert_eq!(build(&sample.store, "", &again).unwrap_err().kind(), crate::ErrorKind::Usage);
-    build(&sample.store, "", &PyramidOptions { existing: Existing::Replace, ..again }).unwrap();
+    assert_eq!(wait(build(&sample.store, "", &again)).unwrap_err().kind(), crate::ErrorKind::Usage);
+    wait(build(&sample.store, "", &PyramidOptions { existing: Existing::Replace, ..again })).unwrap();
     assert_eq!(sample.multiscale().levels.len(), 2);
     assert_eq!(sample.multiscale().levels[1].translation, None);
     assert_eq!(sample.read("1").1[..4], [0, 20, 40, 60]);
@@ -393,7 +394,7 @@ fn levels_that_are_there_are_replaced_only_when_asked_for() {
     let third = options(Method::Mean, Factors::default(), 3);
     let fresh = Sample::new(Version::V05, "yx", u8_array(&[8, 8], &[4, 4]), &PICTURE);
     wait(hierarchy::create_group(&fresh.store, "2", Format::V3, &Json::object(), Existing::Refuse)).unwrap();
-    assert!(build(&fresh.store, "", &third).is_err());
+    assert!(wait(build(&fresh.store, "", &third)).is_err());
     assert_eq!(fresh.multiscale().levels.len(), 1);
     assert!(wait(hierarchy::find(&fresh.store, "1")).unwrap().is_none());
 }
@@ -403,7 +404,7 @@ fn what_was_stopped_goes_on() {
     let bytes: Vec<u8> = (0..256u32 * 256).map(|i| (i * i / 7) as u8).collect();
     let whole = Sample::new(Version::V05, "yx", u8_array(&[256, 256], &[16, 16]), &bytes);
     let plain = options(Method::Mean, Factors::default(), 4);
-    assert!(!build(&whole.store, "", &plain).unwrap().resumed);
+    assert!(!wait(build(&whole.store, "", &plain)).unwrap().resumed);
     let mut stops = 0;
     for after in [1u64, 5_000, 40_000, 65_000, 70_000] {
         let sample = Sample::new(Version::V05, "yx", u8_array(&[256, 256], &[16, 16]), &bytes);
@@ -418,15 +419,15 @@ fn what_was_stopped_goes_on() {
             cancel: Some(cancel),
             ..plain.clone()
         };
-        if build(&sample.store, "", &stopped).is_err() {
+        if wait(build(&sample.store, "", &stopped)).is_err() {
             stops += 1;
             // Nobody sees levels that are not whole.
             assert_eq!(sample.multiscale().levels.len(), 1);
             assert!(wait(hierarchy::find(&sample.store, "1")).unwrap().is_none());
             // Others do not go on with it.
             let other = options(Method::Mode, Factors::default(), 4);
-            assert_eq!(build(&sample.store, "", &other).unwrap_err().kind(), crate::ErrorKind::Usage);
-            assert!(build(&sample.store, "", &plain).unwrap().resumed);
+            assert_eq!(wait(build(&sample.store, "", &other)).unwrap_err().kind(), crate::ErrorKind::Usage);
+            assert!(wait(build(&sample.store, "", &plain)).unwrap().resumed);
         }
         for level in ["1", "2", "3"] {
             assert_eq!(sample.read(level), whole.read(level), "{after}");
@@ -440,12 +441,14 @@ fn an_array_becomes_an_image() {
     let store = memory();
     let new = NewArray { keys: None, ..u8_array(&[8, 8], &[4, 4]) };
     let array = wait(hierarchy::create_array(&store, "g/picture", &new, Existing::Refuse)).unwrap();
-    array.write(&Selection::all(), Values::new(&PICTURE, Order::C), &WriteOptions::default()).unwrap();
+    array
+        .write_blocking(&Selection::all(), Values::new(PICTURE.to_vec(), Order::C), &WriteOptions::default())
+        .unwrap();
     let own =
         crate::meta::edit::Attributes::Patch { set: vec![("mine".into(), Json::int(1))], unset: vec![] };
     wait(hierarchy::edit_attributes(&store, "g", &own)).unwrap();
     let options = options(Method::Mean, Factors::default(), 2);
-    assert!(build_from_array(&store, "g/picture", &Frame::default(), &options).is_err());
+    assert!(wait(build_from_array(&store, "g/picture", &Frame::default(), &options)).is_err());
     let mut x = Axis::named("x");
     x.unit = Some("micrometer".into());
     let frame = Frame {
@@ -454,7 +457,7 @@ fn an_array_becomes_an_image() {
         name: Some("p".into()),
         version: Some(Version::V06),
     };
-    let built = build_from_array(&store, "g/picture", &frame, &options).unwrap();
+    let built = wait(build_from_array(&store, "g/picture", &frame, &options)).unwrap();
     assert_eq!(built.levels, [("1".to_owned(), vec![4, 4])]);
     let node = wait(hierarchy::find(&store, "g")).unwrap().unwrap();
     assert_eq!(node.meta.attributes().get("mine"), Some(&Json::int(1)));
@@ -462,5 +465,5 @@ fn an_array_becomes_an_image() {
     assert_eq!(m.levels[1].scale, Some(vec![4.0, 0.5]));
     assert_eq!(m.levels[1].translation, Some(vec![1.0, 0.125]));
     assert_eq!(m.axes[1].unit.as_deref(), Some("micrometer"));
-    assert!(build_from_array(&store, "g/picture", &frame, &options).is_err());
+    assert!(wait(build_from_array(&store, "g/picture", &frame, &options)).is_err());
 }

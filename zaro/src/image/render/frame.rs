@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, usage};
 use crate::image::render::settings::{Region, Size};
 use crate::num;
 use crate::num::f64_of_u64 as real;
@@ -16,9 +16,7 @@ pub(super) struct Span {
     start: u128,
     /// How much of the level a pixel of the picture covers.
     step: u128,
-    /// Pixels of the picture.
     pub(super) count: usize,
-    /// Pixels of the level.
     extent: u64,
 }
 
@@ -121,10 +119,11 @@ impl Frame {
         let region = region.unwrap_or(Region { x: 0, y: 0, width, height });
         let (x, y) = (clip(region.x, region.width, width), clip(region.y, region.height, height));
         let (Some(x), Some(y)) = (x, y) else {
-            return Err(Error::usage(format!(
+            return Err(usage!(
                 "the part at {},{} lies beyond the image, which is {width} x {height}",
-                region.x, region.y
-            )));
+                region.x,
+                region.y
+            ));
         };
         let out = size.map(|size| match size {
             Size::Exactly(w, h) => (u64::from(w), u64::from(h)),
@@ -152,13 +151,10 @@ impl Frame {
             }
         };
         let Some(&(level_width, level_height)) = levels.get(chosen) else {
-            return Err(Error::usage(format!(
-                "there is no level {chosen}; the image has {}, from 0",
-                levels.len()
-            )));
+            return Err(usage!("there is no level {chosen}; the image has {}, from 0", levels.len()));
         };
         if level_width == 0 || level_height == 0 {
-            return Err(Error::invalid(format!("level {chosen} has no pixels")));
+            return Err(invalid!("level {chosen} has no pixels"));
         }
         let (across, down) = (out.map(|o| o.0), out.map(|o| o.1));
         Ok(Self {
@@ -198,7 +194,6 @@ fn span((start, length): (u64, u64), whole: u64, extent: u64, out: Option<u64>) 
     })
 }
 
-/// The greatest common divisor.
 fn divisor(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { divisor(b, a % b) }
 }

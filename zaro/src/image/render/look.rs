@@ -1,7 +1,7 @@
 //! How an image looks: what its `omero` says, what was asked for instead, and good guesses for the rest.
 
 use crate::array::Array;
-use crate::error::{Error, Result};
+use crate::error::{Result, usage};
 use crate::image::model::{Channel, ColorModel, Family, Omero, Window};
 use crate::image::render::quantum::Curve;
 use crate::image::render::samples::Kind;
@@ -66,9 +66,7 @@ impl Look {
         // Grey is the first one alone.
         let drawn = if model == ColorModel::Greyscale { 1 } else { chosen.len() };
         if drawn > MOST_CHANNELS {
-            return Err(Error::usage(format!(
-                "at most {MOST_CHANNELS} channels can be drawn at once, not {drawn}"
-            )));
+            return Err(usage!("at most {MOST_CHANNELS} channels can be drawn at once, not {drawn}"));
         }
         let mut channels = Vec::new();
         for (index, own) in chosen.into_iter().take(drawn) {
@@ -181,7 +179,7 @@ fn index_of(text: &str, said: &[Channel], count: usize) -> Result<usize> {
                 })
                 .collect();
             let more = if count > 20 { ", ..." } else { "" };
-            Error::usage(format!("there is no channel {text:?}; the image has {}{more}", known.join(", ")))
+            usage!("there is no channel {text:?}; the image has {}{more}", known.join(", "))
         })
 }
 

@@ -1,7 +1,7 @@
 //! Pictures of images, as OMERO draws them, on the CPU.
 //!
-//! * [`render`] draws what is at a path of a Zarr: an image, a well, a plate, the planes of a stack side by side;
-//!   [`render_to`] does so row by row, for files, so that the picture is never in memory as a whole.
+//! * [`render_to`] draws what is at a path of a Zarr: an image, a well, a plate, the planes of a stack side by side; row
+//!   by row, for files, so that the picture is never in memory as a whole.
 //! * [`Renderer`] is one image, opened once and drawn part by part: what a server of tiles needs.
 //!
 //! [`Settings`] say how to draw and [`View`] says what; what they leave open, the image's `omero` says, and where that is
@@ -25,14 +25,14 @@ pub(crate) use look::default_color;
 pub use look::{ChannelLook, Look};
 pub use picture::{MOST_PIXELS, Picture, PngRows, Rows, TiffRows};
 pub use quantum::Curve;
-pub use request::{Drawn, Rendered, Request, Sheet, render, render_to};
+pub use request::{Drawn, Request, Sheet, render_to};
 pub use settings::{ChannelSetting, Depth, LabelChoice, Projection, Region, Settings, Size, View};
 pub use windows::windows;
 
 use std::ops::Range;
 
 use crate::array::Array;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, usage};
 use crate::group::Zarr;
 use crate::image::find::{Image, LabelImage};
 use crate::image::model::Level;
@@ -69,7 +69,7 @@ impl Renderer {
         look: Option<&Look>,
     ) -> Result<Self> {
         if !(0.0..=1.0).contains(&settings.opacity) {
-            return Err(Error::usage(format!("the opacity is from 0 to 1, not {}", settings.opacity)));
+            return Err(usage!("the opacity is from 0 to 1, not {}", settings.opacity));
         }
         let named = |e: Error| e.with_node(shown(&image.path));
         let multiscale = image.multiscale(settings.multiscale.as_deref())?;
@@ -126,12 +126,6 @@ impl Renderer {
         Ok(Axes::extent(self.pyramid.first()?, self.pyramid.axes.t))
     }
 
-    /// Draws a part.
-    pub async fn draw(&self, view: &View) -> Result<Picture> {
-        let drawing = self.begin(view)?;
-        drawing.rows(0..drawing.frame.y.count).await
-    }
-
     /// Draws a part and hands its rows on, so many at a time as fit into half of the memory.
     pub async fn draw_to(&self, view: &View, out: &mut dyn Rows) -> Result<()> {
         let drawing = self.begin(view)?;
@@ -168,15 +162,12 @@ impl Renderer {
                 None => Ok((None, one(self.look.z.min(all.saturating_sub(1))))),
             },
             Depth::Plane(z) if *z < all => Ok((None, one(*z))),
-            Depth::Plane(z) => {
-                Err(Error::usage(format!("there is no plane {z} along z; the image has {all}, from 0")))
-            }
+            Depth::Plane(z) => Err(usage!("there is no plane {z} along z; the image has {all}, from 0")),
             Depth::Projected(how, None) => Ok((Some(*how), 0..all)),
             Depth::Projected(how, Some(z)) if z.start < z.end && z.end <= all => Ok((Some(*how), z.clone())),
-            Depth::Projected(_, Some(z)) => Err(Error::usage(format!(
-                "there are no planes {}:{} along z; the image has {all}, from 0",
-                z.start, z.end
-            ))),
+            Depth::Projected(_, Some(z)) => {
+                Err(usage!("there are no planes {}:{} along z; the image has {all}, from 0", z.start, z.end))
+            }
         }
     }
 
@@ -185,9 +176,7 @@ impl Renderer {
         match t {
             None => Ok(self.look.t.min(all.saturating_sub(1))),
             Some(t) if t < all => Ok(t),
-            Some(t) => {
-                Err(Error::usage(format!("there is no point {t} in time; the image has {all}, from 0")))
-            }
+            Some(t) => Err(usage!("there is no point {t} in time; the image has {all}, from 0")),
         }
     }
 }
@@ -224,7 +213,6 @@ impl Drawing<'_> {
         self.frame.x.is_single() && self.frame.y.is_single()
     }
 
-    /// Draws some rows.
     async fn rows(&self, rows: Range<usize>) -> Result<Picture> {
         let renderer = self.renderer;
         let mut picture = Picture::black(num::u64_of(self.frame.x.count), num::u64_of(rows.len()))?;
@@ -433,8 +421,9 @@ async fn chosen_labels(zarr: &Zarr, image: &Image, choice: &LabelChoice) -> Resu
         let Some((folder, name)) = found else {
             let known: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(Error::usage(format!("there are no labels {name:?}; the image has {known}"))
-                .with_node(shown(&image.path)));
+            return Err(
+                usage!("there are no labels {name:?}; the image has {known}").with_node(shown(&image.path))
+            );
         };
         chosen.push(image.label_image(zarr, folder, name).await?);
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use crate::array::Array;
+use crate::context::install;
 use crate::error::{Error, Result};
 use crate::group::Zarr;
 use crate::image::model::{Axis, Labels, Level};
@@ -58,7 +59,6 @@ pub(super) struct Overlay {
 
 /// What the overlay has to know of the picture it is drawn on.
 pub(super) struct Under<'a> {
-    /// The image.
     pub(super) image: &'a Pyramid,
     /// Where its largest level lies.
     pub(super) grid: Option<Grid>,
@@ -97,12 +97,10 @@ impl Overlay {
         Ok(Self { pyramid, grids, colors, opacity, alone })
     }
 
-    /// The pyramid itself.
     pub(super) fn pyramid(&self) -> &Pyramid {
         &self.pyramid
     }
 
-    /// How a value is drawn.
     fn paint(&self, value: i128) -> Paint {
         let (rgb, alpha) = match self.colors.get(&value) {
             // On nothing, faint colours would be dark ones.
@@ -183,35 +181,39 @@ impl Overlay {
     fn blend(&self, block: &Block, channels: usize, picture: &mut Picture, row: usize, column: usize) {
         let row_bytes = picture.row_bytes();
         let rows = picture.rgba.par_chunks_exact_mut(row_bytes).skip(row).take(block.rows);
-        rows.enumerate().for_each_init(
-            || (Vec::new(), vec![0i128; block.width], vec![0i128; block.width]),
-            |(bytes, values, plane), (y, out)| {
-                block.kind.decode_whole(block.row(0, 0, y, bytes), values);
-                // Of several channels and planes, the first that has something there: labels are drawn once.
-                let all = (0..channels).flat_map(|c| (0..block.depth).map(move |z| (c, z)));
-                for (c, z) in all.skip(1) {
-                    block.kind.decode_whole(block.row(c, z, y, bytes), plane);
-                    for (value, below) in values.iter_mut().zip(plane.iter()) {
-                        if *value == 0 {
-                            *value = *below;
+        install(|| {
+            rows.enumerate().for_each_init(
+                || (Vec::new(), vec![0i128; block.width], vec![0i128; block.width]),
+                |(bytes, values, plane), (y, out)| {
+                    block.kind.decode_whole(block.row(0, 0, y, bytes), values);
+                    // Of several channels and planes, the first that has something there: labels are drawn once.
+                    let all = (0..channels).flat_map(|c| (0..block.depth).map(move |z| (c, z)));
+                    for (c, z) in all.skip(1) {
+                        block.kind.decode_whole(block.row(c, z, y, bytes), plane);
+                        for (value, below) in values.iter_mut().zip(plane.iter()) {
+                            if *value == 0 {
+                                *value = *below;
+                            }
                         }
                     }
-                }
-                let mut last: Option<(i128, Paint)> = None;
-                for (pixel, value) in out.as_chunks_mut::<4>().0.iter_mut().skip(column).zip(values.iter()) {
-                    let paint = match last {
-                        Some((known, paint)) if known == *value => paint,
-                        _ => self.paint(*value),
-                    };
-                    last = Some((*value, paint));
-                    if let Some((rgb, alpha)) = paint {
-                        let [r, g, b, _] = *pixel;
-                        let [r, g, b] = over(rgb, alpha, [r, g, b]);
-                        *pixel = [r, g, b, 255];
+                    let mut last: Option<(i128, Paint)> = None;
+                    for (pixel, value) in
+                        out.as_chunks_mut::<4>().0.iter_mut().skip(column).zip(values.iter())
+                    {
+                        let paint = match last {
+                            Some((known, paint)) if known == *value => paint,
+                            _ => self.paint(*value),
+                        };
+                        last = Some((*value, paint));
+                        if let Some((rgb, alpha)) = paint {
+                            let [r, g, b, _] = *pixel;
+                            let [r, g, b] = over(rgb, alpha, [r, g, b]);
+                            *pixel = [r, g, b, 255];
+                        }
                     }
-                }
-            },
-        );
+                },
+            )
+        });
     }
 }
 

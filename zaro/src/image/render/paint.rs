@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::context::install;
 use crate::image::model::ColorModel;
 use crate::image::render::frame::{Span, Tap};
 use crate::image::render::look::{ChannelLook, Look};
@@ -22,7 +23,6 @@ fn lanes([r, g, b]: [u8; 3]) -> Sum {
     u64::from(r) | u64::from(g) << 16 | u64::from(b) << 32
 }
 
-/// How one channel is painted.
 #[derive(Debug)]
 pub(super) struct Tone {
     /// Intensities, less the origin, to grey values.
@@ -79,7 +79,6 @@ impl Tone {
         Self { curve, origin, kind, table, tints }
     }
 
-    /// What is subtracted from intensities.
     pub(super) fn origin(&self) -> i128 {
         self.origin
     }
@@ -88,7 +87,6 @@ impl Tone {
         self.tints.get(usize::from(q)).copied().unwrap_or(0)
     }
 
-    /// Adds raw samples.
     fn add_raw(&self, row: &[u8], sums: &mut [Sum], reals: &mut Vec<f64>) {
         match &self.table {
             Table::Bytes(table) => {
@@ -111,7 +109,6 @@ impl Tone {
         }
     }
 
-    /// Adds real numbers.
     fn add_reals(&self, row: &[f64], sums: &mut [Sum]) {
         for (x, sum) in row.iter().zip(sums) {
             *sum += self.tint(self.curve.quantum(*x));
@@ -121,7 +118,8 @@ impl Tone {
 
 /// The tones of all channels of a picture of about `pixels`.
 pub(super) fn tones(look: &Look, kind: Kind, pixels: usize) -> Vec<Tone> {
-    look.channels.par_iter().map(|channel| Tone::new(channel, look.model, kind, pixels)).collect()
+    let tone = |channel| Tone::new(channel, look.model, kind, pixels);
+    install(|| look.channels.par_iter().map(tone).collect())
 }
 
 /// Intensities of several channels: as they were read, or several planes of them as one.
@@ -178,35 +176,37 @@ impl Projected {
             let origin = self.origins.get(c).copied().unwrap_or(0);
             // Without counts there is nothing to pair the rows with.
             let counts = match self.how {
-                Projection::Mean => counts.par_chunks_mut(width).map(Some).collect(),
+                Projection::Mean => counts.chunks_mut(width).map(Some).collect(),
                 Projection::Max => values.chunks(width).map(|_| None).collect::<Vec<_>>(),
             };
-            values.par_chunks_mut(width).zip(counts).enumerate().for_each_init(
-                || (Vec::new(), vec![0.0; width]),
-                |(bytes, reals), (y, (values, counts))| {
-                    let mut counts = counts;
-                    for z in 0..block.depth {
-                        block.kind.decode(block.row(c, z, y, bytes), origin, reals);
-                        match &mut counts {
-                            None => {
-                                for (value, x) in values.iter_mut().zip(reals.iter()) {
-                                    *value = value.max(*x);
+            install(|| {
+                values.par_chunks_mut(width).zip(counts).enumerate().for_each_init(
+                    || (Vec::new(), vec![0.0; width]),
+                    |(bytes, reals), (y, (values, counts))| {
+                        let mut counts = counts;
+                        for z in 0..block.depth {
+                            block.kind.decode(block.row(c, z, y, bytes), origin, reals);
+                            match &mut counts {
+                                None => {
+                                    for (value, x) in values.iter_mut().zip(reals.iter()) {
+                                        *value = value.max(*x);
+                                    }
                                 }
-                            }
-                            Some(counts) => {
-                                for ((value, x), n) in
-                                    values.iter_mut().zip(reals.iter()).zip(counts.iter_mut())
-                                {
-                                    if !x.is_nan() {
-                                        *value = if *n == 0 { *x } else { *value + *x };
-                                        *n += 1;
+                                Some(counts) => {
+                                    for ((value, x), n) in
+                                        values.iter_mut().zip(reals.iter()).zip(counts.iter_mut())
+                                    {
+                                        if !x.is_nan() {
+                                            *value = if *n == 0 { *x } else { *value + *x };
+                                            *n += 1;
+                                        }
                                     }
                                 }
                             }
                         }
-                    }
-                },
-            );
+                    },
+                )
+            });
         }
     }
 
@@ -261,30 +261,32 @@ pub(super) fn rows(
     row_bytes: usize,
     columns: Range<usize>,
 ) {
-    rgba.par_chunks_exact_mut(row_bytes).enumerate().for_each_init(Scratch::default, |s, (i, out)| {
-        s.sums.clear();
-        s.sums.resize(columns.len(), 0);
-        for (c, tone) in tones.iter().enumerate() {
-            match fit {
-                Fit::Single => match raw {
-                    Raw::Block(block) => {
-                        tone.add_raw(block.row(c, 0, i, &mut s.bytes), &mut s.sums, &mut s.reals);
+    install(|| {
+        rgba.par_chunks_exact_mut(row_bytes).enumerate().for_each_init(Scratch::default, |s, (i, out)| {
+            s.sums.clear();
+            s.sums.resize(columns.len(), 0);
+            for (c, tone) in tones.iter().enumerate() {
+                match fit {
+                    Fit::Single => match raw {
+                        Raw::Block(block) => {
+                            tone.add_raw(block.row(c, 0, i, &mut s.bytes), &mut s.sums, &mut s.reals);
+                        }
+                        Raw::Projected(planes) => tone.add_reals(planes.row(c, i), &mut s.sums),
+                    },
+                    Fit::Mean { y, first_row, row_offset, columns, column_offset, width } => {
+                        let tap = y.tap(first_row + i);
+                        let first = usize::try_from(tap.first.saturating_sub(*row_offset)).unwrap_or(0);
+                        down(raw, (c, tone.origin), first, &tap.weights, *width, s);
+                        across(columns, *column_offset, s);
+                        tone.add_reals(&s.across, &mut s.sums);
                     }
-                    Raw::Projected(planes) => tone.add_reals(planes.row(c, i), &mut s.sums),
-                },
-                Fit::Mean { y, first_row, row_offset, columns, column_offset, width } => {
-                    let tap = y.tap(first_row + i);
-                    let first = usize::try_from(tap.first.saturating_sub(*row_offset)).unwrap_or(0);
-                    down(raw, (c, tone.origin), first, &tap.weights, *width, s);
-                    across(columns, *column_offset, s);
-                    tone.add_reals(&s.across, &mut s.sums);
                 }
             }
-        }
-        for (pixel, sum) in out.as_chunks_mut::<4>().0.iter_mut().skip(columns.start).zip(&s.sums) {
-            let lane = |shift: u32| u8::try_from((sum >> shift) & 0xFFFF).unwrap_or(u8::MAX);
-            *pixel = [lane(0), lane(16), lane(32), 255];
-        }
+            for (pixel, sum) in out.as_chunks_mut::<4>().0.iter_mut().skip(columns.start).zip(&s.sums) {
+                let lane = |shift: u32| u8::try_from((sum >> shift) & 0xFFFF).unwrap_or(u8::MAX);
+                *pixel = [lane(0), lane(16), lane(32), 255];
+            }
+        })
     });
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, usage};
 use crate::group::Zarr;
 use crate::image::find::{Found, Image, find, image_at};
 use crate::image::model::{Plate, Well};
@@ -51,17 +51,6 @@ pub struct Sheet {
     pub step: u64,
 }
 
-/// A picture, and what there is to say of it.
-#[derive(Debug, Clone)]
-pub struct Rendered {
-    /// The picture.
-    pub picture: Picture,
-    /// How its images were drawn.
-    pub look: Look,
-    /// What had to be left out or is otherwise worth a word.
-    pub notes: Vec<String>,
-}
-
 /// What there is to say of a picture whose rows were handed on.
 #[derive(Debug, Clone)]
 pub struct Drawn {
@@ -69,13 +58,6 @@ pub struct Drawn {
     pub look: Look,
     /// What had to be left out or is otherwise worth a word.
     pub notes: Vec<String>,
-}
-
-/// Draws what is at `path`.
-pub async fn render(zarr: &Zarr, path: &str, request: &Request) -> Result<Rendered> {
-    let mut picture = Picture { width: 0, height: 0, rgba: Vec::new() };
-    let Drawn { look, notes } = render_to(zarr, path, request, &mut picture).await?;
-    Ok(Rendered { picture, look, notes })
 }
 
 /// Draws what is at `path` and hands the rows of the picture on, as many at a time as the memory of the settings allows.
@@ -92,11 +74,9 @@ pub async fn render_to(zarr: &Zarr, path: &str, request: &Request, out: &mut dyn
         Found::Collection { images, path, .. } => match images.as_slice() {
             [] => Err(Error::not_found("there are no images").with_node(shown(&path))),
             [only] => one(zarr, &image_at(zarr, only).await?, request, out).await,
-            several => {
-                Err(Error::usage(format!("there are several images here: {}", choices(&path, several)))
-                    .with_hint("image", "chooses one")
-                    .with_node(shown(&path)))
-            }
+            several => Err(usage!("there are several images here: {}", choices(&path, several))
+                .with_hint("image", "chooses one")
+                .with_node(shown(&path))),
         },
     }
 }
@@ -125,11 +105,8 @@ async fn named_image(zarr: &Zarr, path: &str, name: &str) -> Result<Found> {
             // Series of a layout are called 0, 1, 2: a name is surer than a number.
             match named.or(numbered) {
                 Some(image) => find(zarr, image).await,
-                None => Err(Error::usage(format!(
-                    "there is no image {name:?}; there are {}",
-                    choices(&path, &images)
-                ))
-                .with_node(shown(&path))),
+                None => Err(usage!("there is no image {name:?}; there are {}", choices(&path, &images))
+                    .with_node(shown(&path))),
             }
         }
         Ok(_) => find(zarr, &inside).await,
@@ -140,10 +117,10 @@ async fn named_image(zarr: &Zarr, path: &str, name: &str) -> Result<Found> {
 /// Refuses what only images have.
 fn whole_only(request: &Request, what: &str) -> Result<()> {
     if request.view.region.is_some() {
-        return Err(Error::usage(format!("a part of {what} cannot be asked for; name one image in it")));
+        return Err(usage!("a part of {what} cannot be asked for; name one image in it"));
     }
     if request.sheet.is_some() {
-        return Err(Error::usage(format!("a sheet is of one image, not of {what}; name one image in it")));
+        return Err(usage!("a sheet is of one image, not of {what}; name one image in it"));
     }
     Ok(())
 }
@@ -296,10 +273,11 @@ async fn sheet_picture(
     let all = renderer.depth()?;
     let range = sheet.z.clone().unwrap_or(0..all);
     if range.start >= range.end || range.end > all || sheet.step == 0 {
-        return Err(Error::usage(format!(
+        return Err(usage!(
             "there are no planes {}:{} along z; the image has {all}, from 0",
-            range.start, range.end
-        )));
+            range.start,
+            range.end
+        ));
     }
     let planes: Vec<u64> = range.step_by(num::usize_of(sheet.step)?).collect();
     let (rows, columns) = square(planes.len());
@@ -331,8 +309,9 @@ fn fields(path: &str, well: &Well, request: &Request) -> Result<Vec<String>> {
         None => Ok(all),
         Some(n) => match all.get(n) {
             Some(field) => Ok(vec![field.clone()]),
-            None => Err(Error::usage(format!("there is no field {n}; there are {}, from 0", all.len()))
-                .with_node(shown(path))),
+            None => {
+                Err(usage!("there is no field {n}; there are {}, from 0", all.len()).with_node(shown(path)))
+            }
         },
     }
 }
@@ -493,9 +472,9 @@ mod tests {
 
     /// Servers hand requests from thread to thread.
     #[allow(dead_code, reason = "it is enough that it compiles")]
-    fn requests_can_be_sent(zarr: &Zarr, request: &Request) {
+    fn requests_can_be_sent(zarr: &Zarr, request: &Request, picture: &mut Picture) {
         fn sent<T: Send>(_: T) {}
-        sent(render(zarr, "", request));
+        sent(render_to(zarr, "", request, picture));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Samples of every type of number, as they come from arrays.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, unsupported};
 use crate::meta::DataType;
 use crate::meta::dtype::Float;
 use crate::num;
@@ -40,7 +40,7 @@ impl Kind {
             DataType::Float(Float::BF16) => Self::BF16,
             DataType::Float(Float::F32) => Self::F32,
             DataType::Float(Float::F64) => Self::F64,
-            other => return Err(Error::unsupported(format!("pixels of type {other} cannot be drawn"))),
+            other => return Err(unsupported!("pixels of type {other} cannot be drawn")),
         })
     }
 
@@ -84,11 +84,6 @@ impl Kind {
 
     /// The samples in `bytes`, less `origin`, as real numbers, into `out`. What `bytes` has too few of is left as it is.
     pub(super) fn decode(self, bytes: &[u8], origin: i128, out: &mut [f64]) {
-        fn each<const N: usize>(bytes: &[u8], out: &mut [f64], f: impl Fn([u8; N]) -> f64) {
-            for (sample, x) in bytes.as_chunks::<N>().0.iter().zip(out) {
-                *x = f(*sample);
-            }
-        }
         match self {
             Self::Bool => each(bytes, out, |[b]| f64::from(u8::from(b != 0))),
             Self::U8 => each(bytes, out, |b| u8::from_le_bytes(b).into()),
@@ -110,11 +105,6 @@ impl Kind {
 
     /// The whole numbers in `bytes`, into `out`; `false` if this is no type of them.
     pub(super) fn decode_whole(self, bytes: &[u8], out: &mut [i128]) -> bool {
-        fn each<const N: usize>(bytes: &[u8], out: &mut [i128], f: impl Fn([u8; N]) -> i128) {
-            for (sample, x) in bytes.as_chunks::<N>().0.iter().zip(out) {
-                *x = f(*sample);
-            }
-        }
         match self {
             Self::Bool => each(bytes, out, |[b]| i128::from(b != 0)),
             Self::U8 => each(bytes, out, |b| u8::from_le_bytes(b).into()),
@@ -128,6 +118,12 @@ impl Kind {
             Self::F16 | Self::BF16 | Self::F32 | Self::F64 => return false,
         }
         true
+    }
+}
+
+fn each<T, const N: usize>(bytes: &[u8], out: &mut [T], f: impl Fn([u8; N]) -> T) {
+    for (sample, x) in bytes.as_chunks::<N>().0.iter().zip(out) {
+        *x = f(*sample);
     }
 }
 

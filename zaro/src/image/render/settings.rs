@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, usage};
 use crate::image::model::{ColorModel, Family};
 use crate::image::parse;
 
@@ -77,7 +77,7 @@ impl ChannelSetting {
     /// From `CHANNEL`, or `CHANNEL:color=FF0000,window=100:2000,family=polynomial,coefficient=2,inverted=true` with any
     /// of these.
     pub fn parse(text: &str) -> Result<Self> {
-        let fault = |what: String| Error::usage(format!("{text:?}: {what}"));
+        let fault = |what: String| usage!("{text:?}: {what}");
         // A name may have a colon of its own, but not one before WORD=.
         let is_setting = |rest: &str| {
             rest.split_once('=').is_some_and(|(key, _)| key.trim().bytes().all(|b| b.is_ascii_alphabetic()))
@@ -167,9 +167,7 @@ impl Region {
             Some([x, y, width, height]) if *width > 0 && *height > 0 => {
                 Ok(Self { x: *x, y: *y, width: *width, height: *height })
             }
-            _ => Err(Error::usage(format!(
-                "{text:?} is no part of an image; one is X,Y,WIDTH,HEIGHT, such as 0,0,512,512"
-            ))),
+            _ => Err(usage!("{text:?} is no part of an image; one is X,Y,WIDTH,HEIGHT, such as 0,0,512,512")),
         }
     }
 }
@@ -193,7 +191,7 @@ impl Size {
             }
             None => number(text).map(Self::Longest),
         };
-        size.ok_or_else(|| Error::usage(format!("{text:?} is no size; one is 512 or 640x480")))
+        size.ok_or_else(|| usage!("{text:?} is no size; one is 512 or 640x480"))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::array::{Array, Index, ReadOptions, Selection};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, invalid, usage};
 use crate::group::Zarr;
 use crate::image::model::{Axis, AxisKind};
 use crate::image::render::samples::Kind;
@@ -24,9 +24,7 @@ impl Axes {
     /// axes had names, they are the last of t, c, z, y, x.
     pub(super) fn of(axes: &[Axis], rank: usize) -> Result<Self> {
         if rank < 2 {
-            return Err(Error::invalid(format!(
-                "a picture has two dimensions or more, this array has {rank}"
-            )));
+            return Err(invalid!("a picture has two dimensions or more, this array has {rank}"));
         }
         let usual;
         let axes = if axes.len() == rank {
@@ -35,7 +33,7 @@ impl Axes {
             usual = ["t", "c", "z", "y", "x"].map(Axis::named);
             usual.get(5 - rank..).unwrap_or_default()
         } else {
-            return Err(Error::invalid(format!("the image has {} axes, but its array {rank}", axes.len())));
+            return Err(invalid!("the image has {} axes, but its array {rank}", axes.len()));
         };
         let named = |name: &str| axes.iter().position(|a| a.name.eq_ignore_ascii_case(name));
         let of_kind = |kind: AxisKind| axes.iter().position(|a| a.kind == kind);
@@ -102,12 +100,10 @@ impl Pyramid {
         Ok(Self { axes, levels })
     }
 
-    /// The largest level.
     pub(super) fn first(&self) -> Result<&Array> {
         self.levels.first().ok_or_else(|| Error::invalid("the image has no levels"))
     }
 
-    /// The smallest level.
     pub(super) fn last(&self) -> Result<&Array> {
         self.levels.last().ok_or_else(|| Error::invalid("the image has no levels"))
     }
@@ -119,7 +115,6 @@ impl Pyramid {
     }
 }
 
-/// Positions along an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Pick {
     /// That many from the first on.
@@ -152,7 +147,7 @@ impl Pick {
     }
 
     fn index(&self) -> Result<Index> {
-        let signed = |n: u64| i64::try_from(n).map_err(|_| Error::usage(format!("there is no position {n}")));
+        let signed = |n: u64| i64::try_from(n).map_err(|_| usage!("there is no position {n}"));
         Ok(match self {
             Self::Run(start, count) => Index::Span(*start, *count),
             Self::Every(step) => Index::Slice(None, None, signed(*step)?),
@@ -173,7 +168,6 @@ pub(super) struct Wanted {
     pub(super) x: Pick,
 }
 
-/// A block of pixels.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) kind: Kind,
@@ -187,7 +181,6 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Reads it.
     pub(super) async fn read(array: &Array, axes: &Axes, wanted: &Wanted) -> Result<Self> {
         let kind = Kind::of(&array.meta().data_type)?;
         let mut indexes = vec![Index::Span(0, 1); array.shape().len()];

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::num;
 
 /// A file that is there.
@@ -50,9 +50,7 @@ impl Input {
     /// All of it, if it is not beyond `limit`.
     pub(super) fn whole(&self, limit: u64) -> Result<Vec<u8>> {
         if self.len > limit {
-            return Err(Error::unsupported(format!(
-                "files of this kind with more than {limit} bytes are not supported"
-            )));
+            return Err(unsupported!("files of this kind with more than {limit} bytes are not supported"));
         }
         self.handle()?.bytes(0, num::usize_of(self.len)?)
     }
@@ -70,10 +68,7 @@ impl Handle {
     pub(super) fn check(&self, offset: u64, length: u64) -> Result<()> {
         match offset.checked_add(length) {
             Some(end) if end <= self.len => Ok(()),
-            _ => Err(Error::invalid(format!(
-                "bytes {offset}+{length} lie outside the file, which has {}",
-                self.len
-            ))),
+            _ => Err(invalid!("bytes {offset}+{length} lie outside the file, which has {}", self.len)),
         }
     }
 

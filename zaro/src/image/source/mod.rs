@@ -9,14 +9,13 @@
 
 mod file;
 mod natural;
-pub mod npy;
+pub(crate) mod npy;
 mod ome;
 mod pattern;
 mod picture;
 #[cfg(test)]
 mod tests;
 mod tiff;
-pub mod units;
 
 use std::fmt;
 use std::ops::Range;
@@ -25,7 +24,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
+use crate::context::install;
+use crate::error::{Error, Result, usage};
 use crate::image::model::{Axis, Channel};
 use crate::meta::DataType;
 use crate::num;
@@ -194,11 +194,11 @@ impl Source {
             && inside(&window.y, y)
             && inside(&window.x, x);
         if !fits {
-            return Err(Error::usage(format!("{window:?} lies outside an image of {:?}", self.sizes)));
+            return Err(usage!("{window:?} lies outside an image of {:?}", self.sizes));
         }
         let wanted = window.bytes(self.data_type.size())?;
         if wanted != out.len() {
-            return Err(Error::usage(format!("a window of {wanted} bytes into {}", out.len())));
+            return Err(usage!("a window of {wanted} bytes into {}", out.len()));
         }
         if wanted == 0 {
             return Ok(());
@@ -214,7 +214,7 @@ impl Source {
         let plane = num::product_usize(&[ys, xs, num::u64_of(self.data_type.size())])?;
         let total = num::product_usize(&count)?.checked_mul(self.data_type.size());
         if total != Some(out.len()) {
-            return Err(Error::usage(format!("a block of {count:?} into {} bytes", out.len())));
+            return Err(usage!("a block of {count:?} into {} bytes", out.len()));
         }
         if plane == 0 || out.is_empty() {
             return Ok(());
@@ -223,16 +223,19 @@ impl Source {
             |t: u64, c: Range<u64>, z: u64| Window { t, c, z, y: y0..end(y0, ys), x: x0..end(x0, xs) };
         let together = self.grain().first().copied().unwrap_or(1);
         if together <= 1 || cs == 1 {
-            return out.par_chunks_mut(plane).enumerate().try_for_each(|(i, out)| {
+            let all = out.par_chunks_mut(plane).enumerate();
+            let one = |(i, out): (usize, &mut [u8])| {
                 let i = num::u64_of(i);
                 let (z, rest) = (i % zs.max(1), i / zs.max(1));
                 let (c, t) = (rest % cs.max(1), rest / cs.max(1));
                 let c = end(c0, c);
                 self.read(&window(end(t0, t), c..end(c, 1), end(z0, z)), out)
-            });
+            };
+            return install(|| all.try_for_each(one));
         }
         let volume = plane.saturating_mul(num::usize_of(cs.saturating_mul(zs))?);
-        out.par_chunks_mut(volume.max(1)).enumerate().try_for_each(|(t, out)| {
+        let all = out.par_chunks_mut(volume.max(1)).enumerate();
+        let one = |(t, out): (usize, &mut [u8])| {
             let t = end(t0, num::u64_of(t));
             if zs == 1 {
                 return self.read(&window(t, c0..end(c0, cs), z0), out);
@@ -248,7 +251,8 @@ impl Source {
                 }
             }
             Ok(())
-        })
+        };
+        install(|| all.try_for_each(one))
     }
 }
 
@@ -266,7 +270,6 @@ pub fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Vec<Source>> {
     }
 }
 
-/// The images of one file.
 fn open_file(path: &Path, options: &SourceOptions) -> Result<Vec<Source>> {
     let at = |e: Error| e.with_store(path.display());
     let file = file::Input::open(path)?;
@@ -309,14 +312,12 @@ pub(crate) fn axis_letters(axes: &str) -> Result<Vec<usize>> {
         match place {
             Some(place) if !places.contains(&place) => places.push(place),
             _ => {
-                return Err(Error::usage(format!(
-                    "axes are letters of tczyx, each at most once, not {axes:?}"
-                )));
+                return Err(usage!("axes are letters of tczyx, each at most once, not {axes:?}"));
             }
         }
     }
     if !places.contains(&Y) || !places.contains(&X) {
-        return Err(Error::usage(format!("axes {axes:?} lack y or x")));
+        return Err(usage!("axes {axes:?} lack y or x"));
     }
     Ok(places)
 }

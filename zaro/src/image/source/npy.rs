@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::file::{Handle, Input};
 use super::{Pixels, Source, SourceOptions, Window, axis_letters, stem};
 use crate::array::Order;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported, usage};
 use crate::format::npy::{Header, MAX_HEADER, damaged};
 use crate::meta::DataType;
 use crate::meta::dtype::Endian;
@@ -34,17 +34,17 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Source> {
         Some(axes) => axis_letters(axes)?,
         None if (2..=5).contains(&rank) => (5 - rank..5).collect(),
         None => {
-            return Err(Error::unsupported(format!("a numpy file of {rank} dimensions cannot be an image")));
+            return Err(unsupported!("a numpy file of {rank} dimensions cannot be an image"));
         }
     };
     if places.len() != rank {
         let axes = options.axes.as_deref().unwrap_or_default();
-        return Err(Error::usage(format!("axes {axes:?} for a numpy file of {rank} dimensions")));
+        return Err(usage!("axes {axes:?} for a numpy file of {rank} dimensions"));
     }
     let data_type = match header.stored.fixed()? {
         DataType::Bool => DataType::UINT8,
         t @ (DataType::Int(_) | DataType::UInt(_) | DataType::Float(_)) => t.clone(),
-        other => return Err(Error::unsupported(format!("images of {other} are not supported"))),
+        other => return Err(unsupported!("images of {other} are not supported")),
     };
     let size = data_type.size();
     let mut sizes = [1u64; 5];
@@ -61,13 +61,10 @@ pub(super) fn open(input: Input, options: &SourceOptions) -> Result<Source> {
     }
     let bytes = stride.checked_mul(num::u64_of(size)).and_then(|n| n.checked_add(header.length));
     if bytes.is_none_or(|n| n > input.len) {
-        return Err(Error::invalid(format!(
-            "the numpy file is too short for {:?} of {data_type}",
-            header.shape
-        )));
+        return Err(invalid!("the numpy file is too short for {:?} of {data_type}", header.shape));
     }
     if stride == 0 {
-        return Err(Error::invalid(format!("the numpy file has no pixels: {:?}", header.shape)));
+        return Err(invalid!("the numpy file has no pixels: {:?}", header.shape));
     }
     let name = stem(&input.path);
     let is_big_endian = header.stored.endian == Some(Endian::Big);

@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, Writer};
 
 use super::Source;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 
 /// More images, channels or blocks than this in one document are not believed.
 const MAX_ITEMS: usize = 1 << 22;
 
-/// A document.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Document {
     /// Of the file it is in.
@@ -22,7 +22,6 @@ pub(super) struct Document {
     pub(super) images: Vec<Image>,
 }
 
-/// An `Image` with its `Pixels`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Image {
     pub(super) name: Option<String>,
@@ -39,7 +38,6 @@ pub(super) struct Image {
     pub(super) blocks: Vec<Block>,
 }
 
-/// A `Channel`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Channel {
     pub(super) name: Option<String>,
@@ -60,14 +58,13 @@ pub(super) struct Block {
     pub(super) uuid: Option<String>,
 }
 
-/// Whether a description is OME-XML.
 pub(super) fn is_ome(text: &str) -> bool {
     let head: String = text.chars().take(4096).collect();
     text.starts_with('<') && (head.contains("<OME") || head.contains(":OME"))
 }
 
 fn damaged(e: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("the OME-XML is damaged: {e}"))
+    invalid!("the OME-XML is damaged: {e}")
 }
 
 /// The attributes of an element, read when asked for.
@@ -88,7 +85,7 @@ impl Attributes<'_> {
             None => Ok(None),
             Some(text) => match text.trim().parse() {
                 Ok(n) => Ok(Some(n)),
-                Err(_) => Err(Error::invalid(format!("OME-XML: {name} is {text:?}, which is no count"))),
+                Err(_) => Err(invalid!("OME-XML: {name} is {text:?}, which is no count")),
             },
         }
     }
@@ -96,8 +93,8 @@ impl Attributes<'_> {
     fn size(&self, name: &str) -> Result<u64> {
         match self.count(name)? {
             Some(n) if n > 0 => Ok(n),
-            Some(_) => Err(Error::invalid(format!("OME-XML: {name} is 0"))),
-            None => Err(Error::invalid(format!("OME-XML: {name} is missing"))),
+            Some(_) => Err(invalid!("OME-XML: {name} is 0")),
+            None => Err(invalid!("OME-XML: {name} is missing")),
         }
     }
 
@@ -106,7 +103,6 @@ impl Attributes<'_> {
     }
 }
 
-/// Reads a document.
 pub(super) fn parse(text: &str) -> Result<Document> {
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_end_names = false;
@@ -211,7 +207,7 @@ fn read_block(a: &Attributes<'_>) -> Result<Block> {
 
 /// The document of several images without their pixels, as a `bioformats2raw.layout` has it: that of the file if it came
 /// with one, else one that says what is known.
-pub fn metadata_only(images: &[Source]) -> Result<String> {
+pub fn metadata_only(images: &[Arc<Source>]) -> Result<String> {
     match images.iter().find_map(|i| i.xml.clone()) {
         Some(xml) => stripped(&xml),
         None => Ok(written(images)),
@@ -288,7 +284,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
 }
 
 /// A document that says what is known of the images.
-fn written(images: &[Source]) -> String {
+fn written(images: &[Arc<Source>]) -> String {
     let mut out = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<OME xmlns=\"http://www.openmicroscopy.org/Schemas/OME/2016-06\">\n",
     );

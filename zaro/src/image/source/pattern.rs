@@ -11,14 +11,14 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::{C, Pixels, Source, SourceOptions, T, Window, Y, Z, natural, open_file, stem};
-use crate::error::{Error, Result};
+use crate::context::install;
+use crate::error::{Error, Result, invalid, unsupported, usage};
 use crate::image::model::Channel;
 use crate::num;
 
 /// More planes than this are not laid out in memory.
 const MAX_FILES: u64 = 1 << 24;
 
-/// A part of a pattern.
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     Text(String),
@@ -29,7 +29,7 @@ enum Token {
 }
 
 fn parse(pattern: &str) -> Result<Vec<Token>> {
-    let wrong = |why: &str| Error::usage(format!("the pattern {pattern:?} {why}"));
+    let wrong = |why: &str| usage!("the pattern {pattern:?} {why}");
     let mut tokens = Vec::new();
     let mut rest = pattern;
     while !rest.is_empty() {
@@ -222,7 +222,6 @@ fn is_like(like: &str, name: &str) -> bool {
 struct Line {
     names: Vec<String>,
     place: HashMap<String, u64>,
-    /// Whether they are numbers.
     is_counted: bool,
 }
 
@@ -248,9 +247,7 @@ impl Line {
             return Ok(Self { names, place, is_counted: false });
         }
         if count > MAX_FILES {
-            return Err(Error::unsupported(format!(
-                "numbers from {first} to {last} in names are too far apart"
-            )));
+            return Err(unsupported!("numbers from {first} to {last} in names are too far apart"));
         }
         let place = values.iter().zip(&numbers).map(|(v, n)| (v.clone(), (n - first) / step)).collect();
         let names = (0..count).map(|i| (first + i * step).to_string()).collect();
@@ -305,7 +302,7 @@ pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source>
     let counts: Vec<u64> =
         lines.iter().map(|l| l.as_ref().map_or(1, |l| num::u64_of(l.names.len()))).collect();
     if num::product(&counts)? > MAX_FILES {
-        return Err(Error::unsupported(format!("images of {counts:?} files are not supported")));
+        return Err(unsupported!("images of {counts:?} files are not supported"));
     }
     let mut parts: BTreeMap<u64, PathBuf> = BTreeMap::new();
     for (file, found) in files.iter().zip(&places) {
@@ -318,8 +315,7 @@ pub(super) fn open(files: &[PathBuf], options: &SourceOptions) -> Result<Source>
             at = at * n + i;
         }
         if let Some(other) = parts.insert(at, file.clone()) {
-            return Err(Error::usage(format!("this and {} have the same place", other.display()))
-                .with_store(file.display()));
+            return Err(usage!("this and {} have the same place", other.display()).with_store(file.display()));
         }
     }
     let tcz = [counts.first(), counts.get(1), counts.get(2)].map(|n| n.copied().unwrap_or(1));
@@ -362,7 +358,7 @@ fn check_missing(
     };
     let names: Vec<String> = (0..total).filter(|i| !parts.contains_key(i)).take(5).map(named).collect();
     let more = if total - there > num::u64_of(names.len()) { " and others" } else { "" };
-    Err(Error::invalid(format!("{} of {total} files are missing: {}{more}", total - there, names.join(", ")))
+    Err(invalid!("{} of {total} files are missing: {}{more}", total - there, names.join(", "))
         .with_hint("allow_missing", "makes them zeros"))
 }
 
@@ -371,7 +367,7 @@ fn stacked(files: &[PathBuf], options: &SourceOptions) -> Result<Source> {
     let letters = options.axes.as_deref().unwrap_or("zyx");
     let axis = match super::axis_letters(letters)?.first() {
         Some(axis) if *axis < Y => *axis,
-        _ => return Err(Error::usage(format!("axes {letters:?} have none for the files"))),
+        _ => return Err(usage!("axes {letters:?} have none for the files")),
     };
     let parts: BTreeMap<u64, PathBuf> = (0..).zip(files.iter().cloned()).collect();
     let mut tcz = [1; 3];
@@ -391,17 +387,15 @@ fn assemble(
 ) -> Result<Source> {
     // The axes that were given are those of the whole.
     let inner = SourceOptions { axes: None, pattern: None, ..options.clone() };
-    let opened: Vec<(u64, Source)> = parts
-        .into_par_iter()
-        .map(|(i, path)| {
-            let mut found = open_file(&path, &inner)?;
-            match (found.pop(), found.is_empty()) {
-                (Some(source), true) => Ok((i, source)),
-                _ => Err(Error::unsupported("files that hold several images cannot be parts of one")
-                    .with_store(path.display())),
-            }
-        })
-        .collect::<Result<_>>()?;
+    let open = |(i, path): (u64, PathBuf)| {
+        let mut found = open_file(&path, &inner)?;
+        match (found.pop(), found.is_empty()) {
+            (Some(source), true) => Ok((i, source)),
+            _ => Err(Error::unsupported("files that hold several images cannot be parts of one")
+                .with_store(path.display())),
+        }
+    };
+    let opened = install(|| parts.into_par_iter().map(open).collect::<Result<Vec<(u64, Source)>>>())?;
     let Some((_, first)) = opened.first() else { return Err(Error::usage("there are no files")) };
     let mut whole = first.clone();
     for ((axis, n), has) in [T, C, Z].into_iter().zip(tcz).zip(has) {
@@ -411,9 +405,7 @@ fn assemble(
         if has {
             if *size != 1 {
                 let letter = super::AXES.get(axis).copied().unwrap_or(' ');
-                return Err(Error::usage(format!(
-                    "the names have {letter}, but so has each file: {size} of them"
-                )));
+                return Err(usage!("the names have {letter}, but so has each file: {size} of them"));
             }
             *size = n;
             *declared = true;
@@ -426,10 +418,15 @@ fn assemble(
     whole.files = opened.iter().flat_map(|(_, part)| part.files.clone()).collect();
     for (_, part) in &opened {
         if (part.sizes, &part.data_type) != (first.sizes, &first.data_type) {
-            return Err(Error::invalid(format!(
+            return Err(invalid!(
                 "{:?} is {:?} of {}, but {:?} is {:?} of {}",
-                part.name, part.sizes, part.data_type, first.name, first.sizes, first.data_type
-            )));
+                part.name,
+                part.sizes,
+                part.data_type,
+                first.name,
+                first.sizes,
+                first.data_type
+            ));
         }
     }
     let total = num::usize_of(num::product(&tcz)?)?;
@@ -505,11 +502,11 @@ fn guess(names: &[String], order: bool) -> Result<Option<Vec<Token>>> {
             && other.iter().zip(first).all(|(a, b)| a == b || (is_digits(a) && is_digits(b)))
     };
     let unclear = |why: &str| {
-        Err(Error::usage(format!(
+        Err(usage!(
             "{why}; say what the names mean, such as --pattern '{}', or stack the files in the order of their names with \
              --axes zyx",
             suggestion(names).unwrap_or_else(|| "img_t{t}_{c}_z{z}.tif".to_owned())
-        )))
+        ))
     };
     if !split.iter().all(alike) {
         return if order { Ok(None) } else { unclear("the names of the files differ in more than numbers") };

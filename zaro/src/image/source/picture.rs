@@ -10,7 +10,7 @@ use png::{BitDepth, ColorType, Decoder, Limits, Transformations};
 use super::file::Input;
 use super::tiff::{self, rgb_channels};
 use super::{Pixels, Source, SourceOptions, Window, stem};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::DataType;
 use crate::num;
 
@@ -24,7 +24,6 @@ fn damaged(e: png::DecodingError) -> Error {
     Error::invalid("the PNG image is damaged").with_source(e)
 }
 
-/// A PNG image.
 struct Png {
     input: Input,
     /// Palettes stay numbers.
@@ -32,7 +31,6 @@ struct Png {
     width: u64,
     height: u64,
     samples: u64,
-    /// Bytes of a sample.
     size: usize,
     /// Bits of a sample in the file, where they are fewer than eight.
     packed: Option<u32>,
@@ -108,10 +106,7 @@ impl Pixels for Png {
             let bytes = num::product(&[num::u64_of(line), self.height])?;
             let most = self.input.len.saturating_mul(1100).saturating_add(1 << 16);
             if bytes > most {
-                return Err(place(Error::invalid(format!(
-                    "a PNG image of {bytes} bytes in {}",
-                    self.input.len
-                ))));
+                return Err(place(invalid!("a PNG image of {bytes} bytes in {}", self.input.len)));
             }
             let mut whole = vec![0; num::usize_of(bytes)?];
             reader.next_frame(&mut whole).map_err(damaged).map_err(place)?;
@@ -164,7 +159,6 @@ fn put(row: &[u8], (samples, size): (u64, usize), y: u64, window: &Window, out: 
     Ok(())
 }
 
-/// A JPEG image.
 struct Jpeg {
     input: Input,
     width: u64,

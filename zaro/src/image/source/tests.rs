@@ -151,6 +151,7 @@ fn a_file_of_two_images_is_two() {
     let found = open(&[folder().join("two.ome.tif")], &SourceOptions::default()).unwrap();
     let names: Vec<&str> = found.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["one", "two"]);
+    let found: Vec<Arc<Source>> = found.into_iter().map(Arc::new).collect();
     let xml = metadata_only(&found).unwrap();
     assert_eq!(xml.matches("<MetadataOnly/>").count(), 2);
     assert!(!xml.contains("TiffData"));

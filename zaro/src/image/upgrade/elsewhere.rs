@@ -8,7 +8,6 @@ use super::plan::Plan;
 use super::run::Work;
 use super::tree::{Tree, parent};
 use super::{UpgradeOptions, Upgraded, broken};
-use crate::blocking::wait;
 use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
@@ -29,7 +28,7 @@ const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zm
 ///
 /// `name` is the address of the source, for the journal. An unfinished upgrade is taken up only if address, data and options
 /// are the same.
-pub fn upgrade(
+pub async fn upgrade(
     source: &Zarr,
     name: &str,
     from_path: &str,
@@ -40,47 +39,47 @@ pub fn upgrade(
     options.check()?;
     let (from_path, to_path) = (source.key_of(from_path)?, normal(to_path)?);
     // Consolidated metadata may be older than the nodes; they count only where nodes cannot be listed.
-    let own = if source.is_consolidated() && wait(source.store().list("")).is_ok() {
+    let own = if source.is_consolidated() && source.store().list("").await.is_ok() {
         let options = OpenOptions { use_consolidated: false, ..source.options().clone() };
-        Some(wait(Zarr::from_store(source.store().clone(), options))?)
+        Some(Zarr::from_store(source.store().clone(), options).await?)
     } else {
         None
     };
     let was_consolidated = source.is_consolidated();
     let source = own.as_ref().unwrap_or(source);
-    let tree = wait(Tree::gather(source, &from_path, &BTreeMap::new()))?;
+    let tree = Tree::gather(source, &from_path, &BTreeMap::new()).await?;
     let plan = Plan::of(&tree, options.to, false, options.lossy)?;
-    let files = wait(files(source, &tree))?;
+    let files = files(source, &tree).await?;
     let copying = options.copying();
     // Nothing is put where nothing is to be done, not even to find out.
     let existing = if options.dry_run { Existing::Refuse } else { options.existing };
-    let room = Room::find(store, &to_path, existing)?;
+    let room = Room::find(store, &to_path, existing).await?;
     let (made_in, root) = (room.store(), room.path());
     let work = Work { plan: &plan, from: source.store(), to: made_in, root, options: &copying };
     let mut report = Upgraded::of(&plan)?;
     report.files = files.len();
     let total = work.bytes()?;
     work.check(&Single::new(&copying, total))?;
-    wait(hierarchy::check_place(store, &to_path, plan.to.format()))?;
+    hierarchy::check_place(store, &to_path, plan.to.format()).await?;
     let nodes: Vec<String> = tree.members.keys().cloned().collect();
-    wait(hierarchy::check_apart(source.store(), &from_path, &nodes, store, &to_path, existing))?;
+    hierarchy::check_apart(source.store(), &from_path, &nodes, store, &to_path, existing).await?;
     if options.dry_run {
         return Ok(report);
     }
     let made: Vec<_> = plan.arrays().map(|(p, meta, _)| (join(&to_path, &p.path), meta)).collect();
     let made = made.iter().map(|(path, meta)| (path.as_str(), *meta));
-    wait(hierarchy::check_unused_below(store, &to_path, made, existing))?;
+    hierarchy::check_unused_below(store, &to_path, made, existing).await?;
 
     let content = tree.content(source.store());
     let intent = Intent {
         operation: "image upgrade",
-        source: content.json(name)?,
+        source: content.json(name).await?,
         options: options.json(),
         plan: plan.digest()?,
     };
-    let again = wait(source.reopened())?;
+    let again = source.reopened().await?;
     content
-        .same_documents(&wait(Tree::gather(&again, &from_path, &BTreeMap::new()))?.content(source.store()))?;
+        .same_documents(&Tree::gather(&again, &from_path, &BTreeMap::new()).await?.content(source.store()))?;
     let (journal, resumed) = Journal::begin(&Kept {
         store,
         path: &to_path,
@@ -89,38 +88,38 @@ pub fn upgrade(
         whole: true,
         aside: room.is_aside(),
         anew: false,
-        in_the_way: &|_| hierarchy::in_the_way(store, &to_path, options.existing),
-        clear: &|_| room.clear(),
-    })?;
+        ground: &room,
+    })
+    .await?;
     let single = Single::new(&copying, total).with_journal(&journal, resumed);
     report.resumed = resumed;
-    work.bring(&single)?;
-    wait(copy_files(source, &plan, made_in, root, &files))?;
+    work.bring(&single).await?;
+    copy_files(source, &plan, made_in, root, &files).await?;
     if options.verify {
-        work.verify(&single)?;
+        work.verify(&single).await?;
     }
-    content.unchanged(&intent.source)?;
+    content.unchanged(&intent.source).await?;
     // The place is still ours.
-    journal.write()?;
+    journal.write().await?;
     // Leaves first: the hierarchy is there when its root is.
     for (path, planned) in plan.nodes.iter().rev() {
         let (stored, _) = plan.documents(planned)?;
         let to = join(root, path);
-        let top = path.is_empty() && !(resumed && wait(hierarchy::find(made_in, &to))?.is_some());
-        wait(hierarchy::put_documents(made_in, &to, plan.to.format(), stored, top))?;
+        let top = path.is_empty() && !(resumed && hierarchy::find(made_in, &to).await?.is_some());
+        hierarchy::put_documents(made_in, &to, plan.to.format(), stored, top).await?;
     }
     // Those of the root last: a V3 group that carries others is left out of what is carried.
     let top = was_consolidated.then(String::new);
     for group in plan.consolidated.iter().filter(|g| !g.is_empty()).cloned().chain(top) {
-        wait(hierarchy::consolidate(made_in, &join(root, &group)))?;
+        hierarchy::consolidate(made_in, &join(root, &group)).await?;
     }
-    wait(hierarchy::consolidate_above(made_in, root))?;
+    hierarchy::consolidate_above(made_in, root).await?;
     if options.verify {
-        work.look_again()?;
-        report.broken = broken(made_in, root, &plan.tops)?;
+        work.look_again().await?;
+        report.broken = broken(made_in, root, &plan.tops).await?;
     }
-    room.finish(&journal)?;
-    wait(store.finish())?;
+    room.finish(&journal).await?;
+    store.finish().await?;
     Ok(report)
 }
 

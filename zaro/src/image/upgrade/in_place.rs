@@ -13,7 +13,6 @@ use super::plan::{Plan, What};
 use super::run::Work;
 use super::tree::{Member, Tree};
 use super::{UpgradeOptions, Upgraded, broken};
-use crate::blocking::wait;
 use crate::copy::{Chunks, Single};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
@@ -28,14 +27,14 @@ use crate::store::{Condition, SharedStore, StoreExt as _};
 
 const OPERATION: &str = "image upgrade --in-place";
 
-/// Brings the hierarchy at `path` to another version, where it is. Blocks until it is done.
+/// Brings the hierarchy at `path` to another version, where it is.
 ///
 /// One that was killed is finished by beginning it again.
-pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOptions) -> Result<Upgraded> {
+pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOptions) -> Result<Upgraded> {
     options.check()?;
     let root = normal(path)?;
     let placed = |e: Error| e.with_node(shown(&root)).with_store(store);
-    let left = Left::find(store, &root)?;
+    let left = Left::find(store, &root).await?;
     if let Some(left) = &left {
         left.refuse_alive()?;
         if !left.is(OPERATION) {
@@ -52,13 +51,13 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
             return Err(placed(Error::usage("an upgrade was begun here; it is to be finished first")));
         }
         if left.document.get("put").is_some() {
-            let journal = left.own()?;
-            finish(store, &root, &left.document, journal).map_err(placed)?;
+            let journal = left.own().await?;
+            finish(store, &root, &left.document, journal).await.map_err(placed)?;
             let mut report = report_of(&left.document, options.to);
             if options.verify {
                 let tops = left.document.get("tops").and_then(Json::items).unwrap_or_default();
                 let tops: Vec<String> = tops.iter().filter_map(Json::as_str).map(str::to_owned).collect();
-                report.broken = broken(store, &root, &tops)?;
+                report.broken = broken(store, &root, &tops).await?;
             }
             return Ok(report);
         }
@@ -66,10 +65,10 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
 
     let known = left.as_ref().map(|l| separators(&l.document)).unwrap_or_default();
     let open = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-    let zarr = wait(Zarr::from_store(store.clone(), open))?;
-    let tree = wait(Tree::gather(&zarr, &root, &known))?;
+    let zarr = Zarr::from_store(store.clone(), open).await?;
+    let tree = Tree::gather(&zarr, &root, &known).await?;
     let plan = Plan::of(&tree, options.to, true, options.lossy)?;
-    above(&zarr, &plan).map_err(placed)?;
+    above(&zarr, &plan).await.map_err(placed)?;
     let copying = options.copying();
     let work = Work { plan: &plan, from: store, to: store, root: &root, options: &copying };
     let single = Single::new(&copying, work.bytes()?);
@@ -80,44 +79,44 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
     }
 
     let content = tree.content(store).exact();
-    let source = content.json(&store.to_string())?;
+    let source = content.json(&store.to_string()).await?;
     let intent = Intent { operation: OPERATION, source, options: options.json(), plan: plan.digest()? };
     let journal = match &left {
         // What was brought is of the same chunks.
         Some(left) if left.differences(&intent).is_empty() => {
             report.resumed = true;
-            left.own()?
+            left.own().await?
         }
         Some(left) => {
             // Nothing old was touched yet: what was brought is taken back, and brought anew.
-            let journal = left.own()?;
-            work.take_back()?;
-            journal.end()?;
-            Journal::create_for(store, &root, &intent)?
+            let journal = left.own().await?;
+            work.take_back().await?;
+            journal.end().await?;
+            Journal::create_for(store, &root, &intent).await?
         }
-        None => Journal::create_for(store, &root, &intent)?,
+        None => Journal::create_for(store, &root, &intent).await?,
     };
-    journal.set("separators", separators_json(&plan))?;
-    let brought = || -> Result<()> {
+    journal.set("separators", separators_json(&plan)).await?;
+    let brought = async {
         // Others see from now on that all of this is worked on. What they did before counts.
         let is_array = |member: &Member| matches!(member.node.meta, NodeMeta::Array(_));
         let kinds: Vec<(&str, bool)> =
             tree.members.iter().map(|(path, m)| (path.as_str(), is_array(m))).collect();
-        wait(check_nodes(store, &kinds))?;
-        let again = wait(zarr.reopened())?;
-        content.same_documents(&wait(Tree::gather(&again, &root, &known))?.content(store))?;
+        check_nodes(store, &kinds).await?;
+        let again = zarr.reopened().await?;
+        content.same_documents(&Tree::gather(&again, &root, &known).await?.content(store))?;
         let single = single.with_journal(&journal, report.resumed);
-        work.bring(&single)?;
+        work.bring(&single).await?;
         if options.verify {
-            work.verify(&single)?;
+            work.verify(&single).await?;
         }
-        content.unchanged(&intent.source)
+        content.unchanged(&intent.source).await
     };
-    if let Err(e) = brought() {
+    if let Err(e) = brought.await {
         // What was stopped can go on; what is impossible is undone.
-        if !matches!(e.kind(), ErrorKind::Io | ErrorKind::Cancelled) && journal.write().is_ok() {
-            work.take_back()?;
-            journal.end()?;
+        if !matches!(e.kind(), ErrorKind::Io | ErrorKind::Cancelled) && journal.write().await.is_ok() {
+            work.take_back().await?;
+            journal.end().await?;
         }
         return Err(e);
     }
@@ -128,19 +127,19 @@ pub fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOption
         }
     }
     // From now on it can be finished from the journal.
-    journal.set("put", whole.get("put").cloned().unwrap_or(Json::Null))?;
-    finish(store, &root, &whole, journal)?;
+    journal.set("put", whole.get("put").cloned().unwrap_or(Json::Null)).await?;
+    finish(store, &root, &whole, journal).await?;
     if options.verify {
-        work.look_again()?;
-        report.broken = broken(store, &root, &plan.tops)?;
+        work.look_again().await?;
+        report.broken = broken(store, &root, &plan.tops).await?;
     }
     Ok(report)
 }
 
 /// What lies above must not deny what the hierarchy becomes.
-fn above(zarr: &Zarr, plan: &Plan) -> Result<()> {
+async fn above(zarr: &Zarr, plan: &Plan) -> Result<()> {
     for above in ancestors(&plan.root) {
-        let Some(node) = wait(zarr.direct_node(above))? else { continue };
+        let Some(node) = zarr.direct_node(above).await? else { continue };
         let says = match stated(node.meta.attributes()) {
             Stated::Known(version, _) if version != plan.to => Some(format!("OME-Zarr {version}")),
             _ if node.meta.format() != plan.to.format() => {
@@ -253,7 +252,7 @@ fn old_documents(plan: &Plan, kept: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// Puts, proves and deletes what is said in `whole`, and then deletes the journal.
-fn finish(store: &SharedStore, root: &str, whole: &Json, journal: Journal) -> Result<()> {
+async fn finish(store: &SharedStore, root: &str, whole: &Json, journal: Journal) -> Result<()> {
     let items = |name: &str| whole.get(name).and_then(Json::items).unwrap_or_default();
     let damaged = || Error::invalid("the journal of the upgrade is damaged").with_node(shown(root));
     let mut puts = Vec::new();
@@ -262,44 +261,44 @@ fn finish(store: &SharedStore, root: &str, whole: &Json, journal: Journal) -> Re
         puts.push((key, item.get("document").ok_or_else(damaged)?));
     }
     for (key, document) in &puts {
-        journal.beat()?;
-        put(store, key, document)?;
+        journal.beat().await?;
+        put(store, key, document).await?;
     }
     // Nothing old is deleted before all that is new can be read.
     for (key, document) in &puts {
-        journal.beat()?;
-        let found = wait(store.get(key, None))?.map(|bytes| Json::parse(&bytes)).transpose()?;
+        journal.beat().await?;
+        let found = store.get(key, None).await?.map(|bytes| Json::parse(&bytes)).transpose()?;
         if found.map(|d| d.value).as_ref() != Some(*document) {
             return Err(Error::invalid("what was put is not what is read").with_key(key));
         }
     }
     for key in items("delete") {
-        journal.beat()?;
-        wait(store.delete(key.as_str().ok_or_else(damaged)?))?;
+        journal.beat().await?;
+        store.delete(key.as_str().ok_or_else(damaged)?).await?;
     }
     for chunks in items("chunks") {
-        journal.beat()?;
-        Chunks::parse(chunks).ok_or_else(damaged)?.delete(store)?;
+        journal.beat().await?;
+        Chunks::parse(chunks).ok_or_else(damaged)?.delete(store).await?;
     }
     for above in ancestors(root) {
-        let node = wait(hierarchy::find(store, above))?;
+        let node = hierarchy::find(store, above).await?;
         let carries = match node.map(|n| n.meta) {
             Some(NodeMeta::Group(group)) if group.format == Format::V3 => group.consolidated.is_some(),
-            Some(NodeMeta::Group(_)) => wait(store.exists(&join(above, ".zmetadata")))?,
+            Some(NodeMeta::Group(_)) => store.exists(&join(above, ".zmetadata")).await?,
             _ => false,
         };
         if carries {
-            wait(hierarchy::consolidate(store, above))?;
+            hierarchy::consolidate(store, above).await?;
         }
     }
-    journal.end()?;
-    wait(store.finish())
+    journal.end().await?;
+    store.finish().await
 }
 
-fn put(store: &SharedStore, key: &str, document: &Json) -> Result<()> {
+async fn put(store: &SharedStore, key: &str, document: &Json) -> Result<()> {
     let mut text = document.stored();
     text.push('\n');
-    let _ = wait(store.put(key, text.into(), Condition::Always))?;
+    let _ = store.put(key, text.into(), Condition::Always).await?;
     Ok(())
 }
 

@@ -31,7 +31,6 @@ pub use elsewhere::upgrade;
 pub use in_place::upgrade_in_place;
 
 use crate::array::OnProgress;
-use crate::blocking::wait;
 use crate::copy::CopyOptions;
 use crate::error::{Error, Result};
 use crate::group::{OpenOptions, Zarr};
@@ -118,22 +117,15 @@ impl UpgradeOptions {
 }
 
 /// What the specification forbids in the groups `tops` of the hierarchy at `root`.
-fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<Finding>> {
+async fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<Finding>> {
     let open = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-    let zarr = wait(Zarr::from_store(store.clone(), open))?;
-    // Its futures stay on one thread, so that `wait` does not take them.
-    let validate = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut broken = Vec::new();
-        for top in tops {
-            let path = join(root, top);
-            let report = runtime.block_on(validate::validate(&zarr, &path, &validate::Options::default()))?;
-            broken.extend(report.findings.into_iter().filter(|f| f.level == Level::Must));
-        }
-        Ok(broken)
-    };
-    std::thread::scope(|s| s.spawn(validate).join())
-        .unwrap_or_else(|_| Err(Error::io("the validating thread was lost")))
+    let zarr = Zarr::from_store(store.clone(), open).await?;
+    let mut broken = Vec::new();
+    for top in tops {
+        let report = validate::validate(&zarr, &join(root, top), &validate::Options::default()).await?;
+        broken.extend(report.findings.into_iter().filter(|f| f.level == Level::Must));
+    }
+    Ok(broken)
 }
 
 /// What becomes of an array's chunks.

@@ -1,17 +1,15 @@
 //! The elements of arrays, brought where the plan wants them.
 
-use futures::stream::{self, TryStreamExt};
-
 use super::plan::{Data, Plan, Planned, Source, What};
 use super::sample::{Task, sample};
 use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection};
-use crate::blocking::wait;
 use crate::copy::{Chunks, CopyOptions, Single, decoded_bytes};
 use crate::error::{Error, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::meta::path::{join, shown};
 use crate::meta::{ArrayMeta, Mode, NodeMeta};
 use crate::store::SharedStore;
+use crate::task;
 
 /// Documents read at once.
 const AT_ONCE: usize = 32;
@@ -65,16 +63,22 @@ impl Work<'_> {
     }
 
     /// Brings the elements of all arrays.
-    pub(super) fn bring(&self, single: &Single<'_>) -> Result<()> {
+    pub(super) async fn bring(&self, single: &Single<'_>) -> Result<()> {
         for (planned, meta, data) in self.plan.arrays() {
             let done = match data {
                 Data::Stay(_) => Ok(()),
-                Data::Copy(source) => single.copy(&self.source(source)?, &self.made(planned, meta)?, true),
-                Data::Recode(source) => single.copy(&self.source(source)?, &self.made(planned, meta)?, false),
+                Data::Copy(source) => {
+                    single.copy(&self.source(source)?, &self.made(planned, meta)?, true).await
+                }
+                Data::Recode(source) => {
+                    single.copy(&self.source(source)?, &self.made(planned, meta)?, false).await
+                }
                 Data::Sample(source) => {
                     let made = self.made(planned, meta)?;
-                    sample(&self.source(source)?, &made, Task::Write, &self.reading())
-                        .and_then(|()| single.passed_over(&made))
+                    match sample(&self.source(source)?, &made, Task::Write, &self.reading()).await {
+                        Ok(()) => single.passed_over(&made).await,
+                        e => e,
+                    }
                 }
             };
             done.map_err(|e| e.within(format_args!("making {}", shown(&planned.path))))?;
@@ -83,12 +87,12 @@ impl Work<'_> {
     }
 
     /// Deletes what was brought, in place: new chunks that lie beside the old ones.
-    pub(super) fn take_back(&self) -> Result<()> {
+    pub(super) async fn take_back(&self) -> Result<()> {
         for (planned, meta, data) in self.plan.arrays() {
             let (Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) = data else { continue };
             let path = join(self.root, &planned.path);
             if source.path != path || source.meta.keys != meta.keys {
-                Chunks { path, keys: meta.keys, rank: meta.shape.len() }.delete(self.to)?;
+                Chunks { path, keys: meta.keys, rank: meta.shape.len() }.delete(self.to).await?;
             }
         }
         Ok(())
@@ -96,14 +100,18 @@ impl Work<'_> {
 
     /// Reads what was brought once more, and compares it with what it comes from; of what stays, one chunk as both
     /// documents have it.
-    pub(super) fn verify(&self, single: &Single<'_>) -> Result<()> {
+    pub(super) async fn verify(&self, single: &Single<'_>) -> Result<()> {
         for (planned, meta, data) in self.plan.arrays() {
             let made = self.made(planned, meta)?;
             let same = match data {
                 Data::Stay(source) if source.meta.document == meta.document => Ok(()),
-                Data::Stay(source) => corner(&self.source(source)?, &made),
-                Data::Copy(source) | Data::Recode(source) => single.verify(&self.source(source)?, &made),
-                Data::Sample(source) => sample(&self.source(source)?, &made, Task::Verify, &self.reading()),
+                Data::Stay(source) => corner(&self.source(source)?, &made).await,
+                Data::Copy(source) | Data::Recode(source) => {
+                    single.verify(&self.source(source)?, &made).await
+                }
+                Data::Sample(source) => {
+                    sample(&self.source(source)?, &made, Task::Verify, &self.reading()).await
+                }
             };
             same.map_err(|e| e.within(format_args!("verifying {}", shown(&planned.path))))?;
         }
@@ -115,48 +123,42 @@ impl Work<'_> {
     }
 
     /// Reads all documents once more: every node is there, and is what it should be.
-    pub(super) fn look_again(&self) -> Result<()> {
+    pub(super) async fn look_again(&self) -> Result<()> {
         let format = Some(self.plan.to.format());
         let options = OpenOptions { format, use_consolidated: false, ..OpenOptions::default() };
-        let zarr = wait(Zarr::from_store(self.to.clone(), options))?;
+        let zarr = Zarr::from_store(self.to.clone(), options).await?;
         let zarr = &zarr;
-        wait(async {
-            stream::iter(self.plan.nodes.values().map(Ok::<_, Error>))
-                .try_for_each_concurrent(AT_ONCE, |planned| async move {
-                    let path = join(self.root, &planned.path);
-                    let found = zarr.direct_node(&path).await?.map(|n| n.meta);
-                    let same = match (&planned.what, &found) {
-                        (What::Group(attributes), Some(NodeMeta::Group(group))) => {
-                            group.attributes.members().unwrap_or_default()
-                                == attributes.members().unwrap_or_default()
-                        }
-                        (What::Array { meta, .. }, Some(NodeMeta::Array(array))) => {
-                            array.shape == meta.shape
-                                && array.data_type == meta.data_type
-                                && array.codecs == meta.codecs
-                                && array.fill == meta.fill
-                        }
-                        _ => false,
-                    };
-                    if same {
-                        return Ok(());
-                    }
-                    Err(Error::invalid("what was written is not what is read").with_node(shown(&path)))
-                })
-                .await
+        task::each(AT_ONCE, self.plan.nodes.values(), |planned| async move {
+            let path = join(self.root, &planned.path);
+            let found = zarr.direct_node(&path).await?.map(|n| n.meta);
+            let same = match (&planned.what, &found) {
+                (What::Group(attributes), Some(NodeMeta::Group(group))) => {
+                    group.attributes.members().unwrap_or_default() == attributes.members().unwrap_or_default()
+                }
+                (What::Array { meta, .. }, Some(NodeMeta::Array(array))) => {
+                    array.shape == meta.shape
+                        && array.data_type == meta.data_type
+                        && array.codecs == meta.codecs
+                        && array.fill == meta.fill
+                }
+                _ => false,
+            };
+            if same {
+                return Ok(());
+            }
+            Err(Error::invalid("what was written is not what is read").with_node(shown(&path)))
         })
+        .await
     }
 }
 
 /// Compares the first chunk of an array as two documents have it.
-fn corner(old: &Array, new: &Array) -> Result<()> {
+async fn corner(old: &Array, new: &Array) -> Result<()> {
     let chunk = new.meta().grid.largest();
     let count: Vec<u64> = chunk.iter().zip(new.shape()).map(|(c, n)| (*c).min(*n)).collect();
     let place = Selection::start_count(&vec![0; count.len()], &count);
-    let (a, b) = (
-        old.read_blocking(&place, &ReadOptions::default())?,
-        new.read_blocking(&place, &ReadOptions::default())?,
-    );
+    let options = ReadOptions::default();
+    let (a, b) = (old.read(&place, &options).await?, new.read(&place, &options).await?);
     if a.len() == b.len() && a.items().eq(b.items()) {
         return Ok(());
     }

@@ -14,7 +14,7 @@ pub(super) enum Task {
 }
 
 /// Makes `made` of every so many elements of `mask`, chunk by chunk. Booleans become 0 and 1.
-pub(super) fn sample(mask: &Array, made: &Array, task: Task, options: &ReadOptions) -> Result<()> {
+pub(super) async fn sample(mask: &Array, made: &Array, task: Task, options: &ReadOptions) -> Result<()> {
     let meta = made.meta();
     let chunk = meta.grid.largest();
     let counts: Vec<u64> = meta.shape.iter().zip(&chunk).map(|(n, c)| n.div_ceil((*c).max(1))).collect();
@@ -25,7 +25,7 @@ pub(super) fn sample(mask: &Array, made: &Array, task: Task, options: &ReadOptio
         let count: Vec<u64> = sizes.map(|((s, c), n)| (*c).min(n.saturating_sub(*s))).collect();
         let along = start.iter().zip(&count).zip(mask.shape().iter().zip(&meta.shape));
         let indexes = along.map(|((s, c), (from, to))| positions(*s, *c, *from, *to)).collect();
-        let slab = mask.read_blocking(&Selection::new(indexes), options)?;
+        let slab = mask.read(&Selection::new(indexes), options).await?;
         let bytes = match (&mask.meta().data_type, &meta.data_type) {
             // Some writers had 255 for true.
             (DataType::Bool, DataType::UInt(8)) => slab.bytes.iter().map(|b| u8::from(*b != 0)).collect(),
@@ -35,10 +35,10 @@ pub(super) fn sample(mask: &Array, made: &Array, task: Task, options: &ReadOptio
         match task {
             Task::Write => {
                 let how = WriteOptions { blank: true, ..WriteOptions::default() };
-                made.write(&place, Values::new(&bytes, Order::C), &how)?;
+                made.write(&place, Values::new(bytes, Order::C), &how).await?;
             }
             Task::Verify => {
-                if made.read_blocking(&place, options)?.bytes != bytes {
+                if made.read(&place, options).await?.bytes != bytes {
                     return Err(Error::invalid(format!("the labels differ from the mask at {start:?}")));
                 }
             }

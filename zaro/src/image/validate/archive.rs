@@ -1,16 +1,17 @@
 //! The file around an image: Z1 to Z6.
 
+use super::Judged;
 use super::report::{Finding, Sink, cut, quoted};
 use crate::error::Result;
 use crate::image::ozx::is_sharded;
-use crate::image::version;
+use crate::image::version::{self, Version};
 use crate::meta::{Findings, Json, Mode, NodeMeta, v3};
 use crate::store::StoreExt as _;
 use crate::store::zip::{ArchiveEntry, ZipStore};
 
 /// What is wrong with an archive as an `.ozx`, besides what it holds.
 pub async fn check(archive: &ZipStore) -> Result<Vec<Finding>> {
-    let mut sink = Sink::new("");
+    let mut sink = Sink::new("", Judged::new(Version::V05));
     let entries = archive.entries();
     let root = match archive.get("zarr.json", None).await? {
         Some(bytes) => Json::parse(&bytes).ok().map(|d| d.value),
@@ -58,12 +59,8 @@ fn comment(sink: &mut Sink, comment: &[u8], root: Option<&Json>) {
     match (stated.and_then(Json::as_str), wanted) {
         (None, _) => sink.should("Z2", "comment", cut(&String::from_utf8_lossy(comment)), form),
         (Some(stated), Some(wanted)) if stated != wanted => {
-            sink.should(
-                "Z2",
-                "comment",
-                format!("the version {stated:?}"),
-                format!("{wanted:?}, as the image has"),
-            );
+            let found = format!("the version {stated:?}");
+            sink.should("Z2", "comment", found, format!("{wanted:?}, as the image has"));
         }
         _ => {}
     }

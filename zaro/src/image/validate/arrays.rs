@@ -2,14 +2,14 @@
 
 use futures::future::try_join_all;
 
-use super::Judged;
 use super::image::Pyramid;
-use super::report::{Finding, Level, Sink, at, nth, quoted, show_or};
+use super::report::{Finding, Level, Sink, Spot, nth, quoted, show};
 use super::walk::{Look, Walk};
 use crate::error::Result;
 use crate::image::version::Version;
 use crate::meta::path::{join, normal};
 use crate::meta::{ArrayMeta, ChunkKeys, DataType, Format, Json};
+use crate::num::u64_of;
 use crate::store::StoreExt as _;
 
 /// What is known of a pyramid's arrays.
@@ -34,7 +34,6 @@ pub(super) async fn check(
     walk: &Walk<'_>,
     path: &str,
     pyramid: &Pyramid,
-    judged: Judged,
     sink: &mut Sink,
     below: &mut Vec<Finding>,
 ) -> Result<Facts> {
@@ -42,31 +41,25 @@ pub(super) async fn check(
     let looks = try_join_all(paths.iter().map(|p| walk.look(p))).await?;
     let mut arrays: Vec<Option<Box<ArrayMeta>>> = Vec::new();
     for ((level, path), look) in pyramid.levels.iter().zip(&paths).zip(looks) {
-        let place = level.place.as_str();
-        let wanted = format!("an array at {:?}", level.path);
-        match look {
-            Look::Array(meta) => arrays.push(Some(meta)),
-            Look::Absent => {
-                if !walk.options.metadata_only {
-                    sink.must("V5", place, "nothing there", wanted);
-                }
-                arrays.push(None);
-            }
-            Look::Group(_) => {
-                sink.must("V5", place, "a group there", wanted);
-                arrays.push(None);
-            }
-            Look::Broken(why) => {
-                sink.must("V5", place, format!("an array that cannot be read: {why}"), wanted);
-                below.extend(lengths(walk, path).await?);
-                arrays.push(None);
-            }
+        let found = match &look {
+            Look::Array(_) => None,
+            Look::Absent => Some("nothing there".to_owned()),
+            Look::Group(_) => Some("a group there".to_owned()),
+            Look::Broken(why) => Some(format!("an array that cannot be read: {why}")),
+        };
+        if let Some(found) = found {
+            let wanted = format!("an array at {:?}", level.path);
+            walk.lacking(sink, "V5", &level.place, &look, found, wanted);
         }
+        if matches!(look, Look::Broken(_)) {
+            below.extend(lengths(walk, path).await?);
+        }
+        arrays.push(if let Look::Array(meta) = look { Some(meta) } else { None });
     }
     for ((level, path), meta) in pyramid.levels.iter().zip(&paths).zip(&arrays) {
         if let Some(meta) = meta {
-            let mut own = Sink::new(path);
-            array(&mut own, meta, pyramid, judged);
+            let mut own = Sink::new(path, sink.judged);
+            array(&mut own, meta, pyramid);
             if meta.format != walk.format {
                 walk.other_format(&mut own, meta.format);
             }
@@ -74,17 +67,17 @@ pub(super) async fn check(
                 chunks(walk, path, meta, &mut own).await?;
             }
             below.append(&mut own.findings);
-            rank(sink, &level.place, meta, pyramid, judged);
+            rank(sink, &level.place, meta, pyramid);
         }
     }
-    levels(sink, pyramid, &arrays, judged);
+    levels(sink, pyramid, &arrays);
     Ok(Facts { names: pyramid.axes.iter().map(|a| a.name.clone()).collect(), arrays })
 }
 
 /// V6, V8, V14: how many dimensions a level has.
-fn rank(sink: &mut Sink, place: &str, meta: &ArrayMeta, pyramid: &Pyramid, judged: Judged) {
+fn rank(sink: &mut Sink, place: &str, meta: &ArrayMeta, pyramid: &Pyramid) {
     let (found, axes) = (meta.shape.len(), pyramid.axes.len());
-    let rule = match judged.version {
+    let rule = match sink.judged.version {
         Version::Seed | Version::V01 | Version::V02 => "V6",
         Version::V03 => "V8",
         _ => "V14",
@@ -100,39 +93,40 @@ fn rank(sink: &mut Sink, place: &str, meta: &ArrayMeta, pyramid: &Pyramid, judge
 }
 
 /// V7, V8, V15: the document of an array.
-fn array(sink: &mut Sink, meta: &ArrayMeta, pyramid: &Pyramid, judged: Judged) {
+fn array(sink: &mut Sink, meta: &ArrayMeta, pyramid: &Pyramid) {
+    let version = sink.judged.version;
     let names: Vec<Option<String>> = pyramid.axes.iter().map(|a| a.name.clone()).collect();
     let listed = || quoted(names.iter().flatten());
-    if let (Format::V2, Some(wanted)) = (meta.format, judged.version.separator())
+    if let (Format::V2, Some(wanted)) = (meta.format, version.separator())
         && meta.keys.separator != wanted
     {
         let found = match meta.document.get("dimension_separator") {
             None => "nothing, which means \".\"".to_owned(),
-            stated => show_or(stated),
+            Some(stated) => show(stated),
         };
         sink.must("V7", ".zarray dimension_separator", found, format!("\"{wanted}\""));
-        sink.fix(match judged.version {
+        sink.fix(match version {
             Version::Seed | Version::V01 => {
                 "say \"version\": \"0.2\" if all else is of 0.2, or: zaro image upgrade --to 0.2"
             }
             _ => "zaro image upgrade renames the chunks",
         });
     }
-    if judged.version == Version::V03 {
-        let stated = meta.attributes.get("_ARRAY_DIMENSIONS");
+    if version == Version::V03 {
+        let stated = Spot::new(meta.attributes.get("_ARRAY_DIMENSIONS"), ".zattrs _ARRAY_DIMENSIONS");
         let is_same = stated
-            .and_then(Json::items)
+            .items()
             .is_some_and(|items| items.iter().map(Json::as_str).eq(names.iter().map(Option::as_deref)));
         if !is_same && !names.is_empty() {
-            sink.must("V8", ".zattrs _ARRAY_DIMENSIONS", show_or(stated), format!("the axes: {}", listed()));
+            sink.wrong("V8", &stated, format!("the axes: {}", listed()));
             sink.fix(format!("add \"_ARRAY_DIMENSIONS\": [{}] to .zattrs", listed()));
         }
     }
-    if judged.version >= Version::V05 && meta.format == Format::V3 && !names.is_empty() {
+    if version >= Version::V05 && meta.format == Format::V3 && !names.is_empty() {
         let stated = meta.dimension_names.as_ref();
-        if stated != Some(&names) && stated.is_none_or(|s| s.len() != names.len() || *s != names) {
-            let found = show_or(meta.document.get("dimension_names"));
-            sink.must("V15", "dimension_names", found, format!("the names of the axes: {}", listed()));
+        if stated != Some(&names) {
+            let stated = Spot::new(meta.document.get("dimension_names"), "dimension_names");
+            sink.wrong("V15", &stated, format!("the names of the axes: {}", listed()));
             sink.fix(format!("write \"dimension_names\": [{}]", listed()));
         }
     }
@@ -144,7 +138,7 @@ fn float(n: u64) -> f64 {
 }
 
 /// V5, V19, V20, V21: the levels among themselves.
-fn levels(sink: &mut Sink, pyramid: &Pyramid, arrays: &[Option<Box<ArrayMeta>>], judged: Judged) {
+fn levels(sink: &mut Sink, pyramid: &Pyramid, arrays: &[Option<Box<ArrayMeta>>]) {
     let known: Vec<_> =
         pyramid.levels.iter().zip(arrays).filter_map(|(l, a)| Some((l, a.as_deref()?))).collect();
     for pair in known.windows(2) {
@@ -162,15 +156,11 @@ fn levels(sink: &mut Sink, pyramid: &Pyramid, arrays: &[Option<Box<ArrayMeta>>],
         } else if let (Some(a), Some(b)) = (&before.placed.scale, &level.placed.scale)
             && a.iter().zip(b).any(|(a, b)| b.abs() < a.abs() * (1.0 - 1e-9))
         {
-            sink.must(
-                "V19",
-                place,
-                format!("the scale {b:?} after {a:?}"),
-                "scales that grow with the levels",
-            );
+            let found = format!("the scale {b:?} after {a:?}");
+            sink.must("V19", place, found, "scales that grow with the levels");
         }
         if small.data_type != large.data_type {
-            let level = if judged.version >= Version::V05 { Level::Must } else { Level::Should };
+            let level = if sink.since(Version::V05) { Level::Must } else { Level::Should };
             let found = format!("{} after {}", small.data_type, large.data_type);
             sink.add("V21", level, place, found, "the same data type in all levels");
         }
@@ -208,51 +198,38 @@ fn agreement(sink: &mut Sink, known: &[(&super::image::SeenLevel, &ArrayMeta)]) 
             let half = (s - s0) / 2.0;
             if by.abs() > slack && (by - half).abs() > slack {
                 let found = format!("a translation by {by} against level 0 (axis {i})");
-                sink.lint(
-                    "V20",
-                    place,
-                    found,
-                    format!("{half}, or none if pixels were left out, not averaged"),
-                );
+                let wanted = format!("{half}, or none if pixels were left out, not averaged");
+                sink.lint("V20", place, found, wanted);
             }
         }
     }
 }
 
 /// V24: `omero` and the arrays.
-pub(super) fn omero(sink: &mut Sink, json: &Json, place: &str, facts: &Facts) {
-    let channels = json.get("channels").and_then(Json::items);
-    if let (Some(channels), Some(size)) = (channels, facts.size("c"))
-        && u64::try_from(channels.len()) != Ok(size)
-    {
+pub(super) fn omero(sink: &mut Sink, omero: &Spot<'_>, facts: &Facts) {
+    let list = omero.get("channels");
+    let channels = list.items().unwrap_or_default();
+    if let Some(size) = facts.size("c").filter(|n| list.items().is_some() && *n != u64_of(channels.len())) {
         let found = format!("{} channels, where the axis c has {size}", channels.len());
-        sink.lint("V24", at(place, "channels"), found, "one channel for each along c");
+        sink.lint("V24", &list, found, "one channel for each along c");
     }
     for (key, axis) in [("defaultZ", "z"), ("defaultT", "t")] {
-        let stated = json.get("rdefs").and_then(|r| r.get(key));
-        if let (Some(stated), Some(size)) = (stated, facts.size(axis))
-            && stated.as_f64().is_none_or(|n| n < 0.0 || n >= float(size))
+        let stated = omero.get("rdefs").get(key);
+        if let Some(size) = facts.size(axis).filter(|_| stated.is_some())
+            && stated.number().is_none_or(|n| n < 0.0 || n >= float(size))
         {
-            let place = at(place, &format!("rdefs.{key}"));
-            sink.lint(
-                "V24",
-                place,
-                show_or(Some(stated)),
-                format!("a number below {size}, the size of {axis}"),
-            );
+            sink.lint("V24", &stated, stated.show(), format!("a number below {size}, the size of {axis}"));
         }
     }
     let range = facts.arrays.first().and_then(Option::as_ref).and_then(|meta| range(&meta.data_type));
     let Some((least, most)) = range else { return };
-    for (i, channel) in channels.unwrap_or_default().iter().enumerate() {
-        let Some(window) = channel.get("window") else { continue };
+    for (i, channel) in channels.iter().enumerate() {
+        let window = Spot::new(channel, nth(&list.place, i)).get("window");
         for name in ["min", "max", "start", "end"] {
-            if let Some(x) = window.get(name).and_then(Json::as_f64)
-                && !(least..=most).contains(&x)
-            {
-                let place = at(&nth(&at(place, "channels"), i), &format!("window.{name}"));
+            let spot = window.get(name);
+            if let Some(x) = spot.number().filter(|x| !(least..=most).contains(x)) {
                 let wanted = format!("a number from {least} to {most}, the range of the data type");
-                sink.lint("V24", place, x.to_string(), wanted);
+                sink.lint("V24", &spot, x.to_string(), wanted);
             }
         }
     }
@@ -276,7 +253,7 @@ async fn lengths(walk: &Walk<'_>, path: &str) -> Result<Vec<Finding>> {
     let Some(bytes) = walk.zarr.store().get(&join(path, ".zarray"), None).await? else {
         return Ok(Vec::new());
     };
-    let mut sink = Sink::new(path);
+    let mut sink = Sink::new(path, walk.judged);
     if let Ok(document) = Json::parse(&bytes) {
         let length = |name: &str| document.value.get(name).and_then(Json::items).map(<[Json]>::len);
         if let (Some(shape), Some(chunks)) = (length("shape"), length("chunks"))

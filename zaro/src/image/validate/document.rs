@@ -2,7 +2,7 @@
 
 use super::hcs::{self, SeenPlate, SeenWell};
 use super::image::{self, Pyramid};
-use super::report::{Level, Sink, at, nth, show, show_or};
+use super::report::{Sink, Spot};
 use super::systems::{self, Reference, Target};
 use super::{Judged, is_newer, labels, omero};
 use crate::image::version::Version;
@@ -28,7 +28,6 @@ pub(super) struct Seen {
     pub(super) source: Option<String>,
 }
 
-/// The keys of OME's metadata.
 const KEYS: [&str; 9] = [
     "multiscales",
     "plate",
@@ -57,157 +56,123 @@ pub(super) fn home(attributes: &Json) -> (&Json, &'static str) {
 
 /// Checks a group's attributes. `format` is the version of Zarr, if there is a store; `root` the version that the top
 /// of the hierarchy states, if this is not the top.
-pub(super) fn group(
-    sink: &mut Sink,
-    attributes: &Json,
-    judged: Judged,
-    format: Option<Format>,
-    root: Option<&str>,
-) -> Seen {
+pub(super) fn group(sink: &mut Sink, attributes: &Json, format: Option<Format>, root: Option<&str>) -> Seen {
     let (ome, base) = home(attributes);
-    envelope(sink, attributes, judged, format, root);
+    envelope(sink, attributes, format, root);
     let mut seen = Seen { base, ..Seen::default() };
-    let place = |name: &str| at(base, name);
-    if let Some(json) = ome.get("multiscales") {
-        seen.pyramids = image::multiscales(sink, json, &place("multiscales"), judged);
+    let ome = Spot::new(ome, base);
+    let there = |name: &str| Some(ome.get(name)).filter(Spot::is_some);
+    if let Some(list) = there("multiscales") {
+        seen.pyramids = image::multiscales(sink, &list);
     }
-    if let Some(json) = ome.get("omero") {
-        if ome.get("multiscales").is_none() {
-            sink.must(
-                "V1",
-                place("multiscales"),
-                "omero without multiscales",
-                "the multiscales that it describes",
-            );
+    if let Some(omero) = there("omero") {
+        if !ome.has("multiscales") {
+            let wanted = "the multiscales that it describes";
+            sink.must("V1", &ome.get("multiscales"), "omero without multiscales", wanted);
         }
-        omero::omero(sink, json, &place("omero"), judged);
+        omero::omero(sink, &omero);
     }
-    if let Some(json) = ome.get("image-label") {
-        labels::image_label(sink, json, &place("image-label"), judged);
-        let source = json.get("source").and_then(|s| s.get("image"));
-        seen.source = Some(source.and_then(Json::as_str).unwrap_or("../../").to_owned());
+    if let Some(label) = there("image-label") {
+        labels::image_label(sink, &label);
+        seen.source = Some(label.get("source").get("image").text().unwrap_or("../../").to_owned());
     }
-    if let Some(json) = ome.get("labels") {
-        seen.labels = paths(sink, "V25", json, &place("labels"));
+    if let Some(list) = there("labels") {
+        seen.labels = paths(sink, "V25", &list);
     }
-    if let Some(json) = ome.get("plate") {
-        seen.plate = Some(hcs::plate(sink, json, &place("plate"), judged));
-    }
-    if let Some(json) = ome.get("well") {
-        seen.well = Some(hcs::well(sink, json, &place("well"), judged));
-    }
-    if let Some(json) = ome.get("bioformats2raw.layout") {
+    seen.plate = there("plate").map(|plate| hcs::plate(sink, &plate));
+    seen.well = there("well").map(|well| hcs::well(sink, &well));
+    if let Some(layout) = there("bioformats2raw.layout") {
         seen.layout = true;
-        if json.as_f64() != Some(3.0) {
-            sink.must("V36", place("bioformats2raw.layout"), show(json), "the number 3");
-            if json.as_str() == Some("3") {
+        if layout.number() != Some(3.0) {
+            sink.wrong("V36", &layout, "the number 3");
+            if layout.text() == Some("3") {
                 sink.fix("write 3 without quotes");
             }
         }
     }
-    if let Some(json) = ome.get("series") {
-        seen.series = paths(sink, "V36", json, &place("series"));
+    if let Some(list) = there("series") {
+        seen.series = paths(sink, "V36", &list);
     }
-    if let Some(json) = ome.get("scene") {
-        if judged.version >= Version::V06 {
-            (seen.references, seen.targets) = systems::scene(sink, json, &place("scene"), judged);
+    if let Some(scene) = there("scene") {
+        if sink.since(Version::V06) {
+            (seen.references, seen.targets) = systems::scene(sink, &scene);
         } else {
-            sink.lint("V37", place("scene"), "a scene", format!("nothing: {} has no scenes", judged.version));
+            sink.lint("V37", &scene, "a scene", format!("nothing: {} has no scenes", sink.judged.version));
         }
     }
     seen
 }
 
 /// A list of paths, with their places.
-fn paths(sink: &mut Sink, rule: &'static str, json: &Json, place: &str) -> Option<Vec<(String, String)>> {
-    let Some(items) = json.items() else {
-        sink.must(rule, place, show(json), "a list of paths");
-        return None;
+fn paths(sink: &mut Sink, rule: &'static str, list: &Spot<'_>) -> Option<Vec<(String, String)>> {
+    let items = sink.items(rule, list, "a list of paths")?;
+    let path = |item: Spot<'_>| {
+        let text = sink.text(rule, &item, "a path, a string")?.to_owned();
+        Some((item.place, text))
     };
-    let mut found = Vec::new();
-    for (i, item) in items.iter().enumerate() {
-        match item.as_str() {
-            Some(path) => found.push((nth(place, i), path.to_owned())),
-            None => sink.must(rule, nth(place, i), show(item), "a path, a string"),
-        }
-    }
-    Some(found)
+    Some(items.into_iter().filter_map(path).collect())
 }
 
 /// V2 and V3: where the metadata are, and of which version they say they are.
-fn envelope(sink: &mut Sink, attributes: &Json, judged: Judged, format: Option<Format>, root: Option<&str>) {
-    let text = judged.version.text();
-    let zarr = judged.version.format();
-    if let Some(format) = format
-        && format != zarr
-    {
+fn envelope(sink: &mut Sink, attributes: &Json, format: Option<Format>, root: Option<&str>) {
+    let version = sink.judged.version;
+    let (text, zarr) = (version.text(), version.format());
+    if let Some(format) = format.filter(|format| *format != zarr) {
         let found = format!("Zarr v{}", format.number());
         sink.must("V2", "", found, format!("Zarr v{}, in which {text} is written", zarr.number()));
         sink.fix("zaro image upgrade");
     }
-    let ome = attributes.get("ome");
-    if judged.version < Version::V05 {
-        if ome.is_some_and(|o| o.members().is_some()) && !KEYS.iter().any(|k| attributes.get(k).is_some()) {
-            sink.must(
-                "V2",
-                "ome",
-                "the key `ome`",
-                format!("the metadata of {text} in the attributes themselves"),
-            );
+    let ome = Spot::new(attributes.get("ome"), "ome");
+    let outside: Vec<&str> = KEYS.into_iter().filter(|k| attributes.get(k).is_some()).collect();
+    if version < Version::V05 {
+        if ome.members().is_some() && outside.is_empty() {
+            let wanted = format!("the metadata of {text} in the attributes themselves");
+            sink.must("V2", &ome, "the key `ome`", wanted);
         }
         return;
     }
-    let Some(ome) = ome.filter(|o| o.members().is_some()) else {
-        if let Some(ome) = ome {
-            sink.must("V2", "ome", show(ome), "an object with a version");
-        } else {
-            let keys: Vec<&str> = KEYS.into_iter().filter(|k| attributes.get(k).is_some()).collect();
-            let found = if keys.is_empty() {
-                "nothing".to_owned()
-            } else {
-                format!("{} outside `ome`", keys.join(", "))
-            };
-            sink.must("V2", "ome", found, format!("an object `ome` with \"version\": {text:?}"));
-            if !keys.is_empty() {
-                sink.fix("move them into `ome`, or: zaro image upgrade");
-            }
+    if !ome.is_some() {
+        let named = !outside.is_empty();
+        let found =
+            if named { format!("{} outside `ome`", outside.join(", ")) } else { "nothing".to_owned() };
+        sink.must("V2", &ome, found, format!("an object `ome` with \"version\": {text:?}"));
+        if named {
+            sink.fix("move them into `ome`, or: zaro image upgrade");
         }
         return;
-    };
-    match ome.get("version") {
-        None => {
-            sink.must("V2", "ome.version", "nothing", format!("{:?}", root.unwrap_or(text)));
+    }
+    if !sink.object("V2", &ome, "an object with a version") {
+        return;
+    }
+    let stated = ome.get("version");
+    match (stated.json, root) {
+        (None, _) => {
+            sink.must("V2", &stated, "nothing", format!("{:?}", root.unwrap_or(text)));
             sink.fix(format!("add \"version\": {:?} to `ome`", root.unwrap_or(text)));
         }
-        Some(Json::String(stated)) => match root {
-            Some(root) if stated != root => {
-                let found = format!("{stated:?}");
-                sink.must("V3", "ome.version", found, format!("{root:?}, as at the top of the hierarchy"));
-            }
-            _ => version_text(sink, stated, judged),
-        },
-        Some(other) => {
-            let found = format!("{}, {}", show_or(Some(other)), other.kind());
-            sink.must("V2", "ome.version", found, format!("{text:?}, a string"));
+        (Some(Json::String(own)), Some(root)) if own != root => {
+            let wanted = format!("{root:?}, as at the top of the hierarchy");
+            sink.must("V3", &stated, format!("{own:?}"), wanted);
+        }
+        (Some(Json::String(own)), _) => version_text(sink, own),
+        (Some(other), _) => {
+            let found = format!("{}, {}", stated.show(), other.kind());
+            sink.must("V2", &stated, found, format!("{text:?}, a string"));
             sink.fix(format!("write {text:?} in quotes"));
         }
     }
 }
 
-fn version_text(sink: &mut Sink, stated: &str, judged: Judged) {
-    let text = judged.version.text();
-    let found = format!("{stated:?}");
+fn version_text(sink: &mut Sink, stated: &str) {
+    let Judged { version: judged, newer } = sink.judged;
+    let (text, found) = (judged.text(), format!("{stated:?}"));
     match Version::parse(stated) {
-        Some(version) if version == judged.version => {
-            if stated != text {
-                // Release candidates are in the schema's list, drafts are not.
-                let level = if stated.ends_with("rc0") { None } else { Some(Level::Lint) };
-                if let Some(level) = level {
-                    sink.add("V2", level, "ome.version", format!("{found}, a draft"), format!("{text:?}"));
-                }
-            }
+        // Release candidates are in the schema's list, drafts are not.
+        Some(version) if version == judged && (stated == text || stated.ends_with("rc0")) => {}
+        Some(version) if version == judged => {
+            sink.lint("V2", "ome.version", format!("{found}, a draft"), format!("{text:?}"));
         }
-        None if is_newer(stated) && judged.newer => {
+        None if is_newer(stated) && newer => {
             let wanted = format!("a version up to {text:?}; judged as that, but for its axes");
             sink.lint("V2", "ome.version", found, wanted);
         }

@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::Judged;
 use super::image::version_of;
 use super::labels::is_integer;
-use super::report::{Sink, at, nth, show, show_or};
+use super::report::{Level, STRING, Sink, Spot, Type};
 use crate::image::version::Version;
 use crate::meta::Json;
 
@@ -26,7 +25,6 @@ pub(super) struct SeenWell {
     pub(super) fields: Vec<SeenField>,
 }
 
-/// A field of a well.
 #[derive(Debug, Clone)]
 pub(super) struct SeenField {
     pub(super) place: String,
@@ -44,205 +42,157 @@ fn is_at_least(value: &Json, least: i32) -> bool {
 }
 
 /// `plate` of a group.
-pub(super) fn plate(sink: &mut Sink, json: &Json, place: &str, judged: Judged) -> SeenPlate {
+pub(super) fn plate(sink: &mut Sink, plate: &Spot<'_>) -> SeenPlate {
     let mut seen = SeenPlate::default();
-    if json.members().is_none() {
-        sink.must("V32", place, show(json), "an object");
+    if !sink.object("V32", plate, "an object") {
         return seen;
     }
-    if judged.version <= Version::V04 {
-        version_of(sink, json, place, judged);
+    if sink.judged.version <= Version::V04 {
+        version_of(sink, plate);
     }
-    seen.rows = lines(sink, json, "rows", place, judged);
-    seen.columns = lines(sink, json, "columns", place, judged);
-    seen.acquisitions = acquisitions(sink, json, place, judged);
-    seen.wells = wells(sink, json, place, judged, &seen);
-    if let Some(count) = json.get("field_count")
-        && judged.version >= Version::V04
-        && !is_at_least(count, 1)
-    {
-        sink.must("V32", at(place, "field_count"), show(count), "an integer greater than 0");
+    seen.rows = lines(sink, plate, "rows");
+    seen.columns = lines(sink, plate, "columns");
+    seen.acquisitions = acquisitions(sink, &plate.get("acquisitions"));
+    seen.wells = wells(sink, &plate.get("wells"), &seen);
+    if sink.since(Version::V04) {
+        sink.typed("V32", Level::Must, plate, &[("field_count", COUNT)]);
     }
-    if let Some(name) = json.get("name")
-        && name.as_str().is_none()
-    {
-        sink.must("V32", at(place, "name"), show(name), "a string");
-    }
-    if judged.version >= Version::V04 {
-        // The version up to 0.4 is V4's.
-        let wanted: &[&str] = match judged.version {
-            Version::V05 => &["name", "version", "field_count"],
-            _ => &["name", "field_count"],
-        };
-        for name in wanted.iter().filter(|name| json.get(name).is_none()) {
-            sink.should("V35", at(place, name), "nothing", format!("the plate's {name}"));
-        }
+    sink.typed("V32", Level::Must, plate, &[("name", STRING)]);
+    // The version up to 0.4 is V4's.
+    let wanted: &[&str] = match sink.judged.version {
+        Version::V05 => &["name", "version", "field_count"],
+        Version::V04 | Version::V06 => &["name", "field_count"],
+        _ => &[],
+    };
+    for name in wanted.iter().filter(|name| !plate.has(name)) {
+        sink.should("V35", &plate.get(name), "nothing", format!("the plate's {name}"));
     }
     seen
 }
 
 /// The names of rows or columns.
-fn lines(sink: &mut Sink, json: &Json, name: &str, place: &str, judged: Judged) -> Vec<String> {
-    let place = at(place, name);
-    let mut names: Vec<String> = Vec::new();
-    let Some(items) = json.get(name).and_then(Json::items).filter(|items| !items.is_empty()) else {
-        sink.must("V32", place, show_or(json.get(name)), format!("a list of the plate's {name}"));
-        return names;
-    };
+fn lines(sink: &mut Sink, plate: &Spot<'_>, name: &str) -> Vec<String> {
+    let items = sink.some("V32", &plate.get(name), format!("a list of the plate's {name}"));
     let mut known = HashSet::new();
-    for (i, item) in items.iter().enumerate() {
-        let place = at(&nth(&place, i), "name");
-        match item.get("name").and_then(Json::as_str) {
-            None => {
-                sink.must("V32", place, show_or(item.get("name")), "a name, a string");
-                names.push(String::new());
+    let mut line = |item: Spot<'_>| {
+        let name = item.get("name");
+        let text = sink.text("V32", &name, "a name, a string").unwrap_or_default();
+        if name.text().is_some() {
+            if !is_alphanumeric(text) && sink.since(Version::V04) {
+                sink.must("V32", &name, format!("{text:?}"), "letters and digits only");
             }
-            Some(text) => {
-                if !is_alphanumeric(text) && judged.version >= Version::V04 {
-                    sink.must("V32", place.as_str(), format!("{text:?}"), "letters and digits only");
-                }
-                if !known.insert(text) {
-                    sink.must("V32", place, format!("{text:?} twice"), "each name once");
-                }
-                names.push(text.to_owned());
+            if !known.insert(text.to_owned()) {
+                sink.must("V32", &name, format!("{text:?} twice"), "each name once");
             }
         }
-    }
-    names
+        text.to_owned()
+    };
+    items.unwrap_or_default().into_iter().map(&mut line).collect()
 }
 
-fn acquisitions(sink: &mut Sink, json: &Json, place: &str, judged: Judged) -> Vec<String> {
-    let Some(list) = json.get("acquisitions") else { return Vec::new() };
-    let place = at(place, "acquisitions");
-    let Some(items) = list.items() else {
-        sink.must("V32", place, show(list), "a list");
+fn acquisitions(sink: &mut Sink, list: &Spot<'_>) -> Vec<String> {
+    if !list.is_some() {
         return Vec::new();
-    };
+    }
+    // Before 0.4 any number would do.
+    let old = !sink.since(Version::V04);
     let mut ids: Vec<String> = Vec::new();
-    for (i, item) in items.iter().enumerate() {
-        let place = nth(&place, i);
-        match item.get("id") {
-            Some(id)
-                if is_at_least(id, 0) || (judged.version < Version::V04 && id.number_text().is_some()) =>
-            {
-                let text = id.to_string();
+    for item in sink.items("V32", list, "a list").unwrap_or_default() {
+        let id = item.get("id");
+        match id.json.filter(|id| is_at_least(id, 0) || (old && id.number_text().is_some())) {
+            Some(json) => {
+                let text = json.to_string();
                 if ids.contains(&text) {
-                    sink.must("V32", at(&place, "id"), format!("{text} twice"), "each id once");
+                    sink.must("V32", &id, format!("{text} twice"), "each id once");
                 }
                 ids.push(text);
             }
-            id => sink.must("V32", at(&place, "id"), show_or(id), "an integer of at least 0"),
+            None => sink.wrong("V32", &id, "an integer of at least 0"),
         }
-        for (name, least, wanted) in [
-            ("maximumfieldcount", 1, "an integer greater than 0"),
-            ("starttime", 0, "an integer of at least 0, seconds since 1970"),
-            ("endtime", 0, "an integer of at least 0, seconds since 1970"),
-        ] {
-            // Before 0.4 any number would do.
-            let is_right = |value: &Json| {
-                is_at_least(value, least) || (judged.version < Version::V04 && value.number_text().is_some())
-            };
-            if let Some(value) = item.get(name)
-                && !is_right(value)
-            {
-                sink.must("V32", at(&place, name), show(value), wanted);
-            }
-        }
-        for name in ["name", "description"] {
-            if let Some(value) = item.get(name)
-                && value.as_str().is_none()
-            {
-                sink.must("V32", at(&place, name), show(value), "a string");
-            }
-        }
+        let any = |Type(right, wanted): Type| {
+            if old { Type(|v| v.number_text().is_some(), wanted) } else { Type(right, wanted) }
+        };
+        sink.typed(
+            "V32",
+            Level::Must,
+            &item,
+            &[
+                ("maximumfieldcount", any(COUNT)),
+                ("starttime", any(MOMENT)),
+                ("endtime", any(MOMENT)),
+                ("name", STRING),
+                ("description", STRING),
+            ],
+        );
         for name in ["name", "maximumfieldcount"] {
-            if item.get(name).is_none() && judged.version >= Version::V04 {
-                sink.should("V35", at(&place, name), "nothing", format!("the acquisition's {name}"));
+            if !item.has(name) && !old {
+                sink.should("V35", &item.get(name), "nothing", format!("the acquisition's {name}"));
             }
         }
     }
     ids
 }
 
-fn wells(
-    sink: &mut Sink,
-    json: &Json,
-    place: &str,
-    judged: Judged,
-    plate: &SeenPlate,
-) -> Vec<(String, String)> {
-    let place = at(place, "wells");
-    let Some(items) = json.get("wells").and_then(Json::items).filter(|items| !items.is_empty()) else {
-        sink.must("V32", place, show_or(json.get("wells")), "a list of the plate's wells");
-        return Vec::new();
-    };
+const COUNT: Type = Type(|v| is_at_least(v, 1), "an integer greater than 0");
+const MOMENT: Type = Type(|v| is_at_least(v, 0), "an integer of at least 0, seconds since 1970");
+
+fn wells(sink: &mut Sink, list: &Spot<'_>, plate: &SeenPlate) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut known = HashSet::new();
-    for (i, item) in items.iter().enumerate() {
-        let place = nth(&place, i);
-        let Some(path) = item.get("path").and_then(Json::as_str) else {
-            sink.must("V33", at(&place, "path"), show_or(item.get("path")), "a path, a string");
-            indices(sink, item, None, &place, judged, plate);
-            continue;
-        };
-        if !known.insert(path) {
-            sink.must("V32", at(&place, "path"), format!("{path:?} twice"), "each well once");
+    for item in sink.some("V32", list, "a list of the plate's wells").unwrap_or_default() {
+        let spot = item.get("path");
+        let path = sink.text("V33", &spot, "a path, a string");
+        if path.is_some_and(|path| !known.insert(path)) {
+            sink.must("V32", &spot, format!("{} twice", spot.show()), "each well once");
         }
-        indices(sink, item, Some(path), &place, judged, plate);
-        found.push((at(&place, "path"), path.to_owned()));
+        // Before 0.4 the path is free, but its end names row and column.
+        if sink.since(Version::V04) {
+            indices(sink, &item, path, plate);
+        }
+        if let Some(path) = path {
+            found.push((spot.place, path.to_owned()));
+        }
     }
     found
 }
 
 /// V33: the path and the indices of a well say the same.
-fn indices(sink: &mut Sink, item: &Json, path: Option<&str>, place: &str, judged: Judged, plate: &SeenPlate) {
-    if judged.version < Version::V04 {
-        // The path is free, but its end names row and column.
-        return;
-    }
+fn indices(sink: &mut Sink, well: &Spot<'_>, path: Option<&str>, plate: &SeenPlate) {
     let parts: Vec<&str> = path.map(|p| p.split('/').collect()).unwrap_or_default();
     let named = match parts.as_slice() {
         [row, column] if is_alphanumeric(row) && is_alphanumeric(column) => Some((*row, *column)),
         _ => None,
     };
     if let (None, Some(path)) = (named, path) {
-        sink.must(
-            "V33",
-            at(place, "path"),
-            format!("{path:?}"),
-            "the name of a row, a slash, the name of a column",
-        );
+        let wanted = "the name of a row, a slash, the name of a column";
+        sink.must("V33", &well.get("path"), format!("{path:?}"), wanted);
     }
     for (key, lines, word, name) in [
         ("rowIndex", &plate.rows, "rows", named.map(|n| n.0)),
         ("columnIndex", &plate.columns, "columns", named.map(|n| n.1)),
     ] {
-        let place = at(place, key);
-        let stated = item.get(key);
-        let Some(index) = stated.filter(|v| is_at_least(v, 0)).and_then(index_of) else {
-            sink.must("V33", place, show_or(stated), format!("the number of the well in {word}, from 0 on"));
-            if let Some(right) = name.and_then(|name| lines.iter().position(|l| l == name)) {
-                sink.fix(format!("write {right}"));
-            }
-            continue;
-        };
-        // If the lines themselves could not be read there is nothing to compare with.
-        if lines.is_empty() {
-            continue;
-        }
-        match (lines.get(index), name) {
-            (None, _) => {
-                let found = format!("{index}, and there are {} {word}", lines.len());
-                sink.must("V33", place, found, "the number of the well, from 0 on");
-            }
-            (Some(line), Some(name)) if line != name => {
-                let found = format!("{index}, which is {line:?}, where the path says {name:?}");
-                sink.must("V33", place, found, "the same in path and index");
-                if let Some(right) = lines.iter().position(|l| l == name) {
-                    sink.fix(format!("write {right}"));
+        let stated = well.get(key);
+        let right = name.and_then(|name| lines.iter().position(|l| l == name));
+        let mut fix = right.map(|right| format!("write {right}"));
+        match stated.json.filter(|v| is_at_least(v, 0)).and_then(index_of) {
+            None => sink.wrong("V33", &stated, format!("the number of the well in {word}, from 0 on")),
+            // If the lines themselves could not be read there is nothing to compare with.
+            Some(_) if lines.is_empty() => continue,
+            Some(index) => match (lines.get(index), name) {
+                (None, _) => {
+                    let found = format!("{index}, and there are {} {word}", lines.len());
+                    sink.must("V33", &stated, found, "the number of the well, from 0 on");
+                    fix = None;
                 }
-            }
-            _ => {}
+                (Some(line), Some(name)) if line != name => {
+                    let found = format!("{index}, which is {line:?}, where the path says {name:?}");
+                    sink.must("V33", &stated, found, "the same in path and index");
+                }
+                _ => continue,
+            },
+        }
+        if let Some(fix) = fix {
+            sink.fix(fix);
         }
     }
 }
@@ -255,48 +205,34 @@ fn index_of(value: &Json) -> Option<usize> {
 }
 
 /// `well` of a group: V34 as far as the document tells.
-pub(super) fn well(sink: &mut Sink, json: &Json, place: &str, judged: Judged) -> SeenWell {
+pub(super) fn well(sink: &mut Sink, well: &Spot<'_>) -> SeenWell {
     let mut seen = SeenWell::default();
-    if json.members().is_none() {
-        sink.must("V34", place, show(json), "an object");
+    if !sink.object("V34", well, "an object") {
         return seen;
     }
-    if judged.version <= Version::V04 {
-        version_of(sink, json, place, judged);
+    if sink.judged.version <= Version::V04 {
+        version_of(sink, well);
     }
-    let place = at(place, "images");
-    let Some(items) = json.get("images").and_then(Json::items).filter(|items| !items.is_empty()) else {
-        sink.must("V34", place, show_or(json.get("images")), "a list of the well's fields");
-        return seen;
-    };
     let mut known = HashSet::new();
-    for (i, item) in items.iter().enumerate() {
-        let place = nth(&place, i);
-        let acquisition = item.get("acquisition");
-        if let Some(value) = acquisition
-            && !is_integer(value)
-        {
-            sink.must("V34", at(&place, "acquisition"), show(value), "an integer");
-        }
-        let Some(path) = item.get("path").and_then(Json::as_str) else {
-            sink.must("V34", at(&place, "path"), show_or(item.get("path")), "a path, a string");
-            continue;
-        };
-        if let Some(wanted) = field_fault(path, judged) {
-            sink.must("V34", at(&place, "path"), format!("{path:?}"), wanted);
+    for item in sink.some("V34", &well.get("images"), "a list of the well's fields").unwrap_or_default() {
+        sink.typed("V34", Level::Must, &item, &[("acquisition", Type(is_integer, "an integer"))]);
+        let spot = item.get("path");
+        let Some(path) = sink.text("V34", &spot, "a path, a string") else { continue };
+        if let Some(wanted) = field_fault(path, sink.judged.version) {
+            sink.must("V34", &spot, format!("{path:?}"), wanted);
         }
         if !known.insert(path) {
-            sink.must("V34", at(&place, "path"), format!("{path:?} twice"), "each field once");
+            sink.must("V34", &spot, format!("{path:?} twice"), "each field once");
         }
-        let acquisition = acquisition.map(Json::to_string);
-        seen.fields.push(SeenField { place, path: path.to_owned(), acquisition });
+        let acquisition = item.get("acquisition").json.map(Json::to_string);
+        seen.fields.push(SeenField { place: item.place, path: path.to_owned(), acquisition });
     }
     seen
 }
 
 /// What the path of a field should be, if it is not.
-fn field_fault(path: &str, judged: Judged) -> Option<&'static str> {
-    if judged.version < Version::V06 {
+fn field_fault(path: &str, version: Version) -> Option<&'static str> {
+    if version < Version::V06 {
         return (!is_alphanumeric(path)).then_some("letters and digits only");
     }
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');

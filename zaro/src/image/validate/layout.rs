@@ -17,14 +17,15 @@ const XML: &str = "METADATA.ome.xml";
 pub(super) async fn check(walk: &Walk<'_>, path: &str, is_plate: bool) -> Result<Part> {
     let mut part = Part::default();
     let folder = join(path, "OME");
-    let mut sink = Sink::new(path);
+    let mut sink = Sink::new(path, walk.judged);
     let mut listed: Option<Vec<(String, String)>> = None;
     match walk.look(&folder).await? {
         Look::Group(meta) => {
-            let mut own = Sink::new(&folder);
+            let mut own = Sink::new(&folder, walk.judged_below(&meta.attributes));
             // A group that says nothing of images needs no version.
             if meta.attributes.get("ome").is_some() || document::carries(&meta.attributes) {
-                listed = walk.below(&mut own, &meta).series;
+                let root = walk.root();
+                listed = document::group(&mut own, &meta.attributes, Some(meta.format), root).series;
             }
             part.join(Part { findings: own.findings, nodes: 1 });
         }
@@ -42,7 +43,7 @@ pub(super) async fn check(walk: &Walk<'_>, path: &str, is_plate: bool) -> Result
             None
         }
         Some(bytes) => {
-            let mut own = Sink::new(&folder);
+            let mut own = Sink::new(&folder, walk.judged);
             let images = read(&mut own, bytes);
             part.findings.append(&mut own.findings);
             images
@@ -50,18 +51,15 @@ pub(super) async fn check(walk: &Walk<'_>, path: &str, is_plate: bool) -> Result
     };
     let mut found: Vec<(String, Option<Facts>)> = Vec::new();
     if let Some(listed) = &listed {
-        let mut own = Sink::new(&folder);
+        let mut own = Sink::new(&folder, walk.judged);
         for (place, name) in listed {
             let node = join(path, name.trim_matches('/'));
             if is_plate {
                 // The plate's walk has looked at its fields.
-                if matches!(walk.look(&node).await?, Look::Absent) && !walk.options.metadata_only {
-                    own.must(
-                        "V36",
-                        place,
-                        format!("{name:?}, where there is nothing"),
-                        "the path of an image",
-                    );
+                let look = walk.look(&node).await?;
+                if matches!(look, Look::Absent) {
+                    let found = format!("{name:?}, where there is nothing");
+                    walk.lacking(&mut own, "V36", place, &look, found, "the path of an image");
                 }
                 continue;
             }
@@ -91,7 +89,7 @@ pub(super) async fn check(walk: &Walk<'_>, path: &str, is_plate: bool) -> Result
     if let Some(images) = &images
         && images.len() == found.len()
     {
-        let mut own = Sink::new(&folder);
+        let mut own = Sink::new(&folder, walk.judged);
         for (i, (size, (place, facts))) in images.iter().zip(&found).enumerate() {
             order(&mut own, i, size, place, facts.as_ref());
         }
@@ -207,13 +205,5 @@ fn order(sink: &mut Sink, i: usize, sizes: &Sizes, place: &str, facts: Option<&F
             sink.must("V36", place, wrong, "images in the order of OME-XML");
             return;
         }
-    }
-}
-
-impl Walk<'_> {
-    /// The document of a group below the top, its findings into `sink`.
-    fn below(&self, sink: &mut Sink, meta: &crate::meta::GroupMeta) -> document::Seen {
-        let judged = self.judged_below(&meta.attributes);
-        document::group(sink, &meta.attributes, judged, Some(meta.format), self.root())
     }
 }

@@ -1,8 +1,7 @@
 //! One transformation of 0.6, whatever its type: V37.
 
-use super::Judged;
 use super::labels::is_integer;
-use super::report::{Sink, at, nth, plural, show, show_or};
+use super::report::{Sink, Spot, nth, plural};
 use super::transforms::positive;
 use crate::meta::Json;
 
@@ -13,10 +12,25 @@ pub(super) struct Dimensions {
     pub(super) output: Option<usize>,
 }
 
+impl Dimensions {
+    /// The number of axes of a transformation that keeps it.
+    fn either(self) -> Option<usize> {
+        self.input.or(self.output)
+    }
+
+    /// Both ends have the same number of axes.
+    fn same(self, sink: &mut Sink, map: &Spot<'_>) {
+        if let (Some(a), Some(b)) = (self.input, self.output)
+            && a != b
+        {
+            sink.must("V37", map, format!("{a} axes in, {b} out"), "as many axes out as in");
+        }
+    }
+}
+
 /// A node that holds the parameters of a transformation.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
-    /// Where in the document.
     pub(super) place: String,
     pub(super) path: String,
     /// The shape of the matrix, as far as it is known; `None` for a field.
@@ -29,236 +43,195 @@ const ROUNDED: f64 = 1e-3;
 /// Checks a transformation, and says how many axes come out of it.
 pub(super) fn check(
     sink: &mut Sink,
-    json: &Json,
-    place: &str,
-    dimensions: Dimensions,
-    judged: Judged,
+    map: &Spot<'_>,
+    ends: Dimensions,
     targets: &mut Vec<Target>,
 ) -> Option<usize> {
-    if json.members().is_none() {
-        sink.must("V37", place, show(json), "an object with a type");
-        return dimensions.output;
+    if !sink.object("V37", map, "an object with a type") {
+        return ends.output;
     }
-    let Dimensions { input, output } = dimensions;
-    match json.get("type").and_then(Json::as_str) {
-        Some("identity") => {
-            same(sink, place, input, output);
-            input.or(output)
-        }
+    let kind = map.get("type");
+    if let Some(
+        "identity" | "scale" | "translation" | "mapAxis" | "rotation" | "bijection" | "displacements",
+    ) = kind.text()
+    {
+        ends.same(sink, map);
+    }
+    match kind.text() {
+        Some("identity") => ends.either(),
         Some(name @ ("scale" | "translation")) => {
-            same(sink, place, input, output);
-            let numbers = numbers(sink, json, name, place);
-            if let (Some(numbers), Some(n)) = (&numbers, input.or(output))
-                && numbers.len() != n
-            {
-                let found = format!("{} for {n} axes", plural(numbers.len(), "number"));
-                sink.must("V37", at(place, name), found, "as many numbers as axes");
+            let numbers = map.get(name).numbers();
+            if numbers.is_none() {
+                sink.wrong("V37", &map.get(name), "a list of numbers, one an axis");
             }
+            let count = numbers.as_ref().map(Vec::len);
+            as_many(sink, &map.get(name), count, ends.either());
             if name == "scale" {
-                positive(sink, numbers.as_deref(), &at(place, name), judged);
+                positive(sink, numbers.as_deref(), &map.get(name).place);
             }
-            input.or(output).or(numbers.map(|n| n.len()))
+            ends.either().or(count)
         }
-        Some("mapAxis") => permutation(sink, json, place, dimensions),
-        Some("projectAxis") => projection(sink, json, place, dimensions),
-        Some(name @ ("affine" | "rotation")) => matrix(sink, json, name, place, dimensions, targets),
-        Some("sequence") => sequence(sink, json, place, dimensions, judged, targets),
-        Some("byDimension") => by_dimension(sink, json, place, dimensions, judged, targets),
+        Some("mapAxis") => {
+            let list = map.get("mapAxis");
+            let below = ends.either().or(list.items().map(<[Json]>::len));
+            let count = indices(sink, &list, below)?.len();
+            if !as_many(sink, &list, Some(count), ends.either()) && count < 2 {
+                sink.must("V37", &list, plural(count, "number"), "at least 2");
+            }
+            ends.either().or(Some(count))
+        }
+        Some("projectAxis") => projection(sink, map, ends),
+        Some(name @ ("affine" | "rotation")) => matrix(sink, map, name, ends, targets),
+        Some("sequence") => sequence(sink, map, ends, targets),
+        Some("byDimension") => by_dimension(sink, map, ends, targets),
         Some("bijection") => {
-            same(sink, place, input, output);
-            for (name, dimensions) in
-                [("forward", dimensions), ("inverse", Dimensions { input: output, output: input })]
-            {
-                match json.get(name) {
-                    None => sink.must("V37", at(place, name), "nothing", "a transformation"),
-                    Some(inner) => {
-                        check(sink, inner, &at(place, name), dimensions, judged, targets);
-                    }
-                }
-            }
-            output.or(input)
+            inner(sink, &map.get("forward"), ends, targets);
+            inner(sink, &map.get("inverse"), Dimensions { input: ends.output, output: ends.input }, targets);
+            ends.output.or(ends.input)
         }
-        Some(name @ ("displacements" | "coordinates")) => {
-            field(sink, json, place, targets);
-            if name == "displacements" {
-                same(sink, place, input, output);
+        Some("displacements" | "coordinates") => {
+            let path = map.get("path");
+            if let Some(text) = sink.text("V37", &path, "the path of the field, a string") {
+                targets.push(Target { place: path.place, path: text.to_owned(), matrix: None });
             }
-            output
+            let how = map.get("interpolation");
+            if how.is_some() && !matches!(how.text(), Some("nearest" | "linear" | "cubic" | "bspline-cubic"))
+            {
+                sink.wrong("V37", &how, "nearest, linear or cubic");
+            }
+            ends.output
         }
         _ => {
             let wanted = "identity, scale, translation, mapAxis, projectAxis, affine, rotation, sequence, \
                           byDimension, bijection, displacements or coordinates";
-            sink.must("V37", at(place, "type"), show_or(json.get("type")), wanted);
-            output
+            sink.wrong("V37", &kind, wanted);
+            ends.output
         }
     }
 }
 
-/// Both ends have the same number of axes.
-fn same(sink: &mut Sink, place: &str, input: Option<usize>, output: Option<usize>) {
-    if let (Some(a), Some(b)) = (input, output)
-        && a != b
-    {
-        sink.must("V37", place, format!("{a} axes in, {b} out"), "as many axes out as in");
+fn inner(sink: &mut Sink, map: &Spot<'_>, ends: Dimensions, targets: &mut Vec<Target>) {
+    if map.is_some() {
+        check(sink, map, ends, targets);
+    } else {
+        sink.must("V37", map, "nothing", "a transformation");
     }
 }
 
-fn numbers(sink: &mut Sink, json: &Json, name: &str, place: &str) -> Option<Vec<f64>> {
-    let found: Option<Vec<f64>> =
-        json.get(name).and_then(Json::items).and_then(|items| items.iter().map(Json::as_f64).collect());
-    if found.is_none() {
-        sink.must("V37", at(place, name), show_or(json.get(name)), "a list of numbers, one an axis");
-    }
-    found
+/// A list has as many numbers as there are axes, if both are known; whether it has not.
+fn as_many(sink: &mut Sink, list: &Spot<'_>, count: Option<usize>, axes: Option<usize>) -> bool {
+    let Some((count, n)) = count.zip(axes).filter(|(count, n)| count != n) else { return false };
+    sink.must("V37", list, format!("{} for {n} axes", plural(count, "number")), "as many numbers as axes");
+    true
 }
 
 /// A list of axis numbers, each at most once and below `below`.
-fn indices(
-    sink: &mut Sink,
-    json: &Json,
-    name: &str,
-    place: &str,
-    below: Option<usize>,
-) -> Option<Vec<usize>> {
-    let place = at(place, name);
+fn indices(sink: &mut Sink, list: &Spot<'_>, below: Option<usize>) -> Option<Vec<usize>> {
     let number = |v: &Json| v.as_u64().filter(|_| is_integer(v)).and_then(|n| usize::try_from(n).ok());
-    let found: Option<Vec<usize>> =
-        json.get(name).and_then(Json::items).and_then(|items| items.iter().map(number).collect());
-    let Some(found) = found else {
-        sink.must("V37", place, show_or(json.get(name)), "a list of axis numbers, from 0 on");
-        return None;
-    };
+    let found = list.items().and_then(|items| items.iter().map(number).collect::<Option<Vec<usize>>>());
+    if found.is_none() {
+        sink.wrong("V37", list, "a list of axis numbers, from 0 on");
+    }
+    let found = found?;
     for (i, n) in found.iter().enumerate() {
         if found.iter().take(i).any(|other| other == n) {
-            sink.must("V37", nth(&place, i), format!("{n} twice"), "each axis at most once");
+            sink.must("V37", nth(&list.place, i), format!("{n} twice"), "each axis at most once");
         }
-        if *n >= below.unwrap_or(5) {
-            let wanted = format!("a number below {}", below.unwrap_or(5));
-            sink.must("V37", nth(&place, i), n.to_string(), wanted);
+        let below = below.unwrap_or(5);
+        if *n >= below {
+            sink.must("V37", nth(&list.place, i), n.to_string(), format!("a number below {below}"));
         }
     }
     Some(found)
 }
 
-fn permutation(sink: &mut Sink, json: &Json, place: &str, dimensions: Dimensions) -> Option<usize> {
-    let Dimensions { input, output } = dimensions;
-    same(sink, place, input, output);
-    let length = json.get("mapAxis").and_then(Json::items).map(<[Json]>::len);
-    let n = input.or(output);
-    let found = indices(sink, json, "mapAxis", place, n.or(length))?;
-    if let Some(n) = n
-        && found.len() != n
-    {
-        let wrong = format!("{} for {n} axes", plural(found.len(), "number"));
-        sink.must("V37", at(place, "mapAxis"), wrong, "as many numbers as axes");
-    } else if found.len() < 2 {
-        sink.must("V37", at(place, "mapAxis"), plural(found.len(), "number"), "at least 2");
+fn projection(sink: &mut Sink, map: &Spot<'_>, ends: Dimensions) -> Option<usize> {
+    let lists = [(map.get("droppedInputs"), ends.input), (map.get("createdOutputs"), ends.output)];
+    if lists.iter().all(|(list, _)| !list.is_some()) {
+        sink.must("V37", map, "nothing to do", "droppedInputs, createdOutputs or both");
+        return ends.output;
     }
-    n.or(Some(found.len()))
-}
-
-fn projection(sink: &mut Sink, json: &Json, place: &str, dimensions: Dimensions) -> Option<usize> {
-    let names = ["droppedInputs", "createdOutputs"];
-    if names.iter().all(|name| json.get(name).is_none()) {
-        sink.must("V37", place, "nothing to do", "droppedInputs, createdOutputs or both");
-        return dimensions.output;
-    }
-    let mut counts = [0usize; 2];
-    let below = [dimensions.input, dimensions.output];
-    for ((name, below), count) in names.into_iter().zip(below).zip(&mut counts) {
-        if json.get(name).is_some()
-            && let Some(found) = indices(sink, json, name, place, below)
-        {
-            *count = found.len();
-            if !(1..=3).contains(&found.len()) {
-                sink.must("V37", at(place, name), plural(found.len(), "number"), "1 to 3 numbers");
-            }
+    let [dropped, created] = lists.map(|(list, below)| {
+        let count = if list.is_some() { indices(sink, &list, below).map(|found| found.len()) } else { None };
+        if let Some(count) = count.filter(|count| !(1..=3).contains(count)) {
+            sink.must("V37", &list, plural(count, "number"), "1 to 3 numbers");
         }
-    }
-    let [dropped, created] = counts;
-    let out = dimensions.input.map(|n| n.saturating_sub(dropped).saturating_add(created));
-    if let (Some(out), Some(wanted)) = (out, dimensions.output)
+        count.unwrap_or(0)
+    });
+    let out = ends.input.map(|n| n.saturating_sub(dropped).saturating_add(created));
+    if let (Some(out), Some(wanted)) = (out, ends.output)
         && out != wanted
     {
-        sink.must("V37", place, format!("{out} axes come out"), format!("{wanted} axes, as the output has"));
+        sink.must("V37", map, format!("{out} axes come out"), format!("{wanted} axes, as the output has"));
     }
-    dimensions.output.or(out)
+    ends.output.or(out)
 }
 
 fn matrix(
     sink: &mut Sink,
-    json: &Json,
+    map: &Spot<'_>,
     name: &str,
-    place: &str,
-    dimensions: Dimensions,
+    ends: Dimensions,
     targets: &mut Vec<Target>,
 ) -> Option<usize> {
-    let Dimensions { input, output } = dimensions;
     let is_rotation = name == "rotation";
-    let mut wanted = [output, input.map(|n| n.saturating_add(1))];
-    if is_rotation {
-        same(sink, place, input, output);
-        wanted = [input.or(output); 2];
-    }
-    let rows = match (json.get(name), json.get("path")) {
+    let mut wanted =
+        if is_rotation { [ends.either(); 2] } else { [ends.output, ends.input.map(|n| n.saturating_add(1))] };
+    let (list, path) = (map.get(name), map.get("path"));
+    match (list.json, path.json) {
         (Some(_), Some(_)) => {
-            sink.must("V37", place, format!("{name} and path"), "one of the two");
-            return output;
+            sink.must("V37", map, format!("{name} and path"), "one of the two");
+            return ends.output;
         }
-        (None, Some(path)) => {
-            match path.as_str() {
-                None => sink.must("V37", at(place, "path"), show(path), "the path of an array, a string"),
-                Some(path) => targets.push(Target {
-                    place: at(place, "path"),
-                    path: path.to_owned(),
-                    matrix: Some(wanted),
-                }),
+        (None, Some(_)) => {
+            if let Some(text) = sink.text("V37", &path, "the path of an array, a string") {
+                targets.push(Target { place: path.place, path: text.to_owned(), matrix: Some(wanted) });
             }
-            return output;
+            return ends.output;
         }
-        (rows, None) => rows,
-    };
+        (_, None) => {}
+    }
     let numbers = |row: &Json| -> Option<Vec<f64>> { row.items()?.iter().map(Json::as_f64).collect() };
-    let found: Option<Vec<Vec<f64>>> =
-        rows.and_then(Json::items).and_then(|rows| rows.iter().map(numbers).collect());
+    let found = list.items().and_then(|rows| rows.iter().map(numbers).collect::<Option<Vec<Vec<f64>>>>());
     let Some(found) = found.filter(|rows| !rows.is_empty()) else {
-        sink.must("V37", at(place, name), show_or(rows), "a matrix: a list of rows of numbers, or a path");
-        return output;
+        sink.wrong("V37", &list, "a matrix: a list of rows of numbers, or a path");
+        return ends.output;
     };
-    let place = at(place, name);
     let width = found.first().map_or(0, Vec::len);
     if found.iter().any(|row| row.len() != width) {
-        sink.must("V37", place, "rows of different lengths", "rows of the same length");
-        return output;
+        sink.must("V37", &list, "rows of different lengths", "rows of the same length");
+        return ends.output;
     }
-    let [rows, columns] =
-        if is_rotation { [wanted[0].or(Some(width)), wanted[1].or(Some(width))] } else { wanted };
+    if is_rotation {
+        wanted = wanted.map(|n| n.or(Some(width)));
+    }
+    let [rows, columns] = wanted;
     if rows.is_some_and(|n| n != found.len()) || columns.is_some_and(|n| n != width) {
         let text = |n: Option<usize>| n.map_or_else(|| "any number of".to_owned(), |n| n.to_string());
         let wanted = format!("{} rows of {} numbers", text(rows), text(columns));
-        sink.must("V37", place, format!("{} rows of {width} numbers", found.len()), wanted);
+        sink.must("V37", &list, format!("{} rows of {width} numbers", found.len()), wanted);
     } else if is_rotation {
-        rotation(sink, &found, &place);
+        rotation(sink, &found, &list);
     }
-    output.or(Some(found.len()))
+    ends.output.or(Some(found.len()))
 }
 
 /// A rotation is orthonormal, and does not mirror.
-fn rotation(sink: &mut Sink, rows: &[Vec<f64>], place: &str) {
+fn rotation(sink: &mut Sink, rows: &[Vec<f64>], list: &Spot<'_>) {
     for (i, a) in rows.iter().enumerate() {
         for (j, b) in rows.iter().enumerate().skip(i) {
             let product: f64 = a.iter().zip(b).map(|(x, y)| x * y).sum();
             let wanted = if i == j { 1.0 } else { 0.0 };
             if !is_near(product, wanted) {
                 let found = format!("rows {i} and {j} with the product {product}");
-                sink.must("V37", place, found, "orthonormal rows");
+                sink.must("V37", list, found, "orthonormal rows");
                 return;
             }
         }
     }
     let found = determinant(rows.to_vec());
     if !is_near(found, 1.0) {
-        sink.must("V37", place, format!("the determinant {found}"), "the determinant 1");
+        sink.must("V37", list, format!("the determinant {found}"), "the determinant 1");
     }
 }
 
@@ -269,14 +242,10 @@ fn is_near(x: f64, wanted: f64) -> bool {
 
 fn determinant(mut rows: Vec<Vec<f64>>) -> f64 {
     let mut product = 1.0;
+    let head = |row: &Vec<f64>| row.first().copied().unwrap_or(0.0);
     while !rows.is_empty() {
-        let head = |row: &Vec<f64>| row.first().copied().unwrap_or(0.0);
-        let pivot = (0..rows.len())
-            .max_by(|a, b| {
-                let size = |i: &usize| rows.get(*i).map_or(0.0, |r| head(r).abs());
-                size(a).total_cmp(&size(b))
-            })
-            .unwrap_or(0);
+        let heads = rows.iter().map(|row| head(row).abs()).enumerate();
+        let pivot = heads.max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(i, _)| i);
         if pivot > 0 {
             rows.swap(0, pivot);
             product = -product;
@@ -287,118 +256,67 @@ fn determinant(mut rows: Vec<Vec<f64>>) -> f64 {
         if lead == 0.0 {
             return 0.0;
         }
-        rows = rows
-            .iter()
-            .map(|row| {
-                let factor = head(row) / lead;
-                row.iter().zip(&first).skip(1).map(|(x, p)| x - factor * p).collect()
-            })
-            .collect();
+        for row in &mut rows {
+            let factor = head(row) / lead;
+            *row = row.iter().zip(&first).skip(1).map(|(x, p)| x - factor * p).collect();
+        }
     }
     product
 }
 
-fn sequence(
-    sink: &mut Sink,
-    json: &Json,
-    place: &str,
-    dimensions: Dimensions,
-    judged: Judged,
-    targets: &mut Vec<Target>,
-) -> Option<usize> {
-    let place = at(place, "transformations");
-    let Some(steps) = json.get("transformations").and_then(Json::items).filter(|s| !s.is_empty()) else {
-        sink.must("V37", place, show_or(json.get("transformations")), "a list of transformations");
-        return dimensions.output;
-    };
-    let mut now = dimensions.input;
+fn sequence(sink: &mut Sink, map: &Spot<'_>, ends: Dimensions, targets: &mut Vec<Target>) -> Option<usize> {
+    let steps = sink.some("V37", &map.get("transformations"), "a list of transformations");
+    let Some(steps) = steps else { return ends.output };
+    let mut now = ends.input;
     for (i, step) in steps.iter().enumerate() {
         let is_last = i.saturating_add(1) == steps.len();
         // Only steps that keep the number of axes say it for themselves.
-        let keeps = !matches!(
-            step.get("type").and_then(Json::as_str),
-            Some("projectAxis" | "affine" | "coordinates" | "byDimension" | "sequence")
-        );
-        let output = if is_last {
-            dimensions.output
-        } else if keeps {
-            now
-        } else {
-            None
-        };
-        now = check(sink, step, &nth(&place, i), Dimensions { input: now, output }, judged, targets);
+        let changes = ["projectAxis", "affine", "coordinates", "byDimension", "sequence"];
+        let keeps = step.get("type").text().is_none_or(|kind| !changes.contains(&kind));
+        let output = if is_last { ends.output } else { now.filter(|_| keeps) };
+        now = check(sink, step, Dimensions { input: now, output }, targets);
     }
-    dimensions.output.or(now)
+    ends.output.or(now)
 }
 
 fn by_dimension(
     sink: &mut Sink,
-    json: &Json,
-    place: &str,
-    dimensions: Dimensions,
-    judged: Judged,
+    map: &Spot<'_>,
+    ends: Dimensions,
     targets: &mut Vec<Target>,
 ) -> Option<usize> {
-    let place = at(place, "transformations");
-    let Some(parts) = json.get("transformations").and_then(Json::items).filter(|p| !p.is_empty()) else {
-        sink.must(
-            "V37",
-            place,
-            show_or(json.get("transformations")),
-            "a list of transformations with their axes",
-        );
-        return dimensions.output;
-    };
+    let list = map.get("transformations");
+    let parts = sink.some("V37", &list, "a list of transformations with their axes");
+    let Some(parts) = parts else { return ends.output };
     let mut covered: Vec<usize> = Vec::new();
     let mut whole = true;
-    for (i, part) in parts.iter().enumerate() {
-        let place = nth(&place, i);
+    for part in parts {
         let mut axes = |name: &str, old: &str, below: Option<usize>| {
-            let found = indices(sink, part, name, &place, below);
-            if found.is_none() && part.get(old).is_some() {
+            let found = indices(sink, &part.get(name), below);
+            if found.is_none() && part.has(old) {
                 sink.fix(format!("`{old}` is the name that drafts had; write `{name}`"));
             }
             found
         };
-        let inputs = axes("inputAxes", "input_axes", dimensions.input);
-        let outputs = axes("outputAxes", "output_axes", dimensions.output);
+        let inputs = axes("inputAxes", "input_axes", ends.input);
+        let outputs = axes("outputAxes", "output_axes", ends.output);
         for n in outputs.iter().flatten() {
             if covered.contains(n) {
-                sink.must("V37", at(&place, "outputAxes"), format!("{n} once more"), "each output axis once");
+                let again = format!("{n} once more");
+                sink.must("V37", &part.get("outputAxes"), again, "each output axis once");
             }
             covered.push(*n);
         }
         whole &= outputs.is_some();
-        let inner = Dimensions { input: inputs.map(|v| v.len()), output: outputs.map(|v| v.len()) };
-        match part.get("transformation") {
-            None => sink.must("V37", at(&place, "transformation"), "nothing", "a transformation"),
-            Some(json) => {
-                check(sink, json, &at(&place, "transformation"), inner, judged, targets);
-            }
-        }
+        let within = Dimensions { input: inputs.map(|v| v.len()), output: outputs.map(|v| v.len()) };
+        inner(sink, &part.get("transformation"), within, targets);
     }
-    if let Some(n) = dimensions.output.filter(|_| whole) {
+    if let Some(n) = ends.output.filter(|_| whole) {
         let lacking: Vec<String> = (0..n).filter(|i| !covered.contains(i)).map(|i| i.to_string()).collect();
         if !lacking.is_empty() {
             let found = format!("nothing for output axis {}", lacking.join(", "));
-            sink.must("V37", place, found, "each output axis once");
+            sink.must("V37", &list, found, "each output axis once");
         }
     }
-    dimensions.output
-}
-
-fn field(sink: &mut Sink, json: &Json, place: &str, targets: &mut Vec<Target>) {
-    match json.get("path").and_then(Json::as_str) {
-        None => {
-            sink.must("V37", at(place, "path"), show_or(json.get("path")), "the path of the field, a string")
-        }
-        Some(path) => {
-            targets.push(Target { place: at(place, "path"), path: path.to_owned(), matrix: None });
-        }
-    }
-    if let Some(how) = json.get("interpolation")
-        && !matches!(how.as_str(), Some("nearest" | "linear" | "cubic" | "bspline-cubic"))
-    {
-        sink.must("V37", at(place, "interpolation"), show(how), "nearest, linear or cubic");
-    }
+    ends.output
 }

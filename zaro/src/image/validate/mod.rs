@@ -99,8 +99,8 @@ pub fn validate_attributes(attributes: &Json, options: &Options) -> Report {
         (Format::V2, None) => Version::V04,
         _ => version::assumed(attributes, format, None, false),
     });
-    let mut sink = report::Sink::new("");
-    document::group(&mut sink, attributes, judged, None, None);
+    let mut sink = report::Sink::new("", judged);
+    document::group(&mut sink, attributes, None, None);
     if !document::carries(attributes) {
         let wanted = "multiscales, plate, well, labels, image-label, series, scene or bioformats2raw.layout";
         sink.must("V1", "", "nothing of OME-Zarr", wanted);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::Judged;
 use crate::error::redacted;
 use crate::image::version::Version;
 use crate::meta::Json;
@@ -134,66 +135,35 @@ impl Report {
     }
 }
 
-/// Where the findings of one node go.
+/// Where the findings of one node go, and the rules it is judged by.
 #[derive(Debug)]
 pub(super) struct Sink {
     node: String,
+    pub(super) judged: Judged,
     pub(super) findings: Vec<Finding>,
 }
 
 impl Sink {
     /// For the node at the key form `path`.
-    pub(super) fn new(path: &str) -> Self {
-        Self { node: shown(path), findings: Vec::new() }
+    pub(super) fn new(path: &str, judged: Judged) -> Self {
+        Self { node: shown(path), judged, findings: Vec::new() }
+    }
+
+    /// Whether the rules are those of `version` or of a later one.
+    pub(super) fn since(&self, version: Version) -> bool {
+        self.judged.version >= version
     }
 
     pub(super) fn add(
         &mut self,
         rule: &'static str,
         level: Level,
-        path: impl Into<String>,
+        place: impl Into<String>,
         found: impl Into<String>,
         wanted: impl Into<String>,
     ) {
-        self.findings.push(Finding {
-            rule,
-            level,
-            node: self.node.clone(),
-            path: path.into(),
-            found: found.into(),
-            wanted: wanted.into(),
-            fix: None,
-        });
-    }
-
-    pub(super) fn must(
-        &mut self,
-        rule: &'static str,
-        path: impl Into<String>,
-        found: impl Into<String>,
-        wanted: impl Into<String>,
-    ) {
-        self.add(rule, Level::Must, path, found, wanted);
-    }
-
-    pub(super) fn should(
-        &mut self,
-        rule: &'static str,
-        path: impl Into<String>,
-        found: impl Into<String>,
-        wanted: impl Into<String>,
-    ) {
-        self.add(rule, Level::Should, path, found, wanted);
-    }
-
-    pub(super) fn lint(
-        &mut self,
-        rule: &'static str,
-        path: impl Into<String>,
-        found: impl Into<String>,
-        wanted: impl Into<String>,
-    ) {
-        self.add(rule, Level::Lint, path, found, wanted);
+        let (node, path, found, wanted) = (self.node.clone(), place.into(), found.into(), wanted.into());
+        self.findings.push(Finding { rule, level, node, path, found, wanted, fix: None });
     }
 
     /// How the last finding is mended.
@@ -201,6 +171,161 @@ impl Sink {
         if let Some(last) = self.findings.last_mut() {
             last.fix = Some(how.into());
         }
+    }
+
+    /// A value that is not what it must be.
+    pub(super) fn wrong(&mut self, rule: &'static str, spot: &Spot<'_>, wanted: impl Into<String>) {
+        self.must(rule, spot, spot.show(), wanted);
+    }
+
+    /// Whether an object is there; what is none is a finding.
+    pub(super) fn object(&mut self, rule: &'static str, spot: &Spot<'_>, wanted: &str) -> bool {
+        let is_object = spot.members().is_some();
+        if !is_object {
+            self.wrong(rule, spot, wanted);
+        }
+        is_object
+    }
+
+    /// A string; what is none is a finding.
+    pub(super) fn text<'a>(
+        &mut self,
+        rule: &'static str,
+        spot: &Spot<'a>,
+        wanted: impl Into<String>,
+    ) -> Option<&'a str> {
+        let text = spot.text();
+        if text.is_none() {
+            self.wrong(rule, spot, wanted);
+        }
+        text
+    }
+
+    /// The items of a list; what is none is a finding.
+    pub(super) fn items<'a>(
+        &mut self,
+        rule: &'static str,
+        spot: &Spot<'a>,
+        wanted: impl Into<String>,
+    ) -> Option<Vec<Spot<'a>>> {
+        if spot.items().is_none() {
+            self.wrong(rule, spot, wanted);
+        }
+        Some(spot.items()?.iter().enumerate().map(|(i, item)| Spot::new(item, nth(&spot.place, i))).collect())
+    }
+
+    /// The items of a list with at least one; what is none is a finding.
+    pub(super) fn some<'a>(
+        &mut self,
+        rule: &'static str,
+        spot: &Spot<'a>,
+        wanted: impl Into<String>,
+    ) -> Option<Vec<Spot<'a>>> {
+        let wanted = wanted.into();
+        match spot.items() {
+            Some([]) => {
+                self.wrong(rule, spot, wanted);
+                None
+            }
+            _ => self.items(rule, spot, wanted),
+        }
+    }
+
+    /// Members that need not be there, and have a type if they are.
+    pub(super) fn typed(
+        &mut self,
+        rule: &'static str,
+        level: Level,
+        spot: &Spot<'_>,
+        types: &[(&str, Type)],
+    ) {
+        for (name, Type(is_right, wanted)) in types {
+            let member = spot.get(name);
+            if member.json.is_some_and(|value| !is_right(value)) {
+                self.add(rule, level, &member, member.show(), *wanted);
+            }
+        }
+    }
+}
+
+macro_rules! levels {
+    ($($name:ident $level:ident),*) => {
+        impl Sink {
+            $(pub(super) fn $name(
+                &mut self,
+                rule: &'static str,
+                place: impl Into<String>,
+                found: impl Into<String>,
+                wanted: impl Into<String>,
+            ) {
+                self.add(rule, Level::$level, place, found, wanted);
+            })*
+        }
+    };
+}
+levels!(must Must, should Should, lint Lint);
+
+/// What a member must be: whether it is, and in words.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Type(pub(super) fn(&Json) -> bool, pub(super) &'static str);
+
+pub(super) const STRING: Type = Type(|v| v.as_str().is_some(), "a string");
+pub(super) const OBJECT: Type = Type(|v| v.members().is_some(), "an object");
+pub(super) const BOOL: Type = Type(|v| v.as_bool().is_some(), "true or false");
+
+/// A value in a document, or its absence, and where it is.
+#[derive(Debug, Clone)]
+pub(super) struct Spot<'a> {
+    pub(super) json: Option<&'a Json>,
+    pub(super) place: String,
+}
+
+impl<'a> Spot<'a> {
+    pub(super) fn new(json: impl Into<Option<&'a Json>>, place: impl Into<String>) -> Self {
+        Self { json: json.into(), place: place.into() }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Self {
+        Self::new(self.json.and_then(|j| j.get(name)), at(&self.place, name))
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.json.is_some_and(|j| j.get(name).is_some())
+    }
+
+    pub(super) fn is_some(&self) -> bool {
+        self.json.is_some()
+    }
+
+    pub(super) fn members(&self) -> Option<&'a [(String, Json)]> {
+        self.json.and_then(Json::members)
+    }
+
+    pub(super) fn items(&self) -> Option<&'a [Json]> {
+        self.json.and_then(Json::items)
+    }
+
+    pub(super) fn text(&self) -> Option<&'a str> {
+        self.json.and_then(Json::as_str)
+    }
+
+    pub(super) fn number(&self) -> Option<f64> {
+        self.json.and_then(Json::as_f64)
+    }
+
+    pub(super) fn numbers(&self) -> Option<Vec<f64>> {
+        self.items()?.iter().map(Json::as_f64).collect()
+    }
+
+    /// The value for a message: its text, cut if it is long.
+    pub(super) fn show(&self) -> String {
+        self.json.map_or_else(|| "nothing".to_owned(), show)
+    }
+}
+
+impl From<&Spot<'_>> for String {
+    fn from(spot: &Spot<'_>) -> Self {
+        spot.place.clone()
     }
 }
 
@@ -217,11 +342,6 @@ pub(super) fn nth(base: &str, i: usize) -> String {
 /// A value for a message: its text, cut if it is long.
 pub(super) fn show(json: &Json) -> String {
     cut(&json.to_string())
-}
-
-/// The same of a value that may be missing.
-pub(super) fn show_or(json: Option<&Json>) -> String {
-    json.map_or_else(|| "nothing".to_owned(), show)
 }
 
 /// A text, cut if it is long.

@@ -1,143 +1,120 @@
 //! Coordinate systems of 0.6, how they hang together, and scenes: V37.
 
-use super::Judged;
 use super::axes;
-use super::image::{Pyramid, SeenLevel};
+use super::image::{Pyramid, SeenLevel, TRANSFORMS};
 use super::map::{self, Dimensions};
-use super::report::{Sink, at, nth, quoted, show, show_or};
+use super::report::{Sink, Spot, at, nth, quoted};
 use super::transforms::Placed;
-use crate::meta::Json;
 
 pub(super) use super::map::Target;
 
 /// A coordinate system that a transformation of a scene refers to in an image.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
-    /// Where in the document.
     pub(super) place: String,
-    /// The path of the image.
     pub(super) path: String,
-    /// The name of the system.
     pub(super) name: String,
 }
-
-const TRANSFORMS: &str = "coordinateTransformations";
 
 /// The systems, levels and transformations of a multiscale.
 pub(super) fn multiscale(
     sink: &mut Sink,
-    json: &Json,
-    place: &str,
-    datasets: &[(String, &Json)],
-    judged: Judged,
+    multiscale: &Spot<'_>,
+    datasets: &[Spot<'_>],
     pyramid: &mut Pyramid,
 ) {
-    if json.get("axes").is_some() && json.get("coordinateSystems").is_none() {
-        sink.must("V9", at(place, "axes"), "axes, as up to 0.5", "coordinateSystems with axes");
+    if multiscale.has("axes") && !multiscale.has("coordinateSystems") {
+        sink.must("V9", &multiscale.get("axes"), "axes, as up to 0.5", "coordinateSystems with axes");
         sink.fix("zaro image upgrade --to 0.6");
         return;
     }
-    let all = systems(sink, json.get("coordinateSystems"), &at(place, "coordinateSystems"), judged, true);
+    let all = systems(sink, &multiscale.get("coordinateSystems"), true);
     pyramid.systems = all.iter().map(|(name, axes)| (name.clone(), axes.len())).collect();
     let mut intrinsic: Option<String> = None;
-    let mut edges: Vec<(String, String)> = Vec::new();
-    for (place, item) in datasets {
-        let path = item.get("path").and_then(Json::as_str);
-        let place_of = at(place, TRANSFORMS);
-        let (placed, output) = dataset(sink, item.get(TRANSFORMS), &place_of, path, &pyramid.systems, judged);
-        if let Some(output) = output {
-            match &intrinsic {
-                Some(first) if *first != output => {
-                    let found = format!("{output:?}, where other levels have {first:?}");
-                    sink.must(
-                        "V37",
-                        at(&nth(&place_of, 0), "output.name"),
-                        found,
-                        "one system for all levels",
-                    );
-                }
-                Some(_) => {}
-                None => intrinsic = Some(output),
+    for dataset in datasets {
+        let path = dataset.get("path");
+        let list = dataset.get(TRANSFORMS);
+        let (placed, output) = level(sink, &list, path.text(), &pyramid.systems);
+        match (&intrinsic, output) {
+            (Some(first), Some(output)) if *first != output => {
+                let found = format!("{output:?}, where other levels have {first:?}");
+                let place = at(&nth(&list.place, 0), "output.name");
+                sink.must("V37", place, found, "one system for all levels");
             }
+            (None, Some(output)) => intrinsic = Some(output),
+            _ => {}
         }
-        if let Some(path) = path {
-            pyramid.levels.push(SeenLevel { place: at(place, "path"), path: path.to_owned(), placed });
+        if let Some(text) = path.text() {
+            pyramid.levels.push(SeenLevel { path: text.to_owned(), place: path.place, placed });
         }
     }
-    if let Some(name) = &intrinsic
-        && let Some((_, axes)) = all.iter().find(|(n, _)| n == name)
-    {
-        pyramid.axes = axes.clone();
-    } else if let Some((_, axes)) = all.first() {
+    let axes = all.iter().find(|(name, _)| intrinsic.as_ref() == Some(name)).or(all.first());
+    if let Some((_, axes)) = axes {
         pyramid.axes = axes.clone();
     }
-    if let Some(list) = json.get(TRANSFORMS) {
-        let place = at(place, TRANSFORMS);
-        for (i, item) in entries(sink, list, &place).into_iter().enumerate() {
-            let place = nth(&place, i);
+    let mut edges: Vec<(String, String)> = Vec::new();
+    let list = multiscale.get(TRANSFORMS);
+    if list.is_some() {
+        for item in entries(sink, &list) {
             let ends = ["input", "output"].map(|side| {
-                let name = end_name(sink, item, side, &place)?;
-                if !pyramid.systems.iter().any(|(n, _)| *n == name) {
-                    let known = quoted(pyramid.systems.iter().map(|(n, _)| n));
-                    let found = format!("{name:?}, which is no system here");
-                    sink.must("V37", at(&place, &format!("{side}.name")), found, format!("one of {known}"));
-                }
-                Some(name)
+                let name = end_name(sink, &item, side)?;
+                let size = known(sink, &name, &item.get(side).get("name"), &pyramid.systems);
+                Some((name, size))
             });
-            if let ([Some(input), Some(output)], Some(intrinsic)) = (&ends, &intrinsic)
+            if let ([Some((input, _)), Some((output, _))], Some(intrinsic)) = (&ends, &intrinsic)
                 && input != intrinsic
                 && output != intrinsic
             {
                 let found = format!("from {input:?} to {output:?}");
-                sink.must(
-                    "V37",
-                    place.as_str(),
-                    found,
-                    format!("one end at the intrinsic system, {intrinsic:?}"),
-                );
+                let wanted = format!("one end at the intrinsic system, {intrinsic:?}");
+                sink.must("V37", &item, found, wanted);
             }
-            let size = |end: &Option<String>| {
-                let end = end.as_ref()?;
-                pyramid.systems.iter().find(|(n, _)| n == end).map(|(_, size)| *size)
-            };
-            let [input, output] = &ends;
-            let dimensions = Dimensions { input: size(input), output: size(output) };
-            map::check(sink, item, &place, dimensions, judged, &mut pyramid.targets);
-            if let [Some(input), Some(output)] = ends {
-                edges.push((input, output));
-            }
+            edges.extend(transformation(sink, &item, ends, &mut pyramid.targets));
         }
-        names_are_unique(sink, list, &place);
+        names_are_unique(sink, &list);
     }
     let start = intrinsic.into_iter().collect();
-    connected(sink, &pyramid.systems, &edges, start, &at(place, "coordinateSystems"));
+    connected(sink, &pyramid.systems, &edges, start, &multiscale.get("coordinateSystems").place);
 }
 
-/// Coordinate systems with their axes.
-fn systems(
+/// Checks a transformation between two ends, named and with the number of their axes, and answers with their names.
+fn transformation(
     sink: &mut Sink,
-    json: Option<&Json>,
-    place: &str,
-    judged: Judged,
-    image: bool,
-) -> Vec<(String, Vec<axes::SeenAxis>)> {
-    let Some(items) = json.and_then(Json::items).filter(|items| !items.is_empty() || !image) else {
-        sink.must("V9", place, show_or(json), "a list of coordinate systems with axes");
-        return Vec::new();
-    };
+    map: &Spot<'_>,
+    ends: [Option<(String, Option<usize>)>; 2],
+    targets: &mut Vec<Target>,
+) -> Option<(String, String)> {
+    let [input, output] = ends.each_ref().map(|end| end.as_ref().and_then(|(_, size)| *size));
+    map::check(sink, map, Dimensions { input, output }, targets);
+    let [input, output] = ends;
+    Some((input?.0, output?.0))
+}
+
+/// The number of axes of the system `name`, which must be there.
+fn known(sink: &mut Sink, name: &str, spot: &Spot<'_>, systems: &[(String, usize)]) -> Option<usize> {
+    let found = systems.iter().find(|(n, _)| n == name).map(|(_, size)| *size);
+    if found.is_none() {
+        let wanted = format!("one of {}", quoted(systems.iter().map(|(n, _)| n)));
+        sink.must("V37", spot, format!("{name:?}, which is no system here"), wanted);
+    }
+    found
+}
+
+fn systems(sink: &mut Sink, list: &Spot<'_>, image: bool) -> Vec<(String, Vec<axes::SeenAxis>)> {
+    let wanted = "a list of coordinate systems with axes";
+    let items = if image { sink.some("V9", list, wanted) } else { sink.items("V9", list, wanted) };
     let mut all: Vec<(String, Vec<axes::SeenAxis>)> = Vec::new();
-    for (i, item) in items.iter().enumerate() {
-        let place = nth(place, i);
-        if item.members().is_none() {
-            sink.must("V37", place, show(item), "an object with name and axes");
+    for item in items.unwrap_or_default() {
+        if !sink.object("V37", &item, "an object with name and axes") {
             continue;
         }
-        let seen = axes::objects(sink, item.get("axes"), &at(&place, "axes"), judged, image);
-        match item.get("name").and_then(Json::as_str).filter(|name| !name.is_empty()) {
-            None => sink.must("V37", at(&place, "name"), show_or(item.get("name")), "a name, a string"),
+        let seen = axes::objects(sink, &item.get("axes"), image);
+        let spot = item.get("name");
+        match spot.text().filter(|name| !name.is_empty()) {
+            None => sink.wrong("V37", &spot, "a name, a string"),
             Some(name) => {
                 if all.iter().any(|(other, _)| other == name) {
-                    sink.must("V37", at(&place, "name"), format!("{name:?} twice"), "a name of its own");
+                    sink.must("V37", &spot, format!("{name:?} twice"), "a name of its own");
                 }
                 all.push((name.to_owned(), seen));
             }
@@ -147,83 +124,61 @@ fn systems(
 }
 
 /// The transformation of a dataset, and the system it leads to.
-fn dataset(
+fn level(
     sink: &mut Sink,
-    json: Option<&Json>,
-    place: &str,
+    list: &Spot<'_>,
     path: Option<&str>,
     systems: &[(String, usize)],
-    judged: Judged,
 ) -> (Placed, Option<String>) {
-    let Some([item]) = json.and_then(Json::items) else {
-        let found = match json.and_then(Json::items) {
-            Some(items) => format!("{} transformations", items.len()),
-            None => show_or(json),
-        };
-        sink.must("V37", place, found, "a list of one transformation");
+    let Some([item]) = list.items() else {
+        let found =
+            list.items().map_or_else(|| list.show(), |items| format!("{} transformations", items.len()));
+        sink.must("V37", list, found, "a list of one transformation");
         return (Placed::default(), None);
     };
-    let place = nth(place, 0);
-    let input = at(&place, "input");
-    match item.get("input").and_then(|i| i.get("path")).and_then(Json::as_str) {
+    let item = Spot::new(item, nth(&list.place, 0));
+    let input = item.get("input");
+    match input.get("path").text() {
         None => {
-            sink.must("V37", input, show_or(item.get("input")), "an object with the path of the dataset");
+            sink.wrong("V37", &input, "an object with the path of the dataset");
             if let Some(path) = path {
                 sink.fix(format!("write {{\"path\": {path:?}}}"));
             }
         }
         Some(text) if path.is_some_and(|p| p != text) => {
             let wanted = format!("{:?}, the path of the dataset", path.unwrap_or_default());
-            sink.must("V37", at(&input, "path"), format!("{text:?}"), wanted);
+            sink.must("V37", &input.get("path"), format!("{text:?}"), wanted);
         }
         Some(_) => {}
     }
-    let output = end_name(sink, item, "output", &place);
-    let size = output.as_ref().and_then(|name| {
-        let found = systems.iter().find(|(n, _)| n == name);
-        if found.is_none() {
-            let known = quoted(systems.iter().map(|(n, _)| n));
-            let wrong = format!("{name:?}, which is no system here");
-            sink.must("V37", at(&place, "output.name"), wrong, format!("one of {known}"));
-        }
-        found.map(|(_, size)| *size)
-    });
-    let dimensions = Dimensions { input: size, output: size };
+    let output = end_name(sink, &item, "output");
+    let size = output.as_ref().and_then(|name| known(sink, name, &item.get("output").get("name"), systems));
     let mut placed = Placed::default();
-    let kind = |t: &Json| t.get("type").and_then(Json::as_str).map(str::to_owned);
-    let numbers = |t: &Json, name: &str| -> Option<Vec<f64>> {
-        t.get(name)?.items()?.iter().map(Json::as_f64).collect()
-    };
-    match kind(item).as_deref() {
+    let kind = item.get("type");
+    match kind.text() {
         Some("identity") => placed.scale = size.map(|n| vec![1.0; n]),
-        Some("scale") => placed.scale = numbers(item, "scale"),
+        Some("scale") => placed.scale = item.get("scale").numbers(),
         Some("sequence") => {
-            let steps = item.get("transformations").and_then(Json::items).unwrap_or_default();
-            let kinds: Vec<Option<String>> = steps.iter().map(kind).collect();
-            let is_right = matches!(kinds.as_slice(),
-                [Some(a), Some(b)] if a == "scale" && b == "translation");
-            if !is_right {
-                let found = kinds.iter().map(|k| k.as_deref().unwrap_or("?")).collect::<Vec<_>>().join(", ");
-                let found = format!("a sequence of {}", if found.is_empty() { "nothing" } else { &found });
-                sink.must("V37", at(&place, "transformations"), found, "a scale, then a translation");
+            let list = item.get("transformations");
+            let steps: Vec<Spot<'_>> =
+                list.items().unwrap_or_default().iter().map(|s| Spot::new(s, "")).collect();
+            let kinds: Vec<&str> = steps.iter().map(|s| s.get("type").text().unwrap_or("?")).collect();
+            if kinds != ["scale", "translation"] {
+                let found = if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") };
+                sink.must("V37", &list, format!("a sequence of {found}"), "a scale, then a translation");
             }
-            if let [first, second] = steps {
-                placed.scale = numbers(first, "scale");
-                placed.translation = numbers(second, "translation");
+            if let [first, second] = steps.as_slice() {
+                placed.scale = first.get("scale").numbers();
+                placed.translation = second.get("translation").numbers();
             }
         }
         other => {
-            let found = other.map_or_else(|| show_or(item.get("type")), str::to_owned);
-            sink.must(
-                "V37",
-                at(&place, "type"),
-                found,
-                "scale, identity, or a sequence of scale and translation",
-            );
+            let found = other.map_or_else(|| kind.show(), str::to_owned);
+            sink.must("V37", &kind, found, "scale, identity, or a sequence of scale and translation");
             return (placed, output);
         }
     }
-    map::check(sink, item, &place, dimensions, judged, &mut Vec::new());
+    map::check(sink, &item, Dimensions { input: size, output: size }, &mut Vec::new());
     let fits = |v: &Vec<f64>| size.is_none_or(|n| v.len() == n);
     placed.scale = placed.scale.filter(fits);
     placed.translation = placed.translation.filter(fits);
@@ -231,43 +186,36 @@ fn dataset(
 }
 
 /// The name of the system at one end of a transformation.
-fn end_name(sink: &mut Sink, item: &Json, side: &str, place: &str) -> Option<String> {
-    let end = item.get(side);
-    match end.and_then(|e| e.get("name")).and_then(Json::as_str) {
-        Some(name) => Some(name.to_owned()),
-        None => {
-            sink.must("V37", at(place, side), show_or(end), "an object with the name of a coordinate system");
-            if let Some(name) = end.and_then(Json::as_str) {
-                sink.fix(format!("write {{\"name\": {name:?}}}"));
-            }
-            None
+fn end_name(sink: &mut Sink, map: &Spot<'_>, side: &str) -> Option<String> {
+    let end = map.get(side);
+    let name = end.get("name").text();
+    if name.is_none() {
+        sink.wrong("V37", &end, "an object with the name of a coordinate system");
+        if let Some(name) = end.text() {
+            sink.fix(format!("write {{\"name\": {name:?}}}"));
         }
     }
+    name.map(str::to_owned)
 }
 
 /// The entries of a list of transformations.
-fn entries<'a>(sink: &mut Sink, list: &'a Json, place: &str) -> Vec<&'a Json> {
-    match list.items() {
-        Some(items) if !items.is_empty() => items.iter().collect(),
-        _ => {
-            sink.must("V37", place, show(list), "a list with at least one transformation");
-            Vec::new()
-        }
-    }
+fn entries<'a>(sink: &mut Sink, list: &Spot<'a>) -> Vec<Spot<'a>> {
+    sink.some("V37", list, "a list with at least one transformation").unwrap_or_default()
 }
 
-fn names_are_unique(sink: &mut Sink, list: &Json, place: &str) {
+fn names_are_unique(sink: &mut Sink, list: &Spot<'_>) {
     let mut seen: Vec<&str> = Vec::new();
     for (i, item) in list.items().unwrap_or_default().iter().enumerate() {
-        let Some(name) = item.get("name") else { continue };
-        let place = at(&nth(place, i), "name");
-        match name.as_str() {
-            None => sink.must("V37", place, show(name), "a string"),
+        let name = Spot::new(item.get("name"), at(&nth(&list.place, i), "name"));
+        if !name.is_some() {
+            continue;
+        }
+        match sink.text("V37", &name, "a string") {
             // The text forbids it, and the specification's own examples of scenes do it.
             Some(text) if seen.contains(&text) => {
-                sink.should("V37", place, format!("{text:?} twice"), "a name of its own");
+                sink.should("V37", &name, format!("{text:?} twice"), "a name of its own");
             }
-            Some(text) => seen.push(text),
+            text => seen.extend(text),
         }
     }
 }
@@ -287,10 +235,8 @@ fn connected(
         let before = reached.len();
         for (a, b) in edges {
             let (has_a, has_b) = (reached.contains(a), reached.contains(b));
-            if has_a && !has_b {
-                reached.push(b.clone());
-            } else if has_b && !has_a {
-                reached.push(a.clone());
+            if has_a != has_b {
+                reached.push(if has_a { b } else { a }.clone());
             }
         }
         if reached.len() == before {
@@ -305,73 +251,48 @@ fn connected(
 }
 
 /// `scene` of a group: the systems of images that it refers to, and nodes with parameters.
-pub(super) fn scene(
-    sink: &mut Sink,
-    json: &Json,
-    place: &str,
-    judged: Judged,
-) -> (Vec<Reference>, Vec<Target>) {
+pub(super) fn scene(sink: &mut Sink, scene: &Spot<'_>) -> (Vec<Reference>, Vec<Target>) {
     let (mut references, mut targets) = (Vec::new(), Vec::new());
-    if json.members().is_none() {
-        sink.must("V37", place, show(json), "an object with coordinateTransformations");
+    if !sink.object("V37", scene, "an object with coordinateTransformations") {
         return (references, targets);
     }
-    let own: Vec<(String, usize)> = match json.get("coordinateSystems") {
-        None => Vec::new(),
-        found => systems(sink, found, &at(place, "coordinateSystems"), judged, false)
-            .into_iter()
-            .map(|(name, axes)| (name, axes.len()))
-            .collect(),
-    };
-    let list_place = at(place, TRANSFORMS);
-    let Some(list) = json.get(TRANSFORMS) else {
-        sink.must("V37", list_place, "nothing", "a list of transformations");
+    let list = scene.get("coordinateSystems");
+    let own = if list.is_some() { systems(sink, &list, false) } else { Vec::new() };
+    let list = scene.get(TRANSFORMS);
+    if !list.is_some() {
+        sink.must("V37", &list, "nothing", "a list of transformations");
         return (references, targets);
-    };
+    }
     let mut edges = Vec::new();
     // An image is one node of the graph: its systems are connected among themselves.
-    let mut nodes: Vec<(String, usize)> = own.iter().map(|(name, n)| (format!("#{name}"), *n)).collect();
-    for (i, item) in entries(sink, list, &list_place).into_iter().enumerate() {
-        let place = nth(&list_place, i);
+    let mut nodes: Vec<(String, usize)> =
+        own.iter().map(|(name, axes)| (format!("#{name}"), axes.len())).collect();
+    for item in entries(sink, &list) {
         let ends = ["input", "output"].map(|side| {
-            let name = end_name(sink, item, side, &place)?;
-            let end = item.get(side)?;
-            let place = at(&place, side);
+            let name = end_name(sink, &item, side)?;
+            let end = item.get(side);
             let odd = end.members().unwrap_or_default().iter().find(|(k, _)| k != "name" && k != "path");
             if let Some((key, _)) = odd {
-                sink.must("V37", at(&place, key), format!("the key {key:?}"), "name and path only");
+                sink.must("V37", &end.get(key), format!("the key {key:?}"), "name and path only");
             }
-            match end.get("path") {
-                None => {
-                    let found = own.iter().find(|(n, _)| *n == name);
-                    if found.is_none() {
-                        let wrong = format!("{name:?}, which is no system of the scene");
-                        sink.must("V37", at(&place, "name"), wrong, "a system of the scene, or a path");
-                    }
-                    Some((format!("#{name}"), found.map(|(_, n)| *n)))
+            let path = end.get("path");
+            if !path.is_some() {
+                let found = own.iter().find(|(n, _)| *n == name);
+                if found.is_none() {
+                    let wrong = format!("{name:?}, which is no system of the scene");
+                    sink.must("V37", &end.get("name"), wrong, "a system of the scene, or a path");
                 }
-                Some(path) => match path.as_str() {
-                    None => {
-                        sink.must("V37", at(&place, "path"), show(path), "the path of an image, a string");
-                        None
-                    }
-                    Some(path) => {
-                        references.push(Reference { place, path: path.to_owned(), name });
-                        nodes.push((path.to_owned(), 0));
-                        Some((path.to_owned(), None))
-                    }
-                },
+                return Some((format!("#{name}"), found.map(|(_, axes)| axes.len())));
             }
+            let path = sink.text("V37", &path, "the path of an image, a string")?;
+            references.push(Reference { place: end.place, path: path.to_owned(), name });
+            nodes.push((path.to_owned(), 0));
+            Some((path.to_owned(), None))
         });
-        let size = |end: &Option<(String, Option<usize>)>| end.as_ref().and_then(|(_, size)| *size);
-        let dimensions = Dimensions { input: size(&ends[0]), output: size(&ends[1]) };
-        map::check(sink, item, &place, dimensions, judged, &mut targets);
-        if let [Some((a, _)), Some((b, _))] = ends {
-            edges.push((a, b));
-        }
+        edges.extend(transformation(sink, &item, ends, &mut targets));
     }
-    names_are_unique(sink, list, &list_place);
+    names_are_unique(sink, &list);
     nodes.dedup();
-    connected(sink, &nodes, &edges, Vec::new(), &list_place);
+    connected(sink, &nodes, &edges, Vec::new(), &list.place);
     (references, targets)
 }

@@ -6,7 +6,8 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::arrays::{self, Facts};
 use super::document::{self, Seen};
-use super::report::{Finding, Level, Report, Sink, at, quoted, show, show_or};
+use super::hcs::{SeenField, SeenPlate};
+use super::report::{Finding, Level, Report, Sink, Spot, at, quoted};
 use super::systems::Target;
 use super::{Judged, Options, judged, labels, layout, text_of};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,6 +17,8 @@ use crate::image::parse;
 use crate::image::version::{self, Stated, Version};
 use crate::meta::path::{join, shown};
 use crate::meta::{ArrayMeta, DataType, Format, GroupMeta, Json, NodeMeta};
+use crate::num::u64_of;
+use crate::store::StoreExt as _;
 
 /// Wells and images that are looked at at once.
 const AT_ONCE: usize = 16;
@@ -30,13 +33,35 @@ pub(super) enum Look {
     Broken(String),
 }
 
+impl Look {
+    /// In words, for a finding.
+    fn found(&self) -> String {
+        match self {
+            Self::Array(_) => "an array".to_owned(),
+            Self::Group(_) if self.image().is_none() => "a group without multiscales".to_owned(),
+            Self::Group(_) => "a group".to_owned(),
+            Self::Absent => "nothing".to_owned(),
+            Self::Broken(why) => format!("what cannot be read: {why}"),
+        }
+    }
+
+    fn image(&self) -> Option<&GroupMeta> {
+        match self {
+            Self::Group(meta) if document::home(&meta.attributes).0.get("multiscales").is_some() => {
+                Some(meta)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Everything that stays the same on the way through a hierarchy.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
     pub(super) zarr: &'a Zarr,
     pub(super) options: &'a Options,
     /// The rules of the top.
-    judged: Judged,
+    pub(super) judged: Judged,
     /// The version that the top states, as it states it.
     stated: Option<String>,
     /// The version of Zarr of the top.
@@ -178,16 +203,16 @@ impl Walk<'_> {
     }
 
     /// The document of a group; `top` says that it is the first.
-    fn document(&self, path: &str, meta: &GroupMeta, top: bool) -> (Sink, Judged, Seen) {
-        let mut sink = Sink::new(path);
+    fn document(&self, path: &str, meta: &GroupMeta, top: bool) -> (Sink, Seen) {
         let judged = if top { self.judged } else { self.judged_below(&meta.attributes) };
+        let mut sink = Sink::new(path, judged);
         let root = if top { None } else { self.stated.as_deref() };
         let format = if top || meta.format == self.format { Some(meta.format) } else { None };
         if !top && meta.format != self.format {
             self.other_format(&mut sink, meta.format);
         }
-        let seen = document::group(&mut sink, &meta.attributes, judged, format, root);
-        (sink, judged, seen)
+        let seen = document::group(&mut sink, &meta.attributes, format, root);
+        (sink, seen)
     }
 
     async fn top(&self, path: &str, meta: &GroupMeta) -> Result<Part> {
@@ -195,17 +220,14 @@ impl Walk<'_> {
         let mut part = if ome.get("multiscales").is_some() {
             self.image(path, meta, true, Role::Image).await?.0
         } else {
-            let (sink, _, seen) = self.document(path, meta, true);
-            let mut part = Part::of(sink);
-            let mut sink = Sink::new(path);
+            let (mut sink, seen) = self.document(path, meta, true);
             self.targets(path, &seen.targets, &mut sink).await?;
-            part.findings.append(&mut sink.findings);
-            part
+            Part::of(sink)
         };
         // The document was checked; only what it leads to is of interest now.
-        let (_, judged, seen) = self.document(path, meta, true);
+        let (Sink { judged, .. }, seen) = self.document(path, meta, true);
         if let Some(plate) = &seen.plate {
-            part.join(self.plate(path, plate, seen.base, judged).await?);
+            part.join(self.plate(path, plate, seen.base).await?);
         }
         if let Some(well) = &seen.well {
             part.join(self.well(path, &well.fields, &[]).await?);
@@ -230,46 +252,46 @@ impl Walk<'_> {
         place: &str,
         sink: &mut Sink,
     ) -> Result<Option<(Part, Facts)>> {
-        let wanted = "an image: a group with multiscales";
-        let meta = match self.look(path).await? {
-            Look::Group(meta) => meta,
-            Look::Absent => {
-                if !self.options.metadata_only {
-                    sink.must(rule, place, format!("nothing at {}", shown(path)), wanted);
-                }
-                return Ok(None);
+        let look = self.look(path).await?;
+        match look.image() {
+            Some(meta) => self.image(path, meta, false, Role::Image).await.map(Some),
+            None => {
+                let found = format!("{} at {}", look.found(), shown(path));
+                self.lacking(sink, rule, place, &look, found, "an image: a group with multiscales");
+                Ok(None)
             }
-            Look::Array(_) => {
-                sink.must(rule, place, format!("an array at {}", shown(path)), wanted);
-                return Ok(None);
-            }
-            Look::Broken(why) => {
-                sink.must(rule, place, format!("{} cannot be read: {why}", shown(path)), wanted);
-                return Ok(None);
-            }
-        };
-        if document::home(&meta.attributes).0.get("multiscales").is_none() {
-            sink.must(rule, place, format!("a group without multiscales at {}", shown(path)), wanted);
-            return Ok(None);
         }
-        self.image(path, &meta, false, Role::Image).await.map(Some)
+    }
+
+    /// A finding about what is at a path instead of what is wanted; what is not there at all may be no fault.
+    pub(super) fn lacking(
+        &self,
+        sink: &mut Sink,
+        rule: &'static str,
+        place: &str,
+        look: &Look,
+        found: impl Into<String>,
+        wanted: impl Into<String>,
+    ) {
+        if !(matches!(look, Look::Absent) && self.options.metadata_only) {
+            sink.must(rule, place, found, wanted);
+        }
     }
 
     /// An image: its document, its arrays, its labels.
     async fn image(&self, path: &str, meta: &GroupMeta, top: bool, role: Role<'_>) -> Result<(Part, Facts)> {
-        let (mut sink, judged, seen) = self.document(path, meta, top);
+        let (mut sink, seen) = self.document(path, meta, top);
+        let judged = sink.judged;
         let mut below = Vec::new();
         let mut all: Vec<Facts> = Vec::new();
         for pyramid in &seen.pyramids {
-            all.push(arrays::check(self, path, pyramid, judged, &mut sink, &mut below).await?);
+            all.push(arrays::check(self, path, pyramid, &mut sink, &mut below).await?);
             self.targets(path, &pyramid.targets, &mut sink).await?;
         }
         let nodes = all.iter().map(|f| f.arrays.iter().flatten().count()).sum::<usize>();
         let facts = all.into_iter().next().unwrap_or_default();
         let (ome, base) = document::home(&meta.attributes);
-        if let Some(omero) = ome.get("omero") {
-            arrays::omero(&mut sink, omero, &at(base, "omero"), &facts);
-        }
+        arrays::omero(&mut sink, &Spot::new(ome, base).get("omero"), &facts);
         if let (Some(source), Some(label)) = (&seen.source, ome.get("image-label")) {
             self.source(path, source, label, &at(base, "image-label.source.image"), &mut sink).await?;
         }
@@ -303,69 +325,40 @@ impl Walk<'_> {
     ) -> Result<()> {
         // What lies outside of what was opened cannot be looked at.
         let Some(image) = resolve(path, source) else { return Ok(()) };
-        let stated = label.get("source").and_then(|s| s.get("image")).is_some();
-        let found = match self.look(&image).await? {
-            Look::Group(meta) => {
-                let has = document::home(&meta.attributes).0.get("multiscales").is_some();
-                if has { return Ok(()) } else { "a group without multiscales" }
-            }
-            Look::Array(_) => "an array",
-            Look::Broken(_) => "a node that cannot be read",
-            Look::Absent if self.options.metadata_only => return Ok(()),
-            Look::Absent => "nothing",
-        };
-        let how = if stated { format!("{source:?}") } else { format!("{source:?}, the default") };
-        sink.must("V29", place, format!("{how}, where there is {found}"), "the path of the image");
+        let look = self.look(&image).await?;
+        if look.image().is_none() {
+            let stated = label.get("source").and_then(|s| s.get("image")).is_some();
+            let how = if stated { "" } else { ", the default" };
+            let found = format!("{source:?}{how}, where there is {}", look.found());
+            self.lacking(sink, "V29", place, &look, found, "the path of the image");
+        }
         Ok(())
     }
 
     /// V37: arrays and fields that transformations take their parameters from.
     async fn targets(&self, path: &str, targets: &[Target], sink: &mut Sink) -> Result<()> {
         for target in targets {
-            let place = target.place.as_str();
             let Some(node) = resolve(path, target.path.trim_start_matches('/')) else { continue };
-            match (self.look(&node).await?, target.matrix) {
-                (Look::Absent, _) if self.options.metadata_only => {}
-                (Look::Absent, _) => {
-                    sink.must(
-                        "V37",
-                        place,
-                        format!("{:?}, where there is nothing", target.path),
-                        "a node with parameters",
-                    );
-                }
-                (Look::Broken(why), _) => {
-                    sink.must(
-                        "V37",
-                        place,
-                        format!("{:?} cannot be read: {why}", target.path),
-                        "a node with parameters",
-                    );
-                }
-                (Look::Array(meta), Some(wanted)) => {
-                    let right = meta.shape.len() == 2
-                        && meta
-                            .shape
-                            .iter()
-                            .zip(wanted)
-                            .all(|(n, w)| w.is_none_or(|w| u64::try_from(w) == Ok(*n)));
-                    if !right {
-                        let text = |n: Option<usize>| n.map_or_else(|| "any".to_owned(), |n| n.to_string());
-                        let [rows, columns] = wanted.map(text);
-                        let wanted = format!("a matrix of the shape [{rows}, {columns}]");
-                        sink.must("V37", place, format!("an array of the shape {:?}", meta.shape), wanted);
+            let look = self.look(&node).await?;
+            let found = format!("{:?}, where there is {}", target.path, look.found());
+            let wanted = match (&look, target.matrix) {
+                (Look::Absent | Look::Broken(_), _) => "a node with parameters".to_owned(),
+                (Look::Array(meta), Some([rows, columns])) => {
+                    let fits = |n: Option<&u64>, w: Option<usize>| w.is_none_or(|w| n == Some(&u64_of(w)));
+                    let shape = &meta.shape;
+                    if shape.len() == 2 && fits(shape.first(), rows) && fits(shape.get(1), columns) {
+                        continue;
                     }
+                    let text = |n: Option<usize>| n.map_or_else(|| "any".to_owned(), |n| n.to_string());
+                    let wanted = format!("a matrix of the shape [{}, {}]", text(rows), text(columns));
+                    let found = format!("an array of the shape {shape:?}");
+                    sink.must("V37", target.place.as_str(), found, wanted);
+                    continue;
                 }
-                (Look::Group(_), Some(_)) => {
-                    sink.must(
-                        "V37",
-                        place,
-                        format!("a group at {:?}", target.path),
-                        "an array with a matrix",
-                    );
-                }
-                (Look::Array(_) | Look::Group(_), None) => {}
-            }
+                (Look::Group(_), Some(_)) => "an array with a matrix".to_owned(),
+                (Look::Array(_) | Look::Group(_), None) => continue,
+            };
+            self.lacking(sink, "V37", &target.place, &look, found, wanted);
         }
         Ok(())
     }
@@ -373,22 +366,18 @@ impl Walk<'_> {
     /// V25: the labels of an image.
     async fn labels(&self, path: &str, image: &Facts, judged: Judged) -> Result<Part> {
         let folder = join(path, "labels");
-        let meta = match self.look(&folder).await? {
-            Look::Absent => return Ok(Part::default()),
-            Look::Group(meta) => meta,
-            Look::Array(_) => {
-                let mut sink = Sink::new(&folder);
-                // An array called so may be a level.
-                sink.lint("V25", "", "an array", "a group of labels");
+        let look = self.look(&folder).await?;
+        let Look::Group(meta) = &look else {
+            let mut sink = Sink::new(&folder, judged);
+            // An array called so may be a level.
+            let level = if matches!(look, Look::Array(_)) { Level::Lint } else { Level::Must };
+            if !matches!(look, Look::Absent) {
+                sink.add("V25", level, "", look.found(), "a group of labels");
                 return Ok(Part::of(sink));
             }
-            Look::Broken(why) => {
-                let mut sink = Sink::new(&folder);
-                sink.must("V25", "", format!("a group that cannot be read: {why}"), "a group of labels");
-                return Ok(Part::of(sink));
-            }
+            return Ok(Part::default());
         };
-        let (mut sink, _, seen) = self.document(&folder, &meta, false);
+        let (mut sink, seen) = self.document(&folder, meta, false);
         let (ome, base) = document::home(&meta.attributes);
         if ome.get("labels").is_none() {
             sink.must("V25", at(base, "labels"), "nothing", "a list of the labels' paths");
@@ -415,22 +404,21 @@ impl Walk<'_> {
     ) -> Result<Part> {
         let parts = stream::iter(listed.to_vec()).map(|(place, name)| async move {
             let (place, name) = (place.as_str(), name.as_str());
-            let mut sink = Sink::new(folder);
+            let mut sink = Sink::new(folder, judged);
             let path = join(folder, name.trim_matches('/'));
-            let wanted = format!("a group with multiscales at {name:?}");
             let mut part = Part::default();
-            match self.look(&path).await? {
-                Look::Group(meta) if document::home(&meta.attributes).0.get("multiscales").is_some() => {
-                    part.join(Box::pin(self.image(&path, &meta, false, Role::Label(image))).await?.0);
+            let look = self.look(&path).await?;
+            match look.image() {
+                Some(meta) => {
+                    part.join(Box::pin(self.image(&path, meta, false, Role::Label(image))).await?.0);
                 }
-                Look::Group(_) => sink.must("V25", place, "a group without multiscales", wanted),
-                Look::Array(_) => {
-                    sink.must("V25", place, "an array", wanted);
-                    sink.fix("zaro image upgrade makes label images of plain arrays");
+                None => {
+                    let wanted = format!("a group with multiscales at {name:?}");
+                    self.lacking(&mut sink, "V25", place, &look, look.found(), wanted);
+                    if matches!(look, Look::Array(_)) {
+                        sink.fix("zaro image upgrade makes label images of plain arrays");
+                    }
                 }
-                Look::Absent if self.options.metadata_only => {}
-                Look::Absent => sink.must("V25", place, "nothing there", wanted),
-                Look::Broken(why) => sink.must("V25", place, format!("it cannot be read: {why}"), wanted),
             }
             if judged.version >= Version::V05 {
                 self.between(folder, name, &mut part).await?;
@@ -449,7 +437,7 @@ impl Walk<'_> {
             if let Look::Group(meta) = self.look(&path).await?
                 && meta.attributes.members().is_some_and(|m| !m.is_empty())
             {
-                let mut sink = Sink::new(&path);
+                let mut sink = Sink::new(&path, self.judged);
                 let keys = meta.attributes.members().unwrap_or_default().iter().map(|(k, _)| k);
                 sink.must("V30", "", format!("the attributes {}", quoted(keys)), "a group without metadata");
                 part.findings.append(&mut sink.findings);
@@ -465,48 +453,33 @@ impl Walk<'_> {
         if judged.version != Version::Seed {
             return Ok(Part::default());
         }
-        let mut sink = Sink::new(&folder);
-        let listed = meta.attributes.get("masks");
-        let items = match listed.map(Json::items) {
-            None => {
-                // Those that are not listed may be masks all the same.
-                sink.lint("V38", "masks", "nothing", "a list of the masks' paths");
-                Vec::new()
-            }
-            Some(None) => {
-                sink.must("V38", "masks", show_or(listed), "a list of the masks' paths");
-                Vec::new()
-            }
-            Some(Some(items)) => items.to_vec(),
+        let mut sink = Sink::new(&folder, judged);
+        let listed = Spot::new(meta.attributes.get("masks"), "masks");
+        let items = if listed.is_some() {
+            sink.items("V38", &listed, "a list of the masks' paths").unwrap_or_default()
+        } else {
+            // Those that are not listed may be masks all the same.
+            sink.lint("V38", &listed, "nothing", "a list of the masks' paths");
+            Vec::new()
         };
         let mut part = Part::default();
-        for (i, item) in items.iter().enumerate() {
-            let place = format!("masks[{i}]");
-            let Some(name) = item.as_str() else {
-                sink.must("V38", place, show(item), "a path, a string");
-                continue;
-            };
+        for item in items {
+            let Some(name) = sink.text("V38", &item, "a path, a string") else { continue };
             let mask = join(&folder, name.trim_matches('/'));
-            match self.look(&mask).await? {
-                Look::Array(meta) => {
-                    let mut own = Sink::new(&mask);
-                    mask_array(&mut own, &meta, image);
+            let look = self.look(&mask).await?;
+            match (&look, look.image()) {
+                (Look::Array(meta), _) => {
+                    let mut own = Sink::new(&mask, judged);
+                    mask_array(&mut own, meta, image);
                     part.join(Part::of(own));
                 }
                 // The form in between: a group of levels.
-                Look::Group(meta) if document::home(&meta.attributes).0.get("multiscales").is_some() => {
-                    part.join(Box::pin(self.image(&mask, &meta, false, Role::Label(image))).await?.0);
+                (_, Some(meta)) => {
+                    part.join(Box::pin(self.image(&mask, meta, false, Role::Label(image))).await?.0);
                 }
-                Look::Group(_) => sink.must("V38", place, "a group", format!("an array at {name:?}")),
-                Look::Absent if self.options.metadata_only => {}
-                Look::Absent => sink.must("V38", place, "nothing there", format!("an array at {name:?}")),
-                Look::Broken(why) => {
-                    sink.must(
-                        "V38",
-                        place,
-                        format!("it cannot be read: {why}"),
-                        format!("an array at {name:?}"),
-                    );
+                _ => {
+                    let wanted = format!("an array at {name:?}");
+                    self.lacking(&mut sink, "V38", &item.place, &look, look.found(), wanted);
                 }
             }
         }
@@ -515,54 +488,41 @@ impl Walk<'_> {
     }
 
     /// V34, V35: what a plate names.
-    async fn plate(
-        &self,
-        path: &str,
-        plate: &super::hcs::SeenPlate,
-        base: &'static str,
-        judged: Judged,
-    ) -> Result<Part> {
-        let mut sink = Sink::new(path);
+    async fn plate(&self, path: &str, plate: &SeenPlate, base: &'static str) -> Result<Part> {
+        let mut sink = Sink::new(path, self.judged);
         let mut rows = HashSet::new();
         for (place, well) in &plate.wells {
             let Some((row, _)) = well.trim_matches('/').rsplit_once('/') else { continue };
             if !rows.insert(row) {
                 continue;
             }
-            match self.look(&join(path, row)).await? {
-                Look::Group(_) => {}
-                // In Zarr v2 a folder will do, but the text asks for groups.
-                Look::Absent if self.options.metadata_only => {}
-                Look::Absent => sink.must("V34", place, format!("no group {row:?}"), "a group for the row"),
-                Look::Array(_) => sink.must("V34", place, format!("an array {row:?}"), "a group for the row"),
-                Look::Broken(why) => {
-                    sink.must("V34", place, format!("{row:?} cannot be read: {why}"), "a group for the row");
-                }
+            // In Zarr v2 a folder will do, but the text asks for groups.
+            let look = self.look(&join(path, row)).await?;
+            if !matches!(look, Look::Group(_)) {
+                let found = format!("{} at {row:?}", look.found());
+                self.lacking(&mut sink, "V34", place, &look, found, "a group for the row");
             }
         }
-        if judged.version >= Version::V04 {
+        if sink.since(Version::V04) {
             self.empty_lines(path, plate, base, &mut sink).await;
         }
         let mut part = Part { findings: sink.findings, nodes: rows.len() };
         let wells = stream::iter(plate.wells.clone()).map(|(place, well)| async move {
             let (place, well) = (place.as_str(), well.as_str());
-            let mut sink = Sink::new(path);
+            let mut sink = Sink::new(path, self.judged);
             let node = join(path, well.trim_matches('/'));
             let wanted = format!("a group with `well` at {well:?}");
             let mut part = Part::default();
-            match self.look(&node).await? {
-                Look::Group(meta) => {
-                    let (own, _, seen) = self.document(&node, &meta, false);
-                    part.join(Part::of(own));
-                    match seen.well {
-                        Some(seen) => part.join(self.well(&node, &seen.fields, &plate.acquisitions).await?),
-                        None => sink.must("V34", place, "a group without `well`", wanted),
-                    }
+            let look = self.look(&node).await?;
+            if let Look::Group(meta) = &look {
+                let (own, seen) = self.document(&node, meta, false);
+                part.join(Part::of(own));
+                match seen.well {
+                    Some(seen) => part.join(self.well(&node, &seen.fields, &plate.acquisitions).await?),
+                    None => sink.must("V34", place, "a group without `well`", wanted),
                 }
-                Look::Absent if self.options.metadata_only => {}
-                Look::Absent => sink.must("V34", place, "nothing there", wanted),
-                Look::Array(_) => sink.must("V34", place, "an array", wanted),
-                Look::Broken(why) => sink.must("V34", place, format!("it cannot be read: {why}"), wanted),
+            } else {
+                self.lacking(&mut sink, "V34", place, &look, look.found(), wanted);
             }
             part.findings.append(&mut sink.findings);
             Ok::<_, Error>(part)
@@ -572,13 +532,7 @@ impl Walk<'_> {
     }
 
     /// V35: no groups for rows and wells without images.
-    async fn empty_lines(
-        &self,
-        path: &str,
-        plate: &super::hcs::SeenPlate,
-        base: &'static str,
-        sink: &mut Sink,
-    ) {
+    async fn empty_lines(&self, path: &str, plate: &SeenPlate, base: &'static str, sink: &mut Sink) {
         // A store that cannot list cannot tell.
         let Ok(listing) = self.zarr.store().list(path).await else { return };
         let used: HashSet<&str> = plate
@@ -588,49 +542,33 @@ impl Walk<'_> {
             .collect();
         for row in plate.rows.iter().filter(|row| listing.prefixes.contains(row)) {
             if !used.contains(row.as_str()) {
-                sink.should(
-                    "V35",
-                    at(base, "plate.wells"),
-                    format!("a group for row {row:?}, which has no wells"),
-                    "no group for it",
-                );
+                let found = format!("a group for row {row:?}, which has no wells");
+                sink.should("V35", at(base, "plate.wells"), found, "no group for it");
                 continue;
             }
             let Ok(inner) = self.zarr.store().list(&join(path, row)).await else { return };
             for column in plate.columns.iter().filter(|c| inner.prefixes.contains(c)) {
                 let well = format!("{row}/{column}");
                 if !used.contains(well.as_str()) {
-                    sink.should(
-                        "V35",
-                        at(base, "plate.wells"),
-                        format!("a group {well:?}, which is no well"),
-                        "no group for it",
-                    );
+                    let found = format!("a group {well:?}, which is no well");
+                    sink.should("V35", at(base, "plate.wells"), found, "no group for it");
                 }
             }
         }
     }
 
     /// V34: the fields of a well.
-    async fn well(
-        &self,
-        path: &str,
-        fields: &[super::hcs::SeenField],
-        acquisitions: &[String],
-    ) -> Result<Part> {
+    async fn well(&self, path: &str, fields: &[SeenField], acquisitions: &[String]) -> Result<Part> {
         let parts = stream::iter(fields.to_vec()).map(|field| async move {
-            let mut sink = Sink::new(path);
-            let place = at(&field.place, "acquisition");
-            match &field.acquisition {
-                None if acquisitions.len() > 1 => {
-                    let wanted = format!("one of the plate's acquisitions: {}", acquisitions.join(", "));
-                    sink.must("V34", place, "nothing", wanted);
-                }
-                Some(id) if !acquisitions.is_empty() && !acquisitions.contains(id) => {
-                    let wanted = format!("one of the plate's acquisitions: {}", acquisitions.join(", "));
-                    sink.must("V34", place, id.as_str(), wanted);
-                }
-                _ => {}
+            let mut sink = Sink::new(path, self.judged);
+            let found = match &field.acquisition {
+                None if acquisitions.len() > 1 => Some("nothing"),
+                Some(id) if !acquisitions.is_empty() && !acquisitions.contains(id) => Some(id.as_str()),
+                _ => None,
+            };
+            if let Some(found) = found {
+                let wanted = format!("one of the plate's acquisitions: {}", acquisitions.join(", "));
+                sink.must("V34", at(&field.place, "acquisition"), found, wanted);
             }
             let node = join(path, field.path.trim_matches('/'));
             let found = self.needed_image(&node, "V34", &at(&field.place, "path"), &mut sink).await?;
@@ -643,7 +581,7 @@ impl Walk<'_> {
 
     /// V37: the images of a scene.
     async fn scene(&self, path: &str, seen: &Seen) -> Result<Part> {
-        let mut sink = Sink::new(path);
+        let mut sink = Sink::new(path, self.judged);
         let mut part = Part::default();
         let mut done: Vec<(String, Vec<String>)> = Vec::new();
         for reference in &seen.references {
@@ -657,7 +595,7 @@ impl Walk<'_> {
                 let Some((image, _)) = found else { continue };
                 part.join(image);
                 let Look::Group(meta) = self.look(&node).await? else { continue };
-                let (_, _, seen) = self.document(&node, &meta, false);
+                let (_, seen) = self.document(&node, &meta, false);
                 let names = seen.pyramids.iter().flat_map(|p| p.systems.iter().map(|(n, _)| n.clone()));
                 done.push((node.clone(), names.collect()));
             }

@@ -38,7 +38,7 @@ fn is_nczarr(name: &str) -> bool {
 
 /// The `_FillValue` of an array.
 #[derive(Debug, Clone, PartialEq)]
-pub enum FillValue {
+pub(crate) enum FillValue {
     /// There is none.
     None,
     /// An element.
@@ -48,8 +48,7 @@ pub enum FillValue {
 }
 
 /// The `_FillValue` that readers of the CF conventions take the array to have.
-#[must_use]
-pub fn fill_value(meta: &ArrayMeta) -> FillValue {
+pub(crate) fn fill_value(meta: &ArrayMeta) -> FillValue {
     if meta.format == Format::V2 && !meta.fill_undefined && is_variable(meta) {
         return FillValue::Element(meta.fill.clone());
     }

@@ -21,7 +21,7 @@
 //! other version lacks are an error: no coding helps there.
 
 mod down;
-pub mod missing;
+pub(crate) mod missing;
 mod up;
 
 #[cfg(test)]
@@ -32,11 +32,11 @@ use std::sync::Arc;
 use super::json::Json;
 use super::keys::ChunkKeys;
 use super::{ArrayMeta, CodecMeta, Format, GroupMeta, write};
-use crate::error::{Error, Result};
+use crate::error::{Result, unsupported};
 
 /// The keys of a converted array's chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keys {
+pub(crate) enum Keys {
     /// Those it has, so that chunks can stay in place. V2 has no keys that begin with `c`; there the separator is kept.
     Keep,
     /// Those that are usual in the new version: `c/0/0` in V3, `0.0` in V2.
@@ -45,7 +45,7 @@ pub enum Keys {
 
 /// What is to be the same in both versions, besides the elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub(crate) enum Kept {
     /// The fill value, as what missing chunks read as. For arrays that are no variables of a data set.
     Fill,
     /// What readers of the CF conventions see: which elements are missing, names of dimensions, attributes; see
@@ -80,7 +80,7 @@ impl Converted {
 ///
 /// # Errors
 /// `Unsupported` if the version has no such data type, or if it cannot keep what is to be `kept`.
-pub fn array(meta: &ArrayMeta, to: Format, keys: Keys, kept: Kept) -> Result<Converted> {
+pub(crate) fn array(meta: &ArrayMeta, to: Format, keys: Keys, kept: Kept) -> Result<Converted> {
     let usual = |old: ChunkKeys| match (to, keys) {
         (Format::V3, Keys::Keep) => old,
         (Format::V3, Keys::Usual) => ChunkKeys { prefixed: true, separator: '/' },
@@ -105,14 +105,13 @@ pub fn array(meta: &ArrayMeta, to: Format, keys: Keys, kept: Kept) -> Result<Con
     if kept == Kept::Meaning
         && let Some(what) = missing::difference(meta, &made, kept, |element| Some(element.clone()))
     {
-        return Err(Error::unsupported(format!("Zarr V{} cannot keep {what}", to.number())));
+        return Err(unsupported!("Zarr V{} cannot keep {what}", to.number()));
     }
     Ok(Converted { meta: made, recode: reasons.text() })
 }
 
 /// The group in the version `to`. Metadata of other nodes that it carries are left out: they are of the old version.
-#[must_use]
-pub fn group(meta: &GroupMeta, to: Format) -> GroupMeta {
+pub(crate) fn group(meta: &GroupMeta, to: Format) -> GroupMeta {
     write::new_group(to, &meta.attributes)
 }
 

@@ -1,11 +1,8 @@
 use super::*;
 use crate::meta::Grid;
 use crate::meta::finding::{Findings, Mode};
+use crate::meta::json::json;
 use crate::meta::{NodeMeta, v2, v3};
-
-fn json(text: &str) -> Json {
-    Json::parse(text.as_bytes()).unwrap().value
-}
 
 fn v2_array(rest: &str, attributes: &str) -> ArrayMeta {
     let mut document = json(

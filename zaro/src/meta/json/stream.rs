@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::io::Read;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::num;
 
 /// Nesting beyond this is refused.
@@ -30,7 +30,6 @@ pub(crate) enum Halt {
 /// A part of the document, or why there is none.
 pub(crate) type Scan<T> = Result<T, Halt>;
 
-/// A place in bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -67,7 +66,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn bad<T>(&self, what: &str) -> Scan<T> {
-        Err(Halt::Bad(Error::invalid(format!("not JSON: {what}"))))
+        Err(Halt::Bad(invalid!("not JSON: {what}")))
     }
 
     /// The next byte that is no white space, without taking it.
@@ -140,7 +139,6 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over any value.
     pub(crate) fn skip(&mut self) -> Scan<()> {
         let mut open: Vec<u8> = Vec::new();
         loop {
@@ -267,7 +265,7 @@ impl<'r> Scanner<'r> {
     /// A fault of the text at hand.
     pub(crate) fn fault(&self, message: impl std::fmt::Display) -> Error {
         let at = self.before.saturating_add(num::u64_of(self.at));
-        Error::invalid(format!("not {}: {message} at byte {at}", self.what))
+        invalid!("not {}: {message} at byte {at}", self.what)
     }
 
     /// Reads more behind what is yet to be looked at; whether there was any.
@@ -450,7 +448,6 @@ impl<'r> Scanner<'r> {
         }
     }
 
-    /// Goes past the next value.
     pub(crate) fn skip(&mut self) -> Result<()> {
         self.raw(None, 0)
     }

@@ -2,11 +2,12 @@
 
 use base64::Engine as _;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unsupported};
 use crate::meta::dtype::{DataType, Float};
 use crate::meta::fill::{Dialect, Fill};
 use crate::meta::float;
 use crate::meta::json::Json;
+use crate::num;
 
 /// The JSON form of `fill`. A V2 struct is the caller's business: its bytes are in the order of its fields.
 pub(crate) fn write(fill: &Fill, t: &DataType, dialect: Dialect) -> Result<Json> {
@@ -16,7 +17,6 @@ pub(crate) fn write(fill: &Fill, t: &DataType, dialect: Dialect) -> Result<Json>
     element(&fill.0, t, dialect)
 }
 
-/// Bytes as text.
 pub(super) fn base64(bytes: &[u8]) -> Json {
     Json::string(base64::engine::general_purpose::STANDARD.encode(bytes))
 }
@@ -28,12 +28,15 @@ fn fault(message: String) -> Error {
 fn element(bytes: &[u8], t: &DataType, dialect: Dialect) -> Result<Json> {
     Ok(match t {
         DataType::Bool => Json::Bool(bytes.iter().any(|b| *b != 0)),
-        DataType::Int(_) | DataType::DateTime(..) | DataType::TimeDelta(..) => Json::int(signed(bytes)),
-        DataType::UInt(_) => Json::int(unsigned(bytes)),
-        DataType::Float(f) => number(*f, unsigned(bytes), dialect)?,
+        DataType::Int(_) | DataType::DateTime(..) | DataType::TimeDelta(..) => Json::int(num::signed(bytes)),
+        DataType::UInt(_) => Json::int(num::unsigned(bytes)),
+        DataType::Float(f) => number(*f, num::unsigned(bytes), dialect)?,
         DataType::Complex(f) => {
             let (re, im) = bytes.split_at_checked(f.size()).unwrap_or_default();
-            Json::Array(vec![number(*f, unsigned(re), dialect)?, number(*f, unsigned(im), dialect)?])
+            Json::Array(vec![
+                number(*f, num::unsigned(re), dialect)?,
+                number(*f, num::unsigned(im), dialect)?,
+            ])
         }
         // Padding and all: tensorstore wants every byte.
         DataType::Raw(_) | DataType::FixedBytes(_) | DataType::Bytes => base64(bytes),
@@ -60,18 +63,9 @@ fn element(bytes: &[u8], t: &DataType, dialect: Dialect) -> Result<Json> {
         // No writer gives lists a fill value with a meaning.
         DataType::List(_) => Json::Null,
         DataType::SubArray(..) => {
-            return Err(Error::unsupported(format!("a fill value of {t}")).with_field("fill_value"));
+            return Err(unsupported!("a fill value of {t}").with_field("fill_value"));
         }
     })
-}
-
-fn unsigned(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
-}
-
-fn signed(bytes: &[u8]) -> i64 {
-    let start = if bytes.last().is_some_and(|b| b & 0x80 != 0) { -1 } else { 0 };
-    bytes.iter().rev().take(8).fold(start, |n: i64, b| n << 8 | i64::from(*b))
 }
 
 /// A float: a decimal that reads back to the same bits, a word, or the bits themselves.
@@ -106,7 +100,8 @@ fn number(format: Float, bits: u64, dialect: Dialect) -> Result<Json> {
     match dialect {
         Dialect::V3 => Ok(Json::String(hex)),
         // numpy's readers of V2 know one NaN only, and refuse hexadecimal digits.
-        Dialect::V2 => Err(Error::unsupported(format!("V2 has no way to write the fill value {hex}"))
-            .with_field("fill_value")),
+        Dialect::V2 => {
+            Err(unsupported!("V2 has no way to write the fill value {hex}").with_field("fill_value"))
+        }
     }
 }

@@ -20,14 +20,14 @@ use std::sync::Arc;
 use super::finding::{Findings, Mode};
 use super::json::Json;
 use super::{ArrayMeta, Format, GroupMeta, NodeMeta};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unsupported};
 
 pub(crate) use fill::write as write_fill;
 pub(crate) use v3::codecs as write_codecs;
 
 /// The documents of one node and the names they are stored by: `zarr.json`, or `.zarray` and `.zattrs`, or `.zgroup`
 /// and `.zattrs`.
-pub type Stored = Vec<(&'static str, Json)>;
+pub(crate) type Stored = Vec<(&'static str, Json)>;
 
 /// A node's documents as they were read, with all that zaro has no word for; without those of other nodes.
 pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
@@ -50,7 +50,7 @@ pub(crate) fn as_stored(meta: &NodeMeta) -> Stored {
 /// An array's documents, in the version its `format` says.
 ///
 /// The codecs must be those of that version; [`convert`](super::convert) changes them.
-pub fn array(meta: &ArrayMeta) -> Result<Stored> {
+pub(crate) fn array(meta: &ArrayMeta) -> Result<Stored> {
     match meta.format {
         Format::V3 => Ok(vec![("zarr.json", v3::array(meta)?)]),
         Format::V2 => v2::array(meta),
@@ -58,25 +58,15 @@ pub fn array(meta: &ArrayMeta) -> Result<Stored> {
 }
 
 /// A group's documents. Those of the nodes below that a V3 group carries are written too.
-#[must_use]
-pub fn group(meta: &GroupMeta) -> Stored {
+pub(crate) fn group(meta: &GroupMeta) -> Stored {
     match meta.format {
         Format::V3 => vec![("zarr.json", v3::group(meta))],
         Format::V2 => v2::group(meta),
     }
 }
 
-/// A node's documents.
-pub fn node(meta: &NodeMeta) -> Result<Stored> {
-    match meta {
-        NodeMeta::Array(a) => array(a),
-        NodeMeta::Group(g) => Ok(group(g)),
-    }
-}
-
 /// A new group without members.
-#[must_use]
-pub fn new_group(format: Format, attributes: &Json) -> GroupMeta {
+pub(crate) fn new_group(format: Format, attributes: &Json) -> GroupMeta {
     let mut meta = GroupMeta {
         format,
         attributes: Arc::new(attributes.clone()),
@@ -92,7 +82,7 @@ pub fn new_group(format: Format, attributes: &Json) -> GroupMeta {
 /// A draft of an array, checked by writing it and reading it back to the letter: what comes back must be what went in.
 ///
 /// The answer carries its new document. Whether the codecs fit together only the codec layer can say.
-pub fn settle(mut draft: ArrayMeta) -> Result<ArrayMeta> {
+pub(crate) fn settle(mut draft: ArrayMeta) -> Result<ArrayMeta> {
     if draft.format == Format::V3 {
         draft.codecs = v3::canonical(&draft.codecs, draft.shape.len())?;
     }
@@ -112,11 +102,10 @@ pub fn settle(mut draft: ArrayMeta) -> Result<ArrayMeta> {
     let wanted = ArrayMeta { attributes, document: read.document.clone(), ..draft };
     match difference(&wanted, &read) {
         None => Ok(read),
-        Some(field) => Err(Error::unsupported(format!(
-            "what was asked for cannot be said in Zarr V{}",
-            wanted.format.number()
-        ))
-        .with_field(field)),
+        Some(field) => {
+            Err(unsupported!("what was asked for cannot be said in Zarr V{}", wanted.format.number())
+                .with_field(field))
+        }
     }
 }
 
@@ -138,8 +127,7 @@ fn difference(a: &ArrayMeta, b: &ArrayMeta) -> Option<&'static str> {
 }
 
 /// A value with nothing in it that JSON's grammar forbids: bare `NaN` and infinities become strings.
-#[must_use]
-pub fn lawful(value: &Json) -> Json {
+pub(crate) fn lawful(value: &Json) -> Json {
     match value {
         Json::Number(t) if matches!(&**t, "NaN" | "Infinity" | "-Infinity") => Json::string(&**t),
         Json::Array(items) => Json::Array(items.iter().map(lawful).collect()),
@@ -150,8 +138,7 @@ pub fn lawful(value: &Json) -> Json {
 
 /// A node's document with nothing but its attributes, which are the user's, that JSON's grammar forbids; so, too, the
 /// documents of other nodes that it carries.
-#[must_use]
-pub fn lawful_node(document: &Json) -> Json {
+pub(crate) fn lawful_node(document: &Json) -> Json {
     let Json::Object(members) = document else { return lawful(document) };
     let member = |(name, value): &(String, Json)| {
         let value = match (name.as_str(), value) {
@@ -176,7 +163,6 @@ pub(crate) fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
     Json::Object(members.into_iter().map(|(n, v)| (n.to_owned(), v)).collect())
 }
 
-/// A list of integers.
 pub(crate) fn integers(list: &[u64]) -> Json {
     Json::Array(list.iter().map(Json::int).collect())
 }

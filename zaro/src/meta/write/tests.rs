@@ -1,5 +1,6 @@
 use super::*;
 use crate::meta::dtype::{DataType, Endian, Float, TimeUnit};
+use crate::meta::json::json;
 use crate::meta::{Fill, NewArray, create::Layout, v2 as read2, v3 as read3};
 
 /// A generator of numbers that are the same every time.
@@ -169,7 +170,7 @@ fn what_is_written_reads_back_equal() {
 
 fn v3(text: &str) -> ArrayMeta {
     let mut f = Findings::new(Mode::Tolerant, "/");
-    match read3::node(Json::parse(text.as_bytes()).unwrap().value, &mut f).unwrap() {
+    match read3::node(json(text), &mut f).unwrap() {
         NodeMeta::Array(a) => a,
         NodeMeta::Group(_) => panic!("no array"),
     }
@@ -209,7 +210,7 @@ fn raw_bytes_keep_the_name_they_had() {
 fn a_v2_document_keeps_its_own_ways() {
     let text = r#"{"zarr_format":2,"shape":[3],"chunks":[3],"dtype":[["a",">i4"],["b","<i2"]],"compressor":{"id":"crc32"},"fill_value":"AAAAAQIA","order":"F","filters":[{"id":"zlib","level":1}],"dimension_separator":".","own":1}"#;
     let mut f = Findings::new(Mode::Strict, "/");
-    let document = Arc::new(Json::parse(text.as_bytes()).unwrap().value);
+    let document = Arc::new(json(text));
     let meta = read2::array(document, None, &mut f).unwrap();
     // The bytes of a struct are in the order of its fields: this is (1, 2).
     assert_eq!(*meta.fill.0, [1, 0, 0, 0, 2, 0]);
@@ -217,7 +218,7 @@ fn a_v2_document_keeps_its_own_ways() {
     assert_eq!(document.to_string(), text);
     assert_eq!(attributes, Json::object());
     let text = text.replace("\"AAAAAQIA\"", "null");
-    let document = Arc::new(Json::parse(text.as_bytes()).unwrap().value);
+    let document = Arc::new(json(&text));
     let meta = read2::array(document, None, &mut f).unwrap();
     assert_eq!(array(&meta).unwrap()[0].1.to_string(), text);
 

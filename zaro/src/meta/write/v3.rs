@@ -1,6 +1,6 @@
 //! The model to `zarr.json`.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unsupported};
 use crate::meta::dtype::DataType;
 use crate::meta::fill::Dialect;
 use crate::meta::grid::{Axis, Grid};
@@ -119,14 +119,13 @@ pub(super) fn data_type(t: &DataType) -> Result<Json> {
             extension("struct", object([("fields", Json::Array(fields))]))
         }
         DataType::SubArray(..) | DataType::Json | DataType::List(_) => {
-            return Err(Error::unsupported(format!("V3 has no data type for {t}")).with_field("data_type"));
+            return Err(unsupported!("V3 has no data type for {t}").with_field("data_type"));
         }
         // The rest are named as they are shown.
         plain => Json::string(plain.to_string()),
     })
 }
 
-/// A chain as JSON.
 pub(crate) fn codecs(chain: &[CodecMeta]) -> Json {
     Json::Array(chain.iter().map(codec).collect())
 }

@@ -6,7 +6,7 @@
 use crate::codec::config::Config;
 use crate::codec::zstd::Zstd;
 use crate::codec::{BytesToBytes, Size};
-use crate::error::{Error, Result};
+use crate::error::{Result, invalid, unsupported};
 
 const MAGIC: &[u8] = "ICE🧊CHUNK".as_bytes();
 const HEADER: usize = 39;
@@ -51,15 +51,15 @@ pub(super) fn is_ours(bytes: &[u8]) -> bool {
 pub(super) fn open(bytes: &[u8], kind: Kind) -> Result<Vec<u8>> {
     let head = bytes.split_at_checked(HEADER).filter(|(head, _)| head.starts_with(MAGIC));
     let Some(([.., version, code, compression], body)) = head else {
-        return Err(Error::invalid(format!("this is no file of Icechunk's; {} should be here", kind.name())));
+        return Err(invalid!("this is no file of Icechunk's; {} should be here", kind.name()));
     };
     if !(1..=2).contains(version) {
-        return Err(Error::unsupported(format!(
+        return Err(unsupported!(
             "the file is of version {version} of Icechunk's format; versions 1 and 2 can be read"
-        )));
+        ));
     }
     if *code != kind.code() {
-        return Err(Error::invalid(format!("the file is of kind {code}, and not {}", kind.name())));
+        return Err(invalid!("the file is of kind {code}, and not {}", kind.name()));
     }
     match compression {
         0 => Ok(body.to_vec()),
@@ -67,7 +67,7 @@ pub(super) fn open(bytes: &[u8], kind: Kind) -> Result<Vec<u8>> {
             let most = ALWAYS.max(body.len().saturating_mul(RATIO));
             Zstd::from_config(&Config::new(&[]), false)?.decode(body, Size::AtMost(most))
         }
-        other => Err(Error::unsupported(format!("the file is compressed in an unknown way ({other})"))),
+        other => Err(unsupported!("the file is compressed in an unknown way ({other})")),
     }
 }
 

@@ -5,11 +5,11 @@
 //! and nothing is visited before it is asked for, which keeps a manifest of a million chunks as cheap to open as one
 //! of ten.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::num::{u64_of, usize_of};
 
 fn broken(what: &str) -> Error {
-    Error::invalid(format!("the file is damaged: {what}"))
+    invalid!("the file is damaged: {what}")
 }
 
 fn bytes_at<const N: usize>(buffer: &[u8], at: usize) -> Result<[u8; N]> {

@@ -13,7 +13,7 @@ use crate::blocking::wait;
 use crate::error::Result;
 use crate::store::memory::MemoryStore;
 use crate::store::zip::ZipStore;
-use crate::store::{KeyEntry, Store, StoreExt as _};
+use crate::store::{KeyEntry, StoreExt as _};
 use futures::TryStreamExt;
 
 /// What is in the files of a repository.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, usage};
 
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -13,7 +13,7 @@ pub struct Id(pub [u8; 12]);
 impl Id {
     /// From its text, in either case; letters that look like digits are taken for them.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = || Error::usage(format!("{text:?} is no id: one has 20 letters and digits"));
+        let wrong = || usage!("{text:?} is no id: one has 20 letters and digits");
         let mut out = [0; 12];
         let (mut bits, mut held, mut count) = (0u32, 0u32, 0);
         let mut room = out.iter_mut();

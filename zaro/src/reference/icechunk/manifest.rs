@@ -12,7 +12,7 @@ use zstd_safe::{DCtx, DDict, get_error_name};
 
 use super::flat::{Table, Tables, need};
 use super::id::Id;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::num::usize_of;
 use crate::reference::Span;
 use crate::store::Pin;
@@ -57,7 +57,7 @@ impl Manifest {
         let root = Table::root(&payload)?;
         let stated = Id(need(root.fixed(0)?, "the id of the manifest")?);
         if stated != id {
-            return Err(Error::invalid(format!("the file is the manifest {stated}, and not {id}")));
+            return Err(invalid!("the file is the manifest {stated}, and not {id}"));
         }
         let dictionary = match (root.list(2, 1)?, root.u8(3, 1)?) {
             (None, _) | (_, 0) => None,
@@ -66,9 +66,7 @@ impl Manifest {
                     .ok_or_else(|| Error::invalid("the dictionary of the manifest's addresses is damaged"))?,
             ),
             (_, other) => {
-                return Err(Error::unsupported(format!(
-                    "addresses are compressed in an unknown way ({other})"
-                )));
+                return Err(unsupported!("addresses are compressed in an unknown way ({other})"));
             }
         };
         let addresses = Mutex::new(Addresses { dictionary, context: None, last: None });
@@ -161,8 +159,7 @@ impl Manifest {
 
 impl Addresses {
     fn unpack(&mut self, stored: &[u8]) -> Result<Vec<u8>> {
-        let fault =
-            |why: &str| Error::invalid(format!("the address of a chunk cannot be decompressed: {why}"));
+        let fault = |why: &str| invalid!("the address of a chunk cannot be decompressed: {why}");
         let room = match zstd_safe::get_frame_content_size(stored) {
             Ok(size) => size.unwrap_or(MAX_ADDRESS),
             Err(_) => return Err(fault("it is no zstd frame")),

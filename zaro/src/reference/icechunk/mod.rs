@@ -17,9 +17,11 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
-use super::hold::Hold;
 use super::{Location, Map, Remote, SharedMap, Span};
-use crate::error::{Error, Result};
+use crate::context::cache::hashed;
+use crate::context::{Context, Key, owner};
+use crate::error::{Error, Result, invalid};
+use crate::store::fault::copy_of;
 use crate::store::{Listing, SharedStore, StoreExt as _, join, percent_decode};
 
 mod config;
@@ -41,9 +43,6 @@ use file::Kind;
 use manifest::{Manifest, Place};
 use repo::Repo;
 use snapshot::{Array, Form, Node, Part, Snapshot};
-
-/// How many bytes of manifests are held, unless told otherwise.
-const MANIFESTS: usize = 128 << 20;
 
 /// How many manifests are fetched at once for many keys.
 const FETCHES: usize = 8;
@@ -79,8 +78,16 @@ pub struct Repository {
     repo: Repo,
     id: Id,
     snapshot: Snapshot,
-    manifests: Hold<Id, Manifest>,
+    /// Keeps manifests that were read.
+    context: Context,
+    owner: u64,
     containers: OnceCell<Vec<Container>>,
+}
+
+impl Drop for Repository {
+    fn drop(&mut self) {
+        self.context.chunks().forget_owner(self.owner);
+    }
 }
 
 impl Repository {
@@ -99,14 +106,14 @@ impl Repository {
         };
         let snapshot = compute(bytes.len(), move || Snapshot::parse(file::open(&bytes, Kind::Snapshot)?, id));
         let snapshot = snapshot.await.map_err(|e| named(e).with_key(key))?;
-        let manifests = Hold::new(MANIFESTS);
-        Ok(Self { store, repo, id, snapshot, manifests, containers: OnceCell::new() })
+        let (context, owner) = (Context::shared(), owner());
+        Ok(Self { store, repo, id, snapshot, context, owner, containers: OnceCell::new() })
     }
 
-    /// Holds at most this many bytes of manifests, or the last one if it is larger.
+    /// Keeps manifests in the memory of `context`.
     #[must_use]
-    pub fn with_memory(mut self, bytes: usize) -> Self {
-        self.manifests = Hold::new(bytes);
+    pub fn with_context(mut self, context: &Context) -> Self {
+        self.context = context.clone();
         self
     }
 
@@ -133,7 +140,9 @@ impl Repository {
             let parse = move || Manifest::parse(file::open(&bytes, Kind::Manifest)?, id);
             compute(size, parse).await.map_err(at)
         };
-        self.manifests.get(id, Manifest::bytes, fetch).await
+        let [a, b] = hashed(id);
+        let key = Key { owner: self.owner, part: [a, b, 0, 0] };
+        self.context.chunks().get_or_make(key, Manifest::bytes, fetch).await.map_err(|e| copy_of(&e))
     }
 
     /// The array and the index of the chunk that a key stands for.
@@ -199,9 +208,7 @@ impl Repository {
                 let known = self.containers().await?;
                 let container = known.iter().find(|c| c.name.as_deref() == Some(name));
                 let container = container.ok_or_else(|| {
-                    Error::invalid(format!(
-                        "{stored}: the repository has no virtual chunk container {name:?}"
-                    ))
+                    invalid!("{stored}: the repository has no virtual chunk container {name:?}")
                 })?;
                 format!("{}{path}", container.url_prefix).into()
             }
@@ -211,9 +218,7 @@ impl Repository {
             whole.split_once("://").is_some_and(|(scheme, _)| !matches!(scheme, "http" | "https" | "file"));
         if bucket && whole.contains('%') {
             let plain = percent_decode(&whole);
-            return Ok(plain
-                .ok_or_else(|| Error::invalid(format!("{whole}: the address is not Unicode")))?
-                .into());
+            return Ok(plain.ok_or_else(|| invalid!("{whole}: the address is not Unicode"))?.into());
         }
         Ok(whole)
     }
@@ -372,12 +377,5 @@ async fn compute<T: Send + 'static>(
     if size < LARGE {
         return f();
     }
-    let (tell, told) = tokio::sync::oneshot::channel();
-    rayon::spawn(move || {
-        // A panic on this pool would end the program. There should be none; if there is, one read has failed.
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-        // Nobody listens if the read was given up.
-        let _ = tell.send(done.unwrap_or_else(|_| Err(Error::io("decoding panicked"))));
-    });
-    told.await.map_err(|_| Error::io("a decoding thread was lost"))?
+    Context::shared().run(f).await
 }

@@ -9,7 +9,7 @@ use super::config::{self, Container};
 use super::file::{self, Kind};
 use super::flat::{Budget, Table, Tables, need};
 use super::id::Id;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, not_found};
 use crate::meta::json::Json;
 use crate::num::usize_of;
 use crate::store::{SharedStore, StoreExt as _, check_key, percent_decode};
@@ -142,7 +142,7 @@ impl Repo {
         };
         let word = sort.word();
         let what = if gone { "was deleted" } else { "does not exist" };
-        Error::not_found(format!("the {word} {name:?} {what}{}", there(names, sort.many())))
+        not_found!("the {word} {name:?} {what}{}", there(names, sort.many()))
     }
 
     /// The error for a snapshot that does not exist, with those that do.
@@ -151,7 +151,7 @@ impl Repo {
             Self::Files(store) => store.list("snapshots").await.ok().map(|l| l.objects),
             Self::Known { snapshots, .. } => Some(snapshots.iter().map(Id::to_string).collect()),
         };
-        Error::not_found(format!("the snapshot {id} does not exist{}", there(ids, "snapshots")))
+        not_found!("the snapshot {id} does not exist{}", there(ids, "snapshots"))
     }
 
     /// All branches and tags.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::flat::{Budget, Table, need};
 use super::id::Id;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::json::Json;
 use crate::meta::keys::ChunkKeys;
 use crate::meta::{finding::Findings, v3};
@@ -68,7 +68,7 @@ impl Snapshot {
         let root = Table::root(&payload)?;
         let stated = Id(need(root.fixed(0)?, "the id of the snapshot")?);
         if stated != id {
-            return Err(Error::invalid(format!("the file is the snapshot {stated}, and not {id}")));
+            return Err(invalid!("the file is the snapshot {stated}, and not {id}"));
         }
         let mut budget = Budget::of(&payload);
         let mut nodes = Vec::new();
@@ -185,14 +185,14 @@ fn node(table: &Table<'_>, payload: &Bytes, budget: &mut Budget) -> Result<Node>
     let at = |e: Error| e.with_node(path);
     let bare = path.strip_prefix('/').unwrap_or(path);
     if !bare.is_empty() && bare.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err(at(Error::invalid(format!("{path:?} is not the path of a node"))));
+        return Err(at(invalid!("{path:?} is not the path of a node")));
     }
     budget.take(path.len()).map_err(at)?;
     let document = payload.slice_ref(need(table.list(2, 1)?, "the document of a node").map_err(at)?);
     let array = match table.u8(3, 0)? {
         1 => Some(array(&need(table.table(4)?, "what an array consists of")?, budget).map_err(at)?),
         2 => None,
-        kind => return Err(at(Error::unsupported(format!("the node is of an unknown kind ({kind})")))),
+        kind => return Err(at(unsupported!("the node is of an unknown kind ({kind})"))),
     };
     Ok(Node { path: bare.into(), id, document, array })
 }

@@ -8,7 +8,7 @@ use super::generate::generate;
 use super::intern::Interner;
 use super::table::{Entry, Fault, Table};
 use super::template::{Template, Templates};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::Json;
 use crate::meta::json::stream::{Cursor, Halt, Scan, Text, compact, whole};
 
@@ -290,9 +290,8 @@ impl Builder {
             for (name, value) in members.iter().filter(|(n, _)| overrides.iter().all(|(o, _)| o != n)) {
                 let text =
                     value.as_str().map(str::to_owned).or_else(|| value.number_text().map(str::to_owned));
-                let text = text.ok_or_else(|| {
-                    Error::invalid(format!("template {name:?} must be a text")).with_field("templates")
-                })?;
+                let text =
+                    text.ok_or_else(|| invalid!("template {name:?} must be a text").with_field("templates"))?;
                 templates.add(name, &text).map_err(|e| e.with_field("templates"))?;
             }
         }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use super::document::{Builder, Parsed};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::num::{u64_of, usize_of};
 use crate::store::{ByteRange, GetOptions, Object, ObjectMeta, SharedStore, StoreExt as _};
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -66,7 +66,7 @@ impl Coding {
 }
 
 fn damaged(what: &str, e: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("the document is damaged {what}: {e}"))
+    invalid!("the document is damaged {what}: {e}")
 }
 
 impl Feed {
@@ -123,9 +123,9 @@ impl Feed {
     fn text(&mut self, text: &[u8]) -> Result<()> {
         self.unpacked = self.unpacked.saturating_add(u64_of(text.len()));
         if self.unpacked > self.packed.saturating_mul(MAX_RATIO).max(FREE) {
-            return Err(Error::invalid(format!(
+            return Err(invalid!(
                 "the document unpacks to more than {MAX_RATIO} times its length, which no references do"
-            )));
+            ));
         }
         // What is complete is taken from where it lies; the rest is kept for later.
         self.pending.extend_from_slice(text);

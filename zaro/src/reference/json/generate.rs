@@ -2,7 +2,7 @@
 
 use super::document::Builder;
 use super::template::{Scope, Template, Templates, Value};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::meta::Json;
 use crate::num::u64_of;
 
@@ -35,14 +35,14 @@ impl Values {
     }
 
     fn parse(value: &Json) -> Result<Self> {
-        let whole = |v: &Json| v.as_i64().ok_or_else(|| Error::invalid(format!("{v} is not a whole number")));
+        let whole = |v: &Json| v.as_i64().ok_or_else(|| invalid!("{v} is not a whole number"));
         if let Some(items) = value.items() {
             return items.iter().map(whole).collect::<Result<_>>().map(Self::List);
         }
         let member = |name: &str, otherwise: Option<i64>| match (value.get(name), otherwise) {
             (Some(v), _) => whole(v),
             (None, Some(n)) => Ok(n),
-            (None, None) => Err(Error::invalid(format!("a dimension needs a {name:?}"))),
+            (None, None) => Err(invalid!("a dimension needs a {name:?}")),
         };
         let (start, stop, step) =
             (member("start", Some(0))?, member("stop", None)?, member("step", Some(1))?);
@@ -78,9 +78,9 @@ fn one(rule: &Json, templates: &Templates, out: &mut Builder, left: &mut u64) ->
         Some(n @ Json::Number(_)) if name == "offset" || name == "length" => {
             Template::parse(&n.to_string()).map(Some)
         }
-        Some(other) => Err(Error::invalid(format!("{name:?} must be a text, not {}", other.kind()))),
+        Some(other) => Err(invalid!("{name:?} must be a text, not {}", other.kind())),
     };
-    let needed = |name: &str| template(name)?.ok_or_else(|| Error::invalid(format!("{name:?} is missing")));
+    let needed = |name: &str| template(name)?.ok_or_else(|| invalid!("{name:?} is missing"));
     let (key, url) = (needed("key")?, needed("url")?);
     let span = match (template("offset")?, template("length")?) {
         (Some(offset), Some(length)) => Some((offset, length)),
@@ -97,13 +97,11 @@ fn one(rule: &Json, templates: &Templates, out: &mut Builder, left: &mut u64) ->
         values.push(Values::parse(value).map_err(|e| e.within(format!("dimension {name:?}")))?);
     }
     let count = values.iter().fold(1u64, |n, v| n.saturating_mul(v.count()));
-    *left = left.checked_sub(count).ok_or_else(|| {
-        Error::unsupported(format!("the rules make more than {MOST} references; write them out"))
-    })?;
+    *left = left
+        .checked_sub(count)
+        .ok_or_else(|| unsupported!("the rules make more than {MOST} references; write them out"))?;
     let number = |text: String| {
-        text.trim()
-            .parse::<u64>()
-            .map_err(|_| Error::invalid(format!("{text:?} is not a whole number from 0 on")))
+        text.trim().parse::<u64>().map_err(|_| invalid!("{text:?} is not a whole number from 0 on"))
     };
     let mut scope: Vec<(String, Value)> = names.into_iter().map(|n| (n, Value::Int(0))).collect();
     for i in 0..count {

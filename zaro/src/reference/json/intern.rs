@@ -26,7 +26,6 @@ impl Interner {
         self.ends.len()
     }
 
-    /// The text of a number.
     #[inline]
     pub(super) fn get(&self, id: u32) -> &[u8] {
         let Ok(i) = usize::try_from(id) else { return &[] };

@@ -278,7 +278,6 @@ impl Table {
         }
     }
 
-    /// What `key` stands for.
     pub(super) fn find(&self, key: &[u8]) -> Option<Entry> {
         let cut = key.iter().rposition(|b| *b == b'/').map_or(0, |at| at.saturating_add(1));
         let (folder, name) = key.split_at_checked(cut)?;
@@ -306,7 +305,6 @@ impl Table {
         None
     }
 
-    /// The names in a folder.
     pub(super) fn names_in(&self, folder: &[u8]) -> impl Iterator<Item = &[u8]> {
         let places = self.folders.find(folder).map_or(0..0, |f| self.places(f));
         places.map(|place| self.name(self.at(place)))

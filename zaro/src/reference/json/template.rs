@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 
 /// How deep templates and brackets may nest.
 const MAX_DEPTH: u32 = 24;
@@ -121,7 +121,7 @@ impl Templates {
     }
 
     fn named(&self, name: &str) -> Result<&Template> {
-        self.0.get(name).ok_or_else(|| Error::invalid(format!("there is no template {name:?}")))
+        self.0.get(name).ok_or_else(|| invalid!("there is no template {name:?}"))
     }
 }
 
@@ -157,13 +157,12 @@ fn compute(left: Value, op: Op, right: Value) -> Result<Value> {
         Op::Floor => floor(),
         Op::Rest => floor().and_then(|q| a.checked_sub(q.checked_mul(b)?)),
         Op::Div if a.checked_rem(b) == Some(0) => a.checked_div(b),
-        Op::Div => return Err(Error::invalid(format!("{a} / {b} is no whole number; // rounds down"))),
+        Op::Div => return Err(invalid!("{a} / {b} is no whole number; // rounds down")),
     };
     out.map(Value::Int).ok_or_else(overflow)
 }
 
 impl Template {
-    /// Takes a text apart.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -174,7 +173,7 @@ impl Template {
             let mut p = Parser { rest: rest.get(at.saturating_add(2)..).unwrap_or_default() };
             let expr = p.sum(MAX_DEPTH).map_err(|e| e.within(format!("{text:?}")))?;
             let Some(after) = p.rest.trim_start().strip_prefix("}}") else {
-                return Err(Error::invalid(format!("{text:?} is no template that is understood")));
+                return Err(invalid!("{text:?} is no template that is understood"));
             };
             parts.push(Part::Value(expr));
             rest = after;

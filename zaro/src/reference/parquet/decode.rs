@@ -164,7 +164,6 @@ impl<'a> Delta<'a> {
         })
     }
 
-    /// How many values are left.
     fn left(&self) -> u64 {
         self.left
     }
@@ -324,7 +323,6 @@ impl<'a> Values<'a> {
         Some(())
     }
 
-    /// Passes over `n` values.
     pub(super) fn skip(&mut self, mut n: u64) -> Option<()> {
         match self {
             Self::Plain { bytes, physical } => match physical.width() {

@@ -3,7 +3,7 @@
 //! Only what rows are found by is kept: statistics, key-value metadata and other columns are passed over.
 
 use super::thrift::{Field, Thrift, kind};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::num::usize_of;
 
 /// The last bytes of every Parquet file: the length of the footer, and this.
@@ -154,7 +154,7 @@ pub(super) fn length(end: &[u8]) -> Result<usize> {
     }
     let length = u64::from(u32::from_le_bytes([*a, *b, *c, *d]));
     if length > MAX_FOOTER {
-        return Err(Error::invalid(format!("the footer cannot have {length} bytes")));
+        return Err(invalid!("the footer cannot have {length} bytes"));
     }
     usize_of(length)
 }
@@ -316,16 +316,16 @@ fn chunk(t: &mut Thrift<'_>, column: Option<&Column>) -> Option<Result<Option<Ch
     };
     let Some(role) = column.role.filter(|_| column.flat) else { return Some(Ok(None)) };
     let name = role.name();
-    let fault = |what: &str| Some(Err(Error::invalid(format!("the column {name:?} {what}"))));
+    let fault = |what: &str| Some(Err(invalid!("the column {name:?} {what}")));
     let Some(physical) = column.physical else { return fault("is of a type that no reference has") };
     if column.repetition > 1 {
         return fault("is a list");
     }
     if elsewhere {
-        return Some(Err(Error::unsupported(format!("the column {name:?} lies in another file"))));
+        return Some(Err(unsupported!("the column {name:?} lies in another file")));
     }
     if !described {
-        return Some(Err(Error::unsupported(format!("the column {name:?} is encrypted, or not described"))));
+        return Some(Err(unsupported!("the column {name:?} is encrypted, or not described")));
     }
     // Some writers say 0 for "no dictionary".
     let start = match dictionary {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::meta::json::{self, Json};
 use crate::meta::{ChunkKeys, Grid};
 use crate::num::product;
@@ -51,15 +51,12 @@ pub(super) struct Place {
 /// Checks a number of rows a partition.
 pub(super) fn check_record_size(n: u64) -> Result<u64> {
     if n == 0 || n > MAX_RECORD_SIZE {
-        return Err(
-            Error::invalid(format!("must be 1 to {MAX_RECORD_SIZE}, not {n}")).with_field("record_size")
-        );
+        return Err(invalid!("must be 1 to {MAX_RECORD_SIZE}, not {n}").with_field("record_size"));
     }
     Ok(n)
 }
 
 impl Metadata {
-    /// Reads `.zmetadata`.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
         let Json::Object(members) = Json::parse(bytes)?.value else {
             return Err(Error::invalid("must hold an object"));
@@ -324,7 +321,7 @@ fn some_length(chunks: &[u64], shape: &[u64]) -> Vec<u64> {
 
 fn extents(value: Option<&Json>, name: &str) -> Result<Vec<u64>> {
     let numbers = value.and_then(Json::items).and_then(|items| items.iter().map(Json::as_u64).collect());
-    numbers.ok_or_else(|| Error::invalid(format!("{name:?} must be a list of non-negative integers")))
+    numbers.ok_or_else(|| invalid!("{name:?} must be a list of non-negative integers"))
 }
 
 /// A non-negative integer, also one that is written as `100000.0`.

@@ -22,10 +22,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 
-use super::hold::Hold;
 use super::{Location, Map, SharedMap};
+use crate::context::{Context, Key, owner};
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::u64_of;
+use crate::store::fault::copy_of;
 use crate::store::{ByteRange, GetOptions, Listing, Object, ObjectMeta, SharedStore, StoreExt as _, join};
 
 mod decode;
@@ -46,19 +47,13 @@ use page::File;
 use rows::Rows;
 
 pub(in crate::reference) use write::documents;
-pub use write::{RECORD_SIZE, Writer, Written, write};
+pub use write::{RECORD_SIZE, Writer, Written};
 
 /// The document that makes a folder a store of references.
 pub const ZMETADATA: &str = ".zmetadata";
 
 /// Bytes read from the end of a file at first. Most files are not longer.
 const END: u64 = 128 << 10;
-
-/// Memory for ends of files, and for files that are short.
-const FOOTERS: usize = 4 << 20;
-
-/// Memory for rows.
-const ROWS: usize = 12 << 20;
 
 /// Parts of a listing that are fetched at once.
 const AT_ONCE: usize = 4;
@@ -70,16 +65,16 @@ const ASKED: u64 = 16;
 const WALKED: u64 = 1 << 20;
 
 /// Opens the references in `store`, which is rooted at the folder of `.zmetadata`.
-pub async fn open(store: SharedStore) -> Result<SharedMap> {
+pub async fn open(store: SharedStore, context: &Context) -> Result<SharedMap> {
     let found = store.get(ZMETADATA, None).await?;
     let bytes = found.ok_or_else(|| Error::not_found("not there").with_key(ZMETADATA).with_store(&store))?;
-    from_metadata(store, &bytes)
+    from_metadata(store, &bytes, context)
 }
 
 /// The same, for callers that have read `.zmetadata` already.
-pub fn from_metadata(store: SharedStore, zmetadata: &[u8]) -> Result<SharedMap> {
+pub fn from_metadata(store: SharedStore, zmetadata: &[u8], context: &Context) -> Result<SharedMap> {
     let metadata = Metadata::parse(zmetadata).map_err(|e| e.with_key(ZMETADATA).with_store(&store))?;
-    Ok(Arc::new(ParquetMap::new(store, Arc::new(metadata))))
+    Ok(Arc::new(ParquetMap::new(store, Arc::new(metadata), context)))
 }
 
 /// The references of a folder.
@@ -87,10 +82,15 @@ pub fn from_metadata(store: SharedStore, zmetadata: &[u8]) -> Result<SharedMap> 
 struct ParquetMap {
     store: SharedStore,
     metadata: Arc<Metadata>,
-    /// By array and partition; `None` for files that are not there.
-    footers: Hold<(usize, u64), Option<Partition>>,
-    /// By array, partition and block.
-    rows: Hold<(usize, u64, usize), Rows>,
+    /// Keeps ends of files and rows that were read.
+    context: Context,
+    owner: u64,
+}
+
+impl Drop for ParquetMap {
+    fn drop(&mut self) {
+        self.context.chunks().forget_owner(self.owner);
+    }
 }
 
 /// A file of references.
@@ -133,22 +133,22 @@ fn partition_key(path: &str, partition: u64) -> String {
 }
 
 impl ParquetMap {
-    fn new(store: SharedStore, metadata: Arc<Metadata>) -> Self {
-        Self { store, metadata, footers: Hold::new(FOOTERS), rows: Hold::new(ROWS) }
+    fn new(store: SharedStore, metadata: Arc<Metadata>, context: &Context) -> Self {
+        Self { store, metadata, context: context.clone(), owner: owner() }
     }
 
     fn layout(&self, array: usize) -> Result<&Arc<Layout>> {
         self.metadata.layouts.get(array).ok_or_else(|| Error::invalid("there is no such array"))
     }
 
-    /// The key of a file.
     fn file(&self, array: usize, partition: u64) -> Result<String> {
         Ok(partition_key(&self.layout(array)?.path, partition))
     }
 
     async fn partition(&self, array: usize, partition: u64) -> Result<Arc<Option<Partition>>> {
         let cost = |p: &Option<Partition>| p.as_ref().map_or(0, Partition::cost);
-        self.footers.get((array, partition), cost, self.read_partition(array, partition)).await
+        // `None` for files that are not there. No block has this number.
+        self.kept(array, partition, u64::MAX, cost, self.read_partition(array, partition)).await
     }
 
     async fn read_partition(&self, array: usize, partition: u64) -> Result<Option<Partition>> {
@@ -187,10 +187,21 @@ impl ParquetMap {
             let file = File { store: &self.store, key: &key, whole, state: &from.state };
             Rows::read(&file, &from.footer, *wanted).await.map_err(named)
         };
-        self.rows.get((array, partition, block), Rows::cost, read).await
+        self.kept(array, partition, u64_of(block), Rows::cost, read).await
     }
 
-    /// What a chunk stands for.
+    async fn kept<V: Send + Sync + 'static>(
+        &self,
+        array: usize,
+        partition: u64,
+        block: u64,
+        cost: impl FnOnce(&V) -> usize,
+        make: impl Future<Output = Result<V>>,
+    ) -> Result<Arc<V>> {
+        let key = Key { owner: self.owner, part: [u64_of(array), partition, block, 0] };
+        self.context.chunks().get_or_make(key, cost, make).await.map_err(|e| copy_of(&e))
+    }
+
     async fn chunk(&self, array: usize, number: u64) -> Result<Option<Location>> {
         let (partition, row) = self.row(number);
         let Some(from) = &*self.partition(array, partition).await? else { return Ok(None) };
@@ -249,7 +260,6 @@ impl ParquetMap {
         Ok(some.map(|(block, _)| Part { array, partition, block }).collect())
     }
 
-    /// The references of some rows.
     async fn references(
         &self,
         part: Part,

@@ -11,7 +11,7 @@ use crate::codec::config::Config;
 use crate::codec::gzip::Gzip;
 use crate::codec::zstd;
 use crate::codec::{BytesToBytes, Size};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::num::{u64_of, usize_of};
 use crate::store::{ByteRange, ObjectMeta, SharedStore};
 
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
     }
 
     fn damaged(&self, what: &str) -> Error {
-        Error::invalid(format!("the column {:?} {what}", self.chunk.role.name()))
+        invalid!("the column {:?} {what}", self.chunk.role.name())
     }
 
     /// `length` bytes from `offset` on, which may not lie beyond the column.
@@ -306,10 +306,7 @@ impl<'a> Walk<'a> {
             unpacked = self.unpack(page, header.unpacked)?;
             if self.chunk.optional {
                 if header.levels != 3 {
-                    return Err(Error::unsupported(format!(
-                        "levels in Parquet's encoding {}",
-                        header.levels
-                    )));
+                    return Err(unsupported!("levels in Parquet's encoding {}", header.levels));
                 }
                 let (length, rest) = unpacked.split_first_chunk::<4>().ok_or_else(cut)?;
                 let length = usize_of(u64::from(u32::from_le_bytes(*length)))?;
@@ -338,10 +335,7 @@ impl<'a> Walk<'a> {
         };
         let Some(values) = Values::new(values, header.encoding, self.chunk.physical, cells) else {
             let name = self.chunk.role.name();
-            return Err(Error::unsupported(format!(
-                "the column {name:?} in Parquet's encoding {}",
-                header.encoding
-            )));
+            return Err(unsupported!("the column {name:?} in Parquet's encoding {}", header.encoding));
         };
         let damaged = || self.damaged("has damaged values");
         take(levels, values.ok_or_else(damaged)?, skip, slots, heap).ok_or_else(damaged)
@@ -393,7 +387,7 @@ fn take(
 fn unpack(codec: i64, bytes: &Bytes, length: usize) -> Result<Bytes> {
     let too_much = |ratio: usize| {
         if length > bytes.len().saturating_mul(ratio).saturating_add(1 << 10) {
-            return Err(Error::invalid(format!("{} bytes cannot become {length}", bytes.len())));
+            return Err(invalid!("{} bytes cannot become {length}", bytes.len()));
         }
         Ok(())
     };
@@ -428,7 +422,7 @@ fn unpack(codec: i64, bytes: &Bytes, length: usize) -> Result<Bytes> {
                 5 | 7 => "LZ4",
                 _ => "an unknown method",
             };
-            Err(Error::unsupported(format!("compressed with {name}; none, snappy, gzip and zstd are read")))
+            Err(unsupported!("compressed with {name}; none, snappy, gzip and zstd are read"))
         }
     }
 }

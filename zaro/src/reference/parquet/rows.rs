@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::decode::{Heap, NULL, Raws};
 use super::footer::{Block, Footer, Role};
 use super::page::{File, Walk, first_span};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::num::{u64_of, usize_of};
 use crate::reference::{Location, Remote, Span};
 
@@ -140,7 +140,7 @@ impl Rows {
         else {
             return Ok(None);
         };
-        let lost = || Error::invalid(format!("row {row} has a value that was not read"));
+        let lost = || invalid!("row {row} has a value that was not read");
         let raw = self.raw.get(at);
         if raw != NULL {
             let raw = usize::try_from(raw).ok().and_then(|id| self.raws.get(id)).ok_or_else(lost)?;

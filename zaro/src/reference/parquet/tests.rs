@@ -1,11 +1,4 @@
 //! The same references as different writers lay them out, the rules of rows and keys, and damage at every byte.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::as_conversions,
-    reason = "test code: a panic is a failed test"
-)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +11,10 @@ use crate::reference::{Remote, Span};
 use crate::store::local::LocalStore;
 use crate::store::memory::MemoryStore;
 use crate::testing::{Fault, FaultStore};
+
+async fn open(store: SharedStore) -> Result<SharedMap> {
+    crate::reference::parquet::open(store, &Context::shared()).await
+}
 
 /// The layouts that hold every reference of [`reference`].
 const WHOLE: [&str; 7] =

@@ -21,7 +21,8 @@ use futures::stream::TryStreamExt;
 use super::layout::{Metadata, Place};
 use super::rows::TEXT;
 use super::{ParquetMap, ZMETADATA, partition_key};
-use crate::error::{Error, Result};
+use crate::context::Context;
+use crate::error::{Error, Result, usage};
 use crate::meta::Json;
 use crate::num::{u64_of, usize_of};
 use crate::reference::{Location, ReferenceStore, Remote};
@@ -104,7 +105,7 @@ impl Writer {
     ) -> Result<Self> {
         // GDAL keeps the number in 32 bits.
         if record_size == 0 || i32::try_from(record_size).is_err() {
-            return Err(Error::usage(format!("a partition has 1 to {} rows, not {record_size}", i32::MAX)));
+            return Err(usage!("a partition has 1 to {} rows, not {record_size}", i32::MAX));
         }
         let metadata = Arc::new(Metadata::new(documents, record_size));
         Ok(Self {
@@ -201,7 +202,7 @@ impl Writer {
     /// Takes a partition back that was written before it was whole.
     async fn reopen(&mut self, at: (usize, u64)) -> Result<()> {
         let (array, partition) = at;
-        let map = ParquetMap::new(self.target.clone(), self.metadata.clone());
+        let map = ParquetMap::new(self.target.clone(), self.metadata.clone(), &Context::shared());
         let first = partition.saturating_mul(self.metadata.record_size);
         let mut filling = Filling::default();
         let mut found = map.chunks(array, first..first.saturating_add(self.rows(at)));
@@ -394,18 +395,6 @@ fn numbers(
         column.typed::<Int64Type>().write_batch(&values, None, None).map(|_| ())
     })?;
     column.close()
-}
-
-/// Writes all of `source` into the folder that `target` is rooted at, which should be empty.
-///
-/// Documents that lie elsewhere are fetched; chunks stay where they are.
-pub async fn write(source: &ReferenceStore, target: &SharedStore, record_size: u64) -> Result<Written> {
-    let mut writer = Writer::new(target.clone(), record_size, documents(source).await?)?;
-    let mut entries = source.map().entries("");
-    while let Some((key, location)) = entries.try_next().await? {
-        writer.put(&key, &location).await?;
-    }
-    writer.finish().await
 }
 
 /// The documents of all nodes.

@@ -20,12 +20,16 @@ use self::rings::Rings;
 pub use self::temporary::{Temporary, keep_mode, remove_temporaries, temporary_folder};
 pub(crate) use self::temporary::{is_temporary, read_dir};
 use self::write::identity;
+use super::list::{Level, failed, walk};
 use super::{
-    Condition, Direct, DirectObject, GetOptions, KeptOpen, KeyEntry, Listing, LocalMeta, Object, ObjectMeta,
-    Put, Site, Store, changed, check_key, check_prefix, join,
+    Condition, Direct, DirectObject, Entry, GetOptions, KeptOpen, KeyEntry, ListOptions, LocalMeta, Object,
+    ObjectMeta, Put, Site, Store, StoreFacts, changed, check_key, check_prefix,
 };
 use crate::error::{Error, Result};
 use crate::num;
+
+/// How many names of one folder a listing holds, or twice as many for a moment; of a larger folder the rest is read again.
+const NAMES: usize = 1 << 18;
 
 /// A folder as a store: a key is a path below it.
 ///
@@ -80,15 +84,58 @@ impl LocalStore {
     }
 
     /// What a listing says of a file; `None` if it is gone.
-    fn look(&self, key: String) -> Result<Option<KeyEntry>> {
+    fn look(&self, key: String) -> Result<Option<Entry>> {
         let path = self.root.join(&key);
         match std::fs::metadata(&path) {
-            Ok(meta) if meta.is_file() => Ok(Some(KeyEntry::new(key, ObjectMeta::Local(identity(&meta))))),
+            Ok(meta) if meta.is_file() => {
+                Ok(Some(Entry::Object(KeyEntry::new(key, ObjectMeta::Local(identity(&meta))))))
+            }
             Ok(meta) if meta.is_dir() => Ok(None),
             Ok(_) => Err(Error::io("neither a file nor a folder").with_key(key).with_store(self)),
             Err(e) if is_missing(&e) => self.absent(&key, &path).map(|_| None),
             Err(e) => Err(self.fault(&key, e)),
         }
+    }
+
+    /// The names in a folder, or the first after one: of a folder with very many not all are held.
+    fn level(&self, prefix: &str, after: Option<&str>) -> Result<Level> {
+        let mut out = Level::default();
+        let entries = match read_dir(self.root.join(prefix)) {
+            Ok(entries) => entries,
+            Err(e) if is_missing(&e) => return Ok(out),
+            Err(e) => return Err(self.fault(prefix, e)),
+        };
+        let mut rings = Rings::new(&self.root, prefix);
+        for entry in entries {
+            let entry = entry.map_err(|e| self.fault(prefix, e))?;
+            // A name that is not Unicode cannot be a key.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if is_temporary(&name) {
+                continue;
+            }
+            let mut kind = entry.file_type().map_err(|e| self.fault(prefix, e))?;
+            let linked = kind.is_symlink();
+            let mut lost = false;
+            if linked {
+                // A link that leads nowhere, or to itself, stands for something, an object or a folder: whoever reads it is
+                // told so.
+                match std::fs::metadata(entry.path()) {
+                    Ok(m) => kind = m.file_type(),
+                    Err(_) => lost = true,
+                }
+            }
+            if kind.is_dir() && rings.closes(&entry.path(), linked) {
+                continue;
+            }
+            let folder = (kind.is_dir() || lost).then(|| format!("{name}/"));
+            let names = [Some(name).filter(|_| !kind.is_dir()), folder].into_iter().flatten();
+            out.names.extend(names.filter(|name| after.is_none_or(|after| name.as_str() > after)));
+            if out.names.len() >= 2 * NAMES {
+                out.shorten(NAMES);
+            }
+        }
+        out.shorten(NAMES);
+        Ok(out)
     }
 
     /// `None`, unless there is a link that leads nowhere, in its place or on the way: what it stands for exists, and was
@@ -153,58 +200,28 @@ impl Store for LocalStore {
         Ok(self.file(key)?.map(|file| file.meta()))
     }
 
-    /// One folder after another, and a look at each file.
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let folders = futures::stream::try_unfold(vec![prefix.to_owned()], move |mut open| async move {
-            let Some(folder) = open.pop() else { return Ok::<_, Error>(None) };
-            let found = self.list(&folder).await?;
-            let below = |name: &String| join(&folder, name);
-            open.extend(found.prefixes.iter().map(below));
-            let files: Vec<_> =
-                found.objects.iter().map(below).filter_map(|key| self.look(key).transpose()).collect();
-            Ok(Some((futures::stream::iter(files), open)))
-        });
-        folders.try_flatten().boxed()
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        check_prefix(prefix).map_err(|e| e.with_store(self))?;
-        let mut out = Listing::default();
-        let entries = match read_dir(self.root.join(prefix)) {
-            Ok(entries) => entries,
-            Err(e) if is_missing(&e) => return Ok(out),
-            Err(e) => return Err(self.fault(prefix, e)),
-        };
-        let mut rings = Rings::new(&self.root, prefix);
-        for entry in entries {
-            let entry = entry.map_err(|e| self.fault(prefix, e))?;
-            // A name that is not Unicode cannot be a key.
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            if is_temporary(&name) {
-                continue;
-            }
-            let mut kind = entry.file_type().map_err(|e| self.fault(prefix, e))?;
-            let linked = kind.is_symlink();
-            if linked {
-                // A link that leads nowhere, or to itself, stands for something, an object or a folder: whoever reads it is
-                // told so.
-                match std::fs::metadata(entry.path()) {
-                    Ok(m) => kind = m.file_type(),
-                    Err(_) => out.prefixes.push(name.clone()),
-                }
-            }
-            if kind.is_dir() && rings.closes(&entry.path(), linked) {
-                continue;
-            }
-            if kind.is_dir() { &mut out.prefixes } else { &mut out.objects }.push(name);
+    /// One folder after another, and a look at each file if its facts are wanted.
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        if let Err(e) = check_prefix(prefix) {
+            return failed(e.with_store(self));
         }
-        out.objects.sort();
-        out.prefixes.sort();
-        Ok(out)
+        let entries = walk(prefix, options, move |folder, after| {
+            std::future::ready(self.level(&folder, after.as_deref()))
+        });
+        if !options.facts {
+            return entries;
+        }
+        let looked = entries.try_filter_map(move |entry| {
+            std::future::ready(match entry {
+                Entry::Object(object) => self.look(object.key),
+                folder => Ok(Some(folder)),
+            })
+        });
+        looked.boxed()
     }
 
-    fn is_writable(&self) -> bool {
-        true
+    fn facts(&self) -> StoreFacts {
+        StoreFacts { lists_all: true, is_writable: true, is_remote: false }
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {

@@ -4,7 +4,7 @@ use object_store::azure::{MicrosoftAzureBuilder, split_sas};
 
 use super::Parts;
 use super::profile::Env;
-use super::transport::{Connector, host_of, no_retry, shared};
+use super::transport::{Connector, host_of, no_retry};
 use crate::error::{Error, Result};
 use crate::store::options::StoreOptions;
 
@@ -75,7 +75,7 @@ pub(super) fn connect(
         name: format!("az://{account}/{container}"),
         host,
         region: String::new(),
-        client: shared(builder.build().map_err(wrong)?),
+        client: builder.build().map_err(wrong)?.into(),
         relocate: None,
         suffix_ranges: false,
         signed,

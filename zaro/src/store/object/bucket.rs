@@ -15,18 +15,20 @@ use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
 use object_store::aws::{AwsAuthorizer, AwsCredentialProvider};
 use object_store::client::{HttpClient, HttpError, HttpRequest, HttpRequestBody, HttpResponse};
-use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, StatusCode};
 use tokio::sync::Semaphore;
 
+use super::deepest;
 use super::profile::process_env;
 use super::s3::{self, AtAws, Settings};
 use super::transport::{Connector, fault_of, host_of, reply_of};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
-use crate::store::fault::transient_because;
-use crate::store::http::untrusted;
+use crate::store::fault::transient;
 use crate::store::options::StoreOptions;
+use crate::store::reply::Asked;
+use crate::store::wrap::limit::place;
 use crate::store::wrap::log::{self, RequestLog};
 use crate::store::wrap::retry::RetryPolicy;
 use crate::store::{percent_encode, percent_encode_key};
@@ -160,7 +162,7 @@ impl Bucket {
             request_payer: options.request_payer,
             policy: options.retry.clone(),
             met: AtomicBool::new(false),
-            places: Arc::new(Semaphore::new(options.concurrency.clamp(1, Semaphore::MAX_PERMITS))),
+            places: options.context.host(&settings.host, options.concurrency),
             log: options.log.clone(),
             settings,
         })
@@ -247,11 +249,7 @@ impl Bucket {
     ) -> Result<Answer> {
         let make = &make;
         let once = move || async move {
-            let _place = self
-                .places
-                .acquire()
-                .await
-                .map_err(|e| Error::io("the request queue is closed").with_source(e))?;
+            let _place = place(&self.places).await?;
             let start = Instant::now();
             let answer = self.once(ask).await.and_then(|answer| match answer {
                 Answer::Done(headers, body) => make(headers, body),
@@ -296,22 +294,15 @@ impl Bucket {
         *sent.headers_mut() = request.headers().clone();
         sent.headers_mut().insert(reqwest::header::CONTENT_LENGTH, HeaderValue::from(file.size));
         *sent.body_mut() = Some(reqwest::Body::wrap_stream(file.stream()));
-        let (status, headers, text) = match self.connector.send(sent).await {
-            Ok(answer) => answer,
-            Err(e) => return Ok(Err(e)),
-        };
-        Ok(match status {
-            304 | 412 => Ok(Ok(Answer::Refused)),
-            409 => Ok(Err(transient_because("the server answered 409", None, None))),
-            _ => Ok(Ok(Answer::Done(headers, text))),
+        Ok(match self.connector.send(sent).await {
+            Ok((status, headers, text)) => Ok(refused(status).unwrap_or(Ok(Answer::Done(headers, text)))),
+            Err(e) => Err(e),
         })
     }
 
     async fn read(&self, response: HttpResponse) -> Result<Answer> {
-        match response.status().as_u16() {
-            304 | 412 => return Ok(Answer::Refused),
-            409 => return Err(transient_because("the server answered 409", None, None)),
-            _ => {}
+        if let Some(refused) = refused(response.status()) {
+            return refused;
         }
         let (parts, body) = response.into_parts();
         // As much as is announced, so that it is not moved while it grows; a page has less than this.
@@ -329,28 +320,11 @@ impl Bucket {
 
     fn sort(&self, error: &HttpError) -> Result<Answer> {
         let Some(reply) = reply_of(error) else { return Err(network(error)) };
-        let code = reply.code.as_deref();
-        let with_code = |e: Error| match code {
-            Some(code) => e.within(code),
-            None => e,
-        };
-        match reply.status {
-            404 if code == Some("NoSuchBucket") => {
-                Err(with_code(Error::not_found("the bucket does not exist")))
-            }
-            404 => Ok(Answer::Missing),
-            status @ (401 | 403) => {
-                let how = if self.is_signed() { "" } else { " an unsigned request" };
-                Err(with_code(Error::not_permitted(format!("the server refused{how} (status {status})"))))
-            }
-            status @ (405 | 501) => {
-                Err(with_code(Error::unsupported(format!("the server answered {status}: it cannot do this"))))
-            }
-            status if reply.transient => {
-                Err(with_code(transient_because(format!("the server answered {status}"), reply.after, None)))
-            }
-            status => Err(with_code(Error::io(format!("the server answered {status}")))),
+        if matches!(reply.status.as_u16(), 405 | 501) {
+            return Err(Error::unsupported(format!("{}: it cannot do this", reply.answered())));
         }
+        let asked = Asked { signed: self.is_signed(), missing_403: false, read: false };
+        reply.sort(asked).map(|()| Answer::Missing)
     }
 
     fn note(&self, ask: &Ask<'_>, start: Instant, answer: &Result<Answer>) {
@@ -368,16 +342,17 @@ impl Bucket {
             "" => format!(" {name}"),
             value => format!(" {name}={value}"),
         });
-        log.record(&log::Request {
+        let sent = match &ask.file {
+            Some(file) => Some(file.size),
+            None => Some(u64_of(ask.body.len())).filter(|length| *length > 0),
+        };
+        let bytes = sent.unwrap_or(bytes);
+        log.record(ask.logged(), bytes, || log::Request {
             store: self.to_string(),
             method: ask.logged(),
             key: format!("{}{}", ask.key, shown.collect::<String>()),
             range: None,
-            bytes: match &ask.file {
-                Some(file) => file.size,
-                None if ask.body.is_empty() => bytes,
-                None => u64_of(ask.body.len()),
-            },
+            bytes,
             elapsed: start.elapsed(),
             outcome,
         });
@@ -392,15 +367,16 @@ fn names_in(page: &[u8]) -> u64 {
 
 /// A fault of the network as our error.
 fn network(error: &HttpError) -> Error {
-    let mut at: &dyn std::error::Error = error;
-    while let Some(next) = at.source() {
-        at = next;
+    fault_of(error).error(error, deepest(error))
+}
+
+/// What an answer to a condition means; `None` for every other answer.
+fn refused(status: StatusCode) -> Option<Result<Answer>> {
+    match status.as_u16() {
+        304 | 412 => Some(Ok(Answer::Refused)),
+        409 => Some(Err(transient("the server answered 409"))),
+        _ => None,
     }
-    let cause = at.to_string();
-    if untrusted(error) {
-        return Error::io("the server's certificate is not trusted").with_source(cause);
-    }
-    transient_because(fault_of(error), None, Some(cause.into()))
 }
 
 impl fmt::Display for Bucket {

@@ -8,7 +8,7 @@ use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 
 use super::Parts;
 use super::profile::Env;
-use super::transport::{Connector, host_of, no_retry, shared};
+use super::transport::{Connector, host_of, no_retry};
 use crate::error::{Error, Result};
 use crate::store::options::StoreOptions;
 
@@ -52,7 +52,7 @@ pub(super) fn connect(bucket: &str, options: &StoreOptions, env: Env<'_>) -> Res
         name: format!("gs://{bucket}"),
         host: host_of(endpoint.unwrap_or("https://storage.googleapis.com")),
         region: String::new(),
-        client: shared(client),
+        client: client.into(),
         relocate: None,
         suffix_ranges: true,
         signed,

@@ -21,22 +21,24 @@ mod write;
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use object_store::list::PaginatedListStore;
 use object_store::path::Path;
 use object_store::{GetOptions as CloudGet, GetRange, ObjectMeta as CloudMeta, ObjectStore};
 
-use self::transport::{Reply, listing_fault, network_fault, reply_of};
+use self::transport::{listing_fault, network_fault, reply_of};
 use self::write::Proven;
-use super::fault::{transient, transient_because};
-use super::http::{refusal, refused_read, untrusted};
+use super::fault::transient;
 use super::options::StoreOptions;
+use super::reply::Asked;
 use super::{
-    ByteRange, Condition, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Pin, Put, RemoteMeta, Site,
-    Store, check_key, check_prefix,
+    ByteRange, Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, Pin, Put, RemoteMeta, Site,
+    Store, StoreFacts, check_key, check_prefix,
 };
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
@@ -59,12 +61,34 @@ pub struct CloudStore {
     proven: Proven,
 }
 
-type Relocate = Box<dyn Fn(&str) -> Result<Arc<dyn ObjectStore>> + Send + Sync>;
+/// A client of any of the three providers.
+#[derive(Clone)]
+struct Client {
+    objects: Arc<dyn ObjectStore>,
+    pages: Arc<dyn PaginatedListStore>,
+}
+
+impl<T: ObjectStore + PaginatedListStore> From<T> for Client {
+    fn from(client: T) -> Self {
+        let client = Arc::new(client);
+        Self { objects: client.clone(), pages: client }
+    }
+}
+
+impl Deref for Client {
+    type Target = dyn ObjectStore;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.objects
+    }
+}
+
+type Relocate = Box<dyn Fn(&str) -> Result<Client> + Send + Sync>;
 
 #[derive(Clone)]
 struct Connection {
     region: String,
-    client: Arc<dyn ObjectStore>,
+    client: Client,
 }
 
 /// What the three providers' modules hand over.
@@ -72,7 +96,7 @@ struct Parts {
     name: String,
     host: String,
     region: String,
-    client: Arc<dyn ObjectStore>,
+    client: Client,
     relocate: Option<Relocate>,
     suffix_ranges: bool,
     signed: bool,
@@ -149,10 +173,7 @@ impl CloudStore {
     }
 
     /// Asks, and asks once more where the bucket really is if the server names another region.
-    async fn ask<T, F>(
-        &self,
-        question: impl Fn(Arc<dyn ObjectStore>) -> F + Send,
-    ) -> Result<T, object_store::Error>
+    async fn ask<T, F>(&self, question: impl Fn(Client) -> F + Send) -> Result<T, object_store::Error>
     where
         F: Future<Output = Result<T, object_store::Error>> + Send,
     {
@@ -165,64 +186,32 @@ impl CloudStore {
         let (Some(region), Some(relocate)) = (elsewhere, &self.relocate) else { return Err(error) };
         let Ok(client) = relocate(&region) else { return Err(error) };
         *self.client.write().unwrap_or_else(PoisonError::into_inner) =
-            Connection { region, client: Arc::clone(&client) };
+            Connection { region, client: client.clone() };
         question(client).await
     }
 
     /// What an error means: `None` for a key that is not there.
-    fn sort<T>(&self, error: &object_store::Error) -> Result<Option<T>> {
-        let Some(reply) = reply_of(error) else {
-            if matches!(error, object_store::Error::NotFound { .. }) {
-                return Ok(None);
-            }
-            if let Some(e) = listing_fault(error) {
-                return Err(e);
-            }
-            return Err(match (network_fault(error), error) {
-                (Some(_), e) if untrusted(e) => {
-                    Error::io("the server's certificate is not trusted").with_source(deepest(e))
-                }
-                (Some(what), _) => transient_because(what, None, Some(deepest(error).into())),
-                (
-                    None,
-                    object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. },
-                ) => Error::unsupported(error.to_string()),
-                (None, _) => Error::io(error.to_string()),
-            });
-        };
-        let code = reply.code.as_deref();
-        let with_code = |e: Error| match code {
-            Some(code) => e.within(code),
-            None => e,
-        };
-        match reply.status {
-            404 if matches!(code, Some("NoSuchBucket" | "ContainerNotFound")) => {
-                Err(with_code(Error::not_found("the bucket or container does not exist")))
-            }
-            404 => Ok(None),
-            403 if self.missing_403 => Ok(None),
-            status @ (401 | 403) => Err(with_code(refusal(status, self.signed))),
-            status if reply.transient => {
-                Err(with_code(transient_because(format!("the server answered {status}"), reply.after, None)))
-            }
-            status => Err(with_code(Error::io(format!("the server answered {status}")))),
+    fn sort<T>(&self, error: &object_store::Error, read: bool) -> Result<Option<T>> {
+        if let Some(reply) = reply_of(error) {
+            return reply.sort(self.asked(read)).map(|()| None);
         }
+        if matches!(error, object_store::Error::NotFound { .. }) {
+            return Ok(None);
+        }
+        if let Some(e) = listing_fault(error) {
+            return Err(e);
+        }
+        Err(match (network_fault(error), error) {
+            (Some(broken), _) => broken.error(error, deepest(error)),
+            (None, object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. }) => {
+                Error::unsupported(error.to_string())
+            }
+            (None, _) => Error::io(error.to_string()),
+        })
     }
 
-    /// The same of a read, where a refusal may stand for a key that is not there; not one with a reason of its own, such
-    /// as a wrong signature.
-    fn sort_read<T>(&self, error: &object_store::Error) -> Result<Option<T>> {
-        let unsaid = |r: &Reply| r.status == 403 && matches!(r.code.as_deref(), None | Some("AccessDenied"));
-        self.sort(error).map_err(|e| match reply_of(error) {
-            Some(reply) if unsaid(reply) => {
-                let refused = refused_read(403, self.signed);
-                match &reply.code {
-                    Some(code) => refused.within(code),
-                    None => refused,
-                }
-            }
-            _ => e,
-        })
+    fn asked(&self, read: bool) -> Asked {
+        Asked { signed: self.signed, missing_403: self.missing_403, read }
     }
 
     /// A version that is gone is `None`.
@@ -273,10 +262,10 @@ impl CloudStore {
             Err(e) => {
                 // The server refuses the range, or the client does so by itself.
                 let refused = match reply_of(&e) {
-                    Some(reply) => reply.status == 416,
+                    Some(reply) => reply.status.as_u16() == 416,
                     None => network_fault(&e).is_none(),
                 };
-                let Some(range) = range.filter(|_| refused) else { return self.sort_read(&e) };
+                let Some(range) = range.filter(|_| refused) else { return self.sort(&e, true) };
                 let Some(size) = self.measure(key, pin).await?.map(|m| m.size) else { return Ok(None) };
                 return match range.resolve(size)? {
                     (_, 0) => Ok(nothing()),
@@ -311,7 +300,7 @@ impl CloudStore {
         let mut rest: Option<BytesMut> = None;
         while let Some(chunk) = match stream.try_next().await {
             Ok(chunk) => chunk,
-            Err(e) => return self.sort_read(&e),
+            Err(e) => return self.sort(&e, true),
         } {
             seen = seen.saturating_add(u64_of(chunk.len()));
             if seen > length {
@@ -351,46 +340,28 @@ impl CloudStore {
                 }
                 Ok(Some(meta))
             }
-            Err(e) => self.sort_read(&e),
+            Err(e) => self.sort(&e, true),
         }
     }
 
-    async fn names(&self, prefix: &str) -> Result<Listing> {
-        check_prefix(prefix)?;
-        let path = self.path(prefix)?;
-        let listed = self.ask(|client| {
-            let path = path.clone();
-            async move { pages::watched(client.list_with_delimiter(Some(&path))).await }
-        });
-        let found = match listed.await {
-            Ok(found) => found,
-            Err(e) => {
-                return Err(match self.sort::<()>(&e) {
-                    Err(e) => e,
-                    // A prefix is never missing, so the bucket is, or listing is refused.
-                    Ok(_) if reply_of(&e).is_some_and(|r| r.status == 403) => refusal(403, self.signed),
-                    Ok(_) => Error::not_found("the bucket or container does not exist"),
-                });
+    /// The entries below a prefix, page by page.
+    fn pages(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Vec<Entry>>> {
+        let listing = pages::Listing::new(prefix, options);
+        let pages = stream::try_unfold(listing, move |mut listing| async move {
+            if listing.is_over() {
+                return Ok(None);
             }
-        };
-        let below = |full: &str| {
-            let rest = if path.as_ref().is_empty() {
-                Some(full)
-            } else {
-                full.strip_prefix(path.as_ref()).and_then(|r| r.strip_prefix('/'))
-            };
-            // What is left empty is the marker some tools put where a folder would be.
-            rest.filter(|r| !r.is_empty() && !r.contains('/')).map(str::to_owned)
-        };
-        let mut out = Listing {
-            objects: found.objects.iter().filter_map(|o| below(o.location.as_ref())).collect(),
-            prefixes: found.common_prefixes.iter().filter_map(|p| below(p.as_ref())).collect(),
-        };
-        for names in [&mut out.objects, &mut out.prefixes] {
-            names.sort();
-            names.dedup();
-        }
-        Ok(out)
+            let path = listing.check().and_then(|prefix| self.path(prefix))?;
+            let asked = self.ask(|client| {
+                let page = listing.ask(|key| self.path(key).ok());
+                let folder = Some(format!("{path}/")).filter(|_| !path.as_ref().is_empty());
+                async move { client.pages.list_paginated(folder.as_deref(), page).await }
+            });
+            let page = asked.await.map_err(|e| self.failed(&e))?;
+            let entries = listing.read(&path, page)?;
+            Ok(Some((entries, listing)))
+        });
+        pages.boxed()
     }
 }
 
@@ -418,17 +389,12 @@ fn check_pin(pin: &Pin, found: &CloudMeta) -> Result<()> {
 }
 
 /// What the innermost cause says: the layers above repeat it, with addresses that may be signed.
-fn deepest(error: &object_store::Error) -> String {
-    let mut at: &dyn std::error::Error = error;
+fn deepest(error: &dyn std::error::Error) -> String {
+    let mut at = error;
     while let Some(next) = at.source() {
         at = next;
     }
     at.to_string()
-}
-
-fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(start)?;
-    rest.split_once(end).map(|(inside, _)| inside)
 }
 
 impl fmt::Display for CloudStore {
@@ -467,17 +433,14 @@ impl Store for CloudStore {
         Ok(found.as_ref().map(facts))
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.names(prefix).await.map_err(|e| e.with_key(prefix).with_store(self))
-    }
-
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         let place = prefix.to_owned();
-        self.all_below(prefix).map_err(move |e| e.with_key(&place).with_store(self)).boxed()
+        let pages = self.pages(prefix, options).map_ok(|page| stream::iter(page.into_iter().map(Ok)));
+        pages.try_flatten().map_err(move |e: Error| e.with_key(&place).with_store(self)).boxed()
     }
 
-    fn is_writable(&self) -> bool {
-        true
+    fn facts(&self) -> StoreFacts {
+        StoreFacts { lists_all: true, is_writable: true, is_remote: true }
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {

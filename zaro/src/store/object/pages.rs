@@ -1,24 +1,15 @@
 //! The pages of one listing: a server that sends the same ones again and again is found out.
 
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
-
-use futures::Stream;
-use futures::stream::BoxStream;
+use object_store::list::{PaginatedListOptions, PaginatedListResult};
+use object_store::path::Path;
 
 use super::page::{self, Next};
 use crate::error::{Error, Result};
 use crate::store::fault::transient;
-use crate::store::percent_decode;
+use crate::store::{Entry, KeyEntry, ListOptions, check_prefix, join, percent_decode};
 
 /// Where in a page its first element is.
 const HEAD: usize = 1 << 10;
-
-tokio::task_local! {
-    /// Where the listing under way has come to. Requests of `object_store` do not say which listing they are for.
-    static UNDER_WAY: Arc<Mutex<Ring>>;
-}
 
 /// Finds repetition in a row of tokens of any length, with one of them held (R. P. Brent's way): the one that is held
 /// moves on at every power of two.
@@ -45,27 +36,71 @@ impl Ring {
     }
 }
 
-/// A listing whose pages are watched.
-pub(super) async fn watched<F: Future>(listing: F) -> F::Output {
-    UNDER_WAY.scope(Arc::default(), listing).await
+/// A listing, from page to page.
+pub(super) struct Listing {
+    prefix: String,
+    options: ListOptions,
+    token: Option<String>,
+    over: bool,
+    ring: Ring,
 }
 
-/// The same for one that comes as a stream.
-pub(super) fn watched_stream<T>(stream: BoxStream<'_, T>) -> Watched<'_, T> {
-    Watched { stream, ring: Arc::default() }
-}
+impl Listing {
+    pub(super) fn new(prefix: &str, options: &ListOptions) -> Self {
+        let (prefix, options) = (prefix.to_owned(), options.clone());
+        Self { prefix, options, token: None, over: false, ring: Ring::default() }
+    }
 
-pub(super) struct Watched<'a, T> {
-    stream: BoxStream<'a, T>,
-    ring: Arc<Mutex<Ring>>,
-}
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
 
-impl<T> Stream for Watched<'_, T> {
-    type Item = T;
+    /// The prefix, if it is one.
+    pub(super) fn check(&self) -> Result<&str> {
+        check_prefix(&self.prefix)?;
+        Ok(&self.prefix)
+    }
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        let ring = Arc::clone(&self.ring);
-        UNDER_WAY.sync_scope(ring, || self.stream.as_mut().poll_next(cx))
+    /// What is asked for next. `path` says where a key is in the bucket.
+    pub(super) fn ask(&self, path: impl Fn(&str) -> Option<Path>) -> PaginatedListOptions {
+        let after = self.options.after.as_ref().and_then(|after| match after.strip_suffix('/') {
+            Some(folder) => Some(format!("{}/", path(folder)?)),
+            None => path(after).map(|at| at.to_string()),
+        });
+        PaginatedListOptions {
+            offset: after,
+            delimiter: (!self.options.recursive).then_some("/".into()),
+            page_token: self.token.clone(),
+            ..PaginatedListOptions::default()
+        }
+    }
+
+    /// What a page shows, in order; `root` is the prefix as a path in the bucket.
+    pub(super) fn read(&mut self, root: &Path, page: PaginatedListResult) -> Result<Vec<Entry>> {
+        self.token = page.page_token;
+        self.over = self.token.is_none();
+        if self.token.as_ref().is_some_and(|token| self.ring.sees(token)) {
+            return Err(Error::io("the server lists the same page again and again"));
+        }
+        let below = |path: &Path| {
+            let rest = match root.as_ref() {
+                "" => Some(path.as_ref()),
+                root => path.as_ref().strip_prefix(root).and_then(|rest| rest.strip_prefix('/')),
+            };
+            // What is left empty is the marker some tools put where a folder would be.
+            let rest = rest.filter(|rest| !rest.is_empty());
+            rest.filter(|rest| self.options.recursive || !rest.contains('/'))
+                .map(|rest| join(&self.prefix, rest))
+        };
+        let objects = page.result.objects.iter().filter_map(|object| {
+            Some(Entry::Object(KeyEntry::new(below(&object.location)?, super::facts(object))))
+        });
+        let folders = page.result.common_prefixes.iter().filter_map(|path| below(path).map(Entry::Prefix));
+        let mut entries: Vec<_> = objects.chain(folders).filter(|e| !self.options.is_past(e)).collect();
+        if !self.options.recursive {
+            entries.sort_by(Entry::order);
+        }
+        Ok(entries)
     }
 }
 
@@ -77,11 +112,8 @@ pub(super) fn is_listing(query: &str) -> bool {
     })
 }
 
-/// Fails unless `page` answers the query of a watched listing: whoever lists without being watched looks for itself.
+/// Fails unless `page` answers the query of a listing.
 pub(super) fn check(query: &str, page: &[u8]) -> Result<()> {
-    if UNDER_WAY.try_with(|_| ()).is_err() {
-        return Ok(());
-    }
     let value = |wanted: &str| {
         let found = query.split('&').filter_map(|pair| pair.split_once('='));
         found.into_iter().find(|(name, _)| *name == wanted).map(|(_, value)| value)
@@ -114,17 +146,6 @@ pub(super) fn check(query: &str, page: &[u8]) -> Result<()> {
         None => Ok(()),
         Some(key) => Err(Error::io(format!("the server listed {key:?}, which was not asked for"))),
     }
-}
-
-/// Whether the listing under way asks for a page that it had before.
-pub(super) fn comes_round(query: &str) -> bool {
-    let token = query.split('&').find_map(|pair| {
-        pair.split_once('=').filter(|(name, _)| matches!(*name, "continuation-token" | "marker"))
-    });
-    let Some((_, token)) = token else { return false };
-    let seen = UNDER_WAY.try_with(|ring| ring.lock().unwrap_or_else(PoisonError::into_inner).sees(token));
-    // Who lists without being watched looks for itself.
-    seen.unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use url::Url;
 
-use super::Parts;
 use super::profile::{self, Credentials, Env};
-use super::transport::{Connector, host_of, no_retry, shared};
+use super::transport::{Connector, host_of, no_retry};
+use super::{Client, Parts};
 use crate::error::{Error, Result};
 use crate::store::options::StoreOptions;
 
@@ -61,12 +61,12 @@ pub(super) fn connect(
     Ok(Parts {
         name: format!("s3://{bucket}"),
         host: settings.host.clone(),
-        client: settings.client(&settings.region).map(shared)?,
+        client: settings.client(&settings.region).map(Client::from)?,
         region: settings.region.clone(),
         suffix_ranges: true,
         signed: settings.signed,
         own: settings.endpoint.is_none(),
-        relocate: Some(Box::new(move |region: &str| settings.client(region).map(shared))),
+        relocate: Some(Box::new(move |region: &str| settings.client(region).map(Client::from))),
     })
 }
 

@@ -1,5 +1,6 @@
 use crate::store::StoreExt as _;
 use object_store::ObjectStoreExt;
+use object_store::list::{PaginatedListOptions, PaginatedListResult};
 
 use super::*;
 use crate::testing::{TinyReply, TinyServer};
@@ -89,8 +90,32 @@ fn addresses_of_aws_are_not_sent_to_another_endpoint() {
     assert_eq!((there.host.as_str(), there.region.as_str()), ("b.s3.amazonaws.com:443", "eu-west-1"));
 }
 
+/// Lists everything on one page.
+struct OnePage(Arc<dyn ObjectStore>);
+
+#[async_trait]
+impl PaginatedListStore for OnePage {
+    async fn list_paginated(
+        &self,
+        prefix: Option<&str>,
+        options: PaginatedListOptions,
+    ) -> object_store::Result<PaginatedListResult> {
+        let prefix = prefix.map(|p| Path::parse(p).unwrap());
+        let result = match options.delimiter {
+            Some(_) => self.0.list_with_delimiter(prefix.as_ref()).await?,
+            None => object_store::ListResult {
+                objects: self.0.list(prefix.as_ref()).try_collect().await?,
+                common_prefixes: Vec::new(),
+                extensions: Default::default(),
+            },
+        };
+        Ok(PaginatedListResult { result, page_token: None })
+    }
+}
+
 /// A store whose server is a piece of memory.
-fn in_memory(client: Arc<dyn ObjectStore>, prefix: &str, own: bool) -> CloudStore {
+fn in_memory(objects: Arc<dyn ObjectStore>, prefix: &str, own: bool) -> CloudStore {
+    let client = Client { pages: Arc::new(OnePage(Arc::clone(&objects))), objects };
     let parts = Parts {
         name: "s3://memory".to_owned(),
         host: String::new(),

@@ -2,11 +2,11 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use futures::stream::{Stream, StreamExt, TryStreamExt};
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
@@ -15,10 +15,12 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
 use super::pages;
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::store::fault::{as_transient, transient};
-use crate::store::http::{self, is_transient, retry_after};
+use crate::store::http;
 use crate::store::options::StoreOptions;
+use crate::store::reply::{Broken, Reply};
 
 /// The longest page of a listing: 64 MiB. One has at most 5000 names of at most some thousand bytes.
 const MAX_PAGE: usize = 64 << 20;
@@ -29,42 +31,22 @@ const COPY_SOURCE: [&str; 2] = ["x-amz-copy-source", "x-goog-copy-source"];
 /// What is read of the text of a failure.
 const MAX_TEXT: usize = 4 << 10;
 
-/// A failure as the server put it.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    /// The `<Code>` of the error document.
-    pub(super) code: Option<String>,
-    /// Where the bucket is, when the server says that it is not where it was asked for.
-    pub(super) region: Option<String>,
-    pub(super) after: Option<Duration>,
-    pub(super) transient: bool,
-}
-
-impl fmt::Display for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "status {}", self.status)
-    }
-}
-
-impl StdError for Reply {}
-
 /// The server's reply behind an error.
 pub(super) fn reply_of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Reply> {
     causes(error).find_map(|c| c.downcast_ref::<Reply>())
 }
 
 /// What the network did, if it was the network.
-pub(super) fn network_fault(error: &object_store::Error) -> Option<&'static str> {
+pub(super) fn network_fault(error: &object_store::Error) -> Option<Broken> {
     causes(error).find_map(|c| c.downcast_ref::<HttpError>()).map(fault_of)
 }
 
 /// What the network did.
-pub(super) fn fault_of(fault: &HttpError) -> &'static str {
+pub(super) fn fault_of(fault: &HttpError) -> Broken {
     match fault.kind() {
-        HttpErrorKind::Timeout => "the server took too long to answer",
-        HttpErrorKind::Connect => "no connection to the server",
-        _ => "the connection broke",
+        HttpErrorKind::Timeout => Broken::Late,
+        HttpErrorKind::Connect => Broken::Unconnected,
+        _ => Broken::Other,
     }
 }
 
@@ -81,18 +63,19 @@ fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     client: reqwest::Client,
+    context: Context,
 }
 
 impl Connector {
     pub(super) fn new(options: &StoreOptions) -> Result<Self> {
-        Ok(Self { client: http::client(options, http::headers(options)?)? })
+        Ok(Self { client: http::client(options, true)?, context: options.context.clone() })
     }
 
     /// Sends a request whose body comes piece by piece; a failure is told as [`Transport`] tells it.
     pub(super) async fn send(
         &self,
         request: reqwest::Request,
-    ) -> std::result::Result<(u16, HeaderMap, Bytes), HttpError> {
+    ) -> std::result::Result<(StatusCode, HeaderMap, Bytes), HttpError> {
         let kind = |e: &reqwest::Error| match (e.is_timeout(), e.is_connect()) {
             (true, _) => HttpErrorKind::Timeout,
             (_, true) => HttpErrorKind::Connect,
@@ -102,47 +85,45 @@ impl Connector {
             self.client.execute(request).await.map_err(|e| HttpError::new(kind(&e), e.without_url()))?;
         let status = response.status();
         let headers = response.headers().clone();
-        let mut text = BytesMut::new();
-        let mut body = response.bytes_stream();
-        while let Ok(Some(chunk)) = futures::TryStreamExt::try_next(&mut body).await {
-            text.extend_from_slice(&chunk);
-            if text.len() > MAX_TEXT {
-                break;
-            }
-        }
+        let text = beginning(response.bytes_stream()).await.0;
         if status.is_success() || known(status) {
-            return Ok((status.as_u16(), headers, text.freeze()));
+            return Ok((status, headers, text));
         }
-        Err(failure(status, &headers, &String::from_utf8_lossy(&text)))
+        Err(failure(status, &headers, &text))
     }
 
     /// The connections themselves, for requests that `object_store` does not make.
     pub(super) fn client(&self) -> HttpClient {
-        HttpClient::new(Transport { client: self.client.clone() })
+        HttpClient::new(Transport { connector: self.clone(), checks: false })
     }
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(self.client())
+        Ok(HttpClient::new(Transport { connector: self.clone(), checks: true }))
     }
 }
 
 #[derive(Debug)]
 struct Transport {
-    client: reqwest::Client,
+    connector: Connector,
+    /// Whether pages of listings are read here first: `object_store` takes anything for one.
+    checks: bool,
 }
 
 #[async_trait]
 impl HttpService for Transport {
     async fn call(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
-        let query = request.uri().query().unwrap_or_default().to_owned();
-        let listing = pages::is_listing(&query);
-        if listing && pages::comes_round(&query) {
-            return Err(no_listing("the server lists the same page again and again"));
+        let forbidden = url::Url::parse(&request.uri().to_string())
+            .ok()
+            .and_then(|url| self.connector.context.check_address(&url).err());
+        if let Some(e) = forbidden {
+            return Err(HttpError::new(HttpErrorKind::Request, e));
         }
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let listing = self.checks && pages::is_listing(&query);
         let copies = COPY_SOURCE.iter().any(|name| request.headers().contains_key(*name));
-        let response = HttpService::call(&self.client, request).await?;
+        let response = HttpService::call(&self.connector.client, request).await?;
         let status = response.status();
         if status.is_success() && copies {
             return copied(response).await;
@@ -154,15 +135,7 @@ impl HttpService for Transport {
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
-        let mut text = Vec::new();
-        let mut stream = body.bytes_stream();
-        while let Ok(Some(chunk)) = futures::TryStreamExt::try_next(&mut stream).await {
-            text.extend_from_slice(&chunk);
-            if text.len() > MAX_TEXT {
-                break;
-            }
-        }
-        Err(failure(status, &parts.headers, &String::from_utf8_lossy(&text)))
+        Err(failure(status, &parts.headers, &beginning(body.bytes_stream()).await.0))
     }
 }
 
@@ -171,10 +144,11 @@ async fn bounded(response: HttpResponse, query: &str) -> std::result::Result<Htt
     let (parts, body) = response.into_parts();
     let mut page = BytesMut::new();
     let mut stream = body.bytes_stream();
-    while let Some(chunk) = futures::TryStreamExt::try_next(&mut stream).await? {
+    while let Some(chunk) = stream.try_next().await? {
         page.extend_from_slice(&chunk);
         if page.len() > MAX_PAGE {
-            return Err(no_listing("a page of the server's listing does not end"));
+            let endless = Error::io("a page of the server's listing does not end");
+            return Err(HttpError::new(HttpErrorKind::Decode, NoListing(endless)));
         }
     }
     if let Err(e) = pages::check(query, &page) {
@@ -186,17 +160,11 @@ async fn bounded(response: HttpResponse, query: &str) -> std::result::Result<Htt
 /// The answer to a request for a copy. A server that knows none takes it for a put of nothing, and says that all is well.
 async fn copied(response: HttpResponse) -> std::result::Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
-    let mut text = BytesMut::new();
-    let mut stream = body.bytes_stream();
-    while let Some(chunk) = futures::TryStreamExt::try_next(&mut stream).await? {
-        text.extend_from_slice(&chunk);
-        if text.len() > MAX_TEXT {
-            break;
-        }
-    }
+    let (text, fault) = beginning(body.bytes_stream()).await;
+    fault.map_or(Ok(()), Err)?;
     let said = String::from_utf8_lossy(&text);
     if ["CopyObjectResult", "CopyPartResult", "<Error"].iter().any(|word| said.contains(word)) {
-        return Ok(HttpResponse::from_parts(parts, text.freeze().into()));
+        return Ok(HttpResponse::from_parts(parts, text.into()));
     }
     Err(HttpError::new(HttpErrorKind::Decode, NoCopy))
 }
@@ -215,7 +183,8 @@ impl StdError for NoCopy {}
 
 /// Whether an error says that the server does not know how to copy.
 pub(super) fn cannot_copy(error: &object_store::Error) -> bool {
-    causes(error).any(|c| c.is::<NoCopy>()) || reply_of(error).is_some_and(|r| matches!(r.status, 405 | 501))
+    causes(error).any(|c| c.is::<NoCopy>())
+        || reply_of(error).is_some_and(|r| matches!(r.status.as_u16(), 405 | 501))
 }
 
 /// What is wrong with a listing.
@@ -230,10 +199,6 @@ impl fmt::Display for NoListing {
 
 impl StdError for NoListing {}
 
-fn no_listing(what: &str) -> HttpError {
-    HttpError::new(HttpErrorKind::Decode, NoListing(Error::io(what)))
-}
-
 /// What is wrong with a listing, if that is the error. It may be a fault that passes.
 pub(super) fn listing_fault(error: &object_store::Error) -> Option<Error> {
     let found = causes(error).find_map(|c| c.downcast_ref::<NoListing>())?;
@@ -246,18 +211,24 @@ fn known(status: StatusCode) -> bool {
     [StatusCode::NOT_MODIFIED, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED].contains(&status)
 }
 
+/// The beginning of a text, and what kept it from being read further.
+async fn beginning<E>(
+    mut stream: impl Stream<Item = std::result::Result<Bytes, E>> + Unpin,
+) -> (Bytes, Option<E>) {
+    let mut text = BytesMut::new();
+    while text.len() <= MAX_TEXT {
+        match stream.next().await {
+            Some(Ok(chunk)) => text.extend_from_slice(&chunk),
+            Some(Err(e)) => return (text.freeze(), Some(e)),
+            None => break,
+        }
+    }
+    (text.freeze(), None)
+}
+
 /// A failure as the server put it.
-fn failure(status: StatusCode, headers: &HeaderMap, text: &str) -> HttpError {
-    let region = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()).map(str::to_owned);
-    let tag = |open, close| super::between(text, open, close).map(str::to_owned);
-    let reply = Reply {
-        status: status.as_u16(),
-        code: tag("<Code>", "</Code>"),
-        region: region.or_else(|| tag("<Region>", "</Region>")),
-        after: retry_after(headers),
-        transient: is_transient(status),
-    };
-    HttpError::new(HttpErrorKind::Unknown, reply)
+fn failure(status: StatusCode, headers: &HeaderMap, text: &[u8]) -> HttpError {
+    HttpError::new(HttpErrorKind::Unknown, Reply::new(status, headers, &String::from_utf8_lossy(text)))
 }
 
 /// The settings all three providers share: no repetition of their own.
@@ -271,9 +242,4 @@ pub(super) fn host_of(address: &str) -> String {
         Ok(u) => format!("{}:{}", u.host_str().unwrap_or_default(), u.port_or_known_default().unwrap_or(0)),
         Err(_) => address.to_owned(),
     }
-}
-
-/// A client of any provider behind the same pointer.
-pub(super) fn shared(client: impl object_store::ObjectStore) -> Arc<dyn object_store::ObjectStore> {
-    Arc::new(client)
 }

@@ -5,23 +5,22 @@
 //! headers may ignore them without a word, and then writers overwrite each other. So at servers other than the
 //! providers' own, the first conditional put that succeeds is made a second time: it must be refused now.
 
-use std::sync::Arc;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use futures::stream::{BoxStream, Stream, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    Error as CloudError, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
-    UpdateVersion, WriteMultipart,
+    Error as CloudError, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion, WriteMultipart,
 };
 
+use super::CloudStore;
 use super::transport::{cannot_copy, reply_of};
-use super::{CloudStore, pages, refusal};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient;
-use crate::store::{Condition, DELETING, GetOptions, KeyEntry, MAX_PUT, Put, check_key, check_prefix, join};
+use crate::store::{Condition, DELETING, Entry, GetOptions, ListOptions, MAX_PUT, Put, check_key, join};
 
 /// Objects larger than this are sent in parts, unless there is a condition, which parts cannot have: 64 MiB.
 const MAX_WHOLE: u64 = 64 << 20;
@@ -29,6 +28,9 @@ const MAX_WHOLE: u64 = 64 << 20;
 /// The size of a part, 16 MiB, and how many are under way at once.
 const PART: usize = 16 << 20;
 const PARTS_AT_ONCE: usize = 8;
+
+/// How many pages of a listing are deleted at once.
+const PAGES_AT_ONCE: usize = 8;
 
 /// Which conditions a server was seen to honour.
 #[derive(Debug)]
@@ -95,7 +97,7 @@ impl CloudStore {
             Ok(done) => return Ok((Put::Done, done.e_tag)),
             Err(e) => e,
         };
-        match (&error, reply_of(&error).map(|r| r.status)) {
+        match (&error, reply_of(&error).map(|r| r.status.as_u16())) {
             (CloudError::Precondition { .. } | CloudError::NotModified { .. }, _) if conditional => {
                 Ok((Put::Refused, None))
             }
@@ -105,7 +107,7 @@ impl CloudStore {
             }
             (CloudError::AlreadyExists { .. }, _) if conditional => Ok((Put::Refused, None)),
             // What should be unchanged is gone.
-            (_, Some(404)) if update => match self.sort::<()>(&error) {
+            (_, Some(404)) if update => match self.sort::<()>(&error, false) {
                 Ok(_) => Ok((Put::Refused, None)),
                 Err(e) => Err(e),
             },
@@ -142,11 +144,13 @@ impl CloudStore {
     }
 
     /// What an error of a change means: here nothing can be missing but the bucket.
-    fn failed(&self, error: &CloudError) -> Error {
-        match self.sort::<()>(error) {
-            Err(e) => e,
-            Ok(_) if reply_of(error).is_some_and(|r| r.status == 403) => refusal(403, self.signed),
-            Ok(_) => Error::not_found("the bucket or container does not exist"),
+    pub(super) fn failed(&self, error: &CloudError) -> Error {
+        match reply_of(error) {
+            Some(reply) => reply.failure(self.asked(false)),
+            None => match self.sort::<()>(error, false) {
+                Err(e) => e,
+                Ok(_) => Error::not_found("the bucket or container does not exist"),
+            },
         }
     }
 
@@ -183,71 +187,33 @@ impl CloudStore {
 
     /// Whether an error of a delete says that there was nothing to delete.
     fn is_gone(&self, error: &CloudError) -> bool {
-        let status = reply_of(error).map_or(404, |r| r.status);
-        status == 404 && self.sort::<()>(error).is_ok()
+        let status = reply_of(error).map_or(404, |r| r.status.as_u16());
+        status == 404 && self.sort::<()>(error, false).is_ok()
     }
 
-    /// Begins to list all objects below `path`, and says who lists: the first page finds out where the bucket is.
-    async fn begin(&self, path: &Path) -> Result<(Arc<dyn ObjectStore>, BoxStream<'static, Found>)> {
-        let begun = self.ask(|client| {
-            let path = path.clone();
-            async move {
-                let mut found = pages::watched_stream(client.list(Some(&path))).fuse();
-                let first = found.try_next().await?;
-                Ok((client, futures::stream::iter(first.map(Ok)).chain(found)))
-            }
-        });
-        let (client, found) = begun.await.map_err(|e| self.failed(&e))?;
-        let path = path.clone();
-        let below = found.try_filter(move |o| std::future::ready(relative(&path, &o.location).is_some()));
-        Ok((client, below.boxed()))
-    }
-
-    /// Lists and deletes at the same time, up to a thousand objects with one request where the provider can.
-    pub(super) async fn remove_below(&self, prefix: &str) -> Result<()> {
-        check_prefix(prefix)?;
-        let (client, found) = self.begin(&self.path(prefix)?).await?;
-        // That a deletion is under way is said until the end.
-        let marker = join(prefix, DELETING);
-        let last = self.path(&marker)?;
-        let found = found.try_filter(move |object| std::future::ready(object.location != last));
-        let mut removed = client.delete_stream(found.map_ok(|object| object.location).boxed());
+    async fn remove_page(&self, page: Vec<Entry>, but: &str) -> Result<()> {
+        let keys = page.iter().map(Entry::path).filter(|key| *key != but);
+        let paths = keys.map(|key| self.path(key)).collect::<Result<Vec<_>>>()?;
+        let client = self.client.read().unwrap_or_else(PoisonError::into_inner).client.clone();
+        let mut removed = client.delete_stream(stream::iter(paths).map(Ok).boxed());
         while let Some(answer) = removed.next().await {
             match answer {
                 Err(e) if !self.is_gone(&e) => return Err(self.failed(&e)),
                 _ => {}
             }
         }
-        self.remove(&marker).await
+        Ok(())
     }
 
-    pub(super) fn all_below(&self, prefix: &str) -> impl Stream<Item = Result<KeyEntry>> + Send + '_ {
-        let prefix = prefix.to_owned();
-        let begun = async move {
-            check_prefix(&prefix)?;
-            let path = self.path(&prefix)?;
-            let (_, found) = self.begin(&path).await?;
-            let keys = found.map_err(|e| self.failed(&e)).map_ok(move |object| {
-                let rest = relative(&path, &object.location).unwrap_or_default();
-                KeyEntry::new(join(&prefix, rest), super::facts(&object))
-            });
-            Ok::<_, Error>(keys)
-        };
-        futures::stream::once(begun).try_flatten()
+    /// Lists and deletes at the same time, up to a thousand objects with one request where the provider can.
+    pub(super) async fn remove_below(&self, prefix: &str) -> Result<()> {
+        let all = ListOptions { recursive: true, ..ListOptions::default() };
+        // That a deletion is under way is said until the end.
+        let marker = &join(prefix, DELETING);
+        let removed = self.pages(prefix, &all).map_ok(|page| self.remove_page(page, marker));
+        removed.try_buffer_unordered(PAGES_AT_ONCE).try_collect::<()>().await?;
+        self.remove(marker).await
     }
-}
-
-type Found = Result<ObjectMeta, CloudError>;
-
-/// The part of `path` below `prefix`; `None` for the prefix itself, which is also how the markers appear that some
-/// tools put where a folder would be.
-fn relative<'a>(prefix: &Path, path: &'a Path) -> Option<&'a str> {
-    let path = path.as_ref();
-    match prefix.as_ref() {
-        "" => Some(path),
-        prefix => path.strip_prefix(prefix)?.strip_prefix('/'),
-    }
-    .filter(|rest| !rest.is_empty())
 }
 
 fn unconditional(what: &str) -> Error {

@@ -1,15 +1,18 @@
 //! Bytes held so that they are not asked for twice.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use crate::context::cache::hashed;
+use crate::context::{Context, Key, owner};
 use crate::error::{Error, ErrorKind, Result};
-use crate::num::u64_of;
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
 use crate::store::wrap::forward::forward;
@@ -17,19 +20,24 @@ use crate::store::{
     ByteRange, Condition, Direct, DirectObject, GetOptions, Object, ObjectMeta, Put, SharedStore, Store, join,
 };
 
-/// Holds the answers of [`Store::get_opts`], up to a number of bytes, the least recently used leaving first.
+/// Into how many parts the keys are divided of which one is forgotten at a time.
+const PARTS: u64 = 256;
+
+/// Holds the answers of [`Store::get_opts`] in the memory of its context, the least recently used leaving first.
 ///
 /// What is held of one object is of one state of it: when another state is met, what was held of the first is forgotten.
 ///
 /// Callers who ask for the same range of the same key at the same time make one request together. Failures are
 /// handed to those who waited but not held; neither is the knowledge that a key is missing. What is held stays until
-/// it is put or deleted through this store: one that others change while it is read needs a new cache.
+/// it is put or deleted through this store, or is older than [`CacheStore::with_max_age`] says and not the same any more.
 /// Who gets an object to change it, and who asks what is known of it, always asks the store.
 #[derive(Debug)]
 pub struct CacheStore {
     inner: SharedStore,
+    context: Context,
+    owner: u64,
     state: Arc<Mutex<State>>,
-    capacity: u64,
+    max_age: Option<Duration>,
 }
 
 /// The whole object, or a range of it as it was asked for.
@@ -37,27 +45,18 @@ type Place = (Arc<str>, Option<ByteRange>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// By key first, so that a put finds all there is to forget.
-    held: HashMap<Arc<str>, Parts>,
-    /// From the moment of the last use to what was used.
-    order: BTreeMap<u64, Place>,
-    clock: u64,
-    bytes: u64,
     /// By the state that is meant, too: what is refused to who wants another state is not refused to all.
     flights: HashMap<(Place, Option<ObjectMeta>), Arc<Flight>>,
+    /// How often something was forgotten among the keys of each part. It is in the names of what is held, so that what was held
+    /// before is not found any more.
+    forgotten: HashMap<u64, u64>,
 }
 
-/// What is held of one object, all of the same state.
-#[derive(Debug, Default)]
-struct Parts {
-    state: ObjectMeta,
-    of: HashMap<Option<ByteRange>, Held>,
-}
-
+/// What the last answer about an object said of its state, and when.
 #[derive(Debug)]
-struct Held {
-    bytes: Bytes,
-    used: u64,
+struct Seen {
+    state: ObjectMeta,
+    at: Instant,
 }
 
 type Answer = Result<Option<Object>>;
@@ -70,49 +69,6 @@ struct Flight {
 }
 
 impl State {
-    fn lookup(&mut self, place: &Place) -> Option<Object> {
-        let now = self.clock.wrapping_add(1);
-        let parts = self.held.get_mut(&place.0)?;
-        let held = parts.of.get_mut(&place.1)?;
-        self.clock = now;
-        self.order.remove(&held.used);
-        held.used = now;
-        self.order.insert(now, place.clone());
-        Some(Object { bytes: held.bytes.clone(), meta: parts.state.clone() })
-    }
-
-    fn keep(&mut self, place: Place, Object { bytes, meta: state }: &Object, capacity: u64) {
-        if self.held.get(&place.0).is_some_and(|parts| !parts.state.agrees(state)) {
-            self.drop_held(&place.0);
-        }
-        let cost = cost(&place.0, bytes.len());
-        let known = self.held.get(&place.0).is_some_and(|parts| parts.of.contains_key(&place.1));
-        // One large object does not drive out all the small ones.
-        if cost > capacity / 4 || known {
-            return;
-        }
-        while self.bytes.saturating_add(cost) > capacity {
-            let Some((_, oldest)) = self.order.pop_first() else { break };
-            let Some(parts) = self.held.get_mut(&oldest.0) else { continue };
-            if let Some(gone) = parts.of.remove(&oldest.1) {
-                self.bytes = self.bytes.saturating_sub(self::cost(&oldest.0, gone.bytes.len()));
-            }
-            if parts.of.is_empty() {
-                self.held.remove(&oldest.0);
-            }
-        }
-        self.clock = self.clock.wrapping_add(1);
-        self.order.insert(self.clock, place.clone());
-        self.bytes = self.bytes.saturating_add(cost);
-        // A copy: a slice would keep all of the block it was cut from.
-        let bytes = Bytes::copy_from_slice(bytes);
-        let parts = self.held.entry(place.0).or_default();
-        if parts.state == ObjectMeta::Unknown {
-            parts.state = state.clone();
-        }
-        parts.of.insert(place.1, Held { bytes, used: self.clock });
-    }
-
     /// Forgets what is held of `key`, and what is on its way: it may have set out before the change.
     fn forget(&mut self, key: &str) {
         self.flights.retain(|((k, _), _), _| **k != *key);
@@ -121,23 +77,13 @@ impl State {
 
     /// Forgets what is held of `key`.
     fn drop_held(&mut self, key: &str) {
-        for held in self.held.remove(key).into_iter().flat_map(|parts| parts.of.into_values()) {
-            self.order.remove(&held.used);
-            self.bytes = self.bytes.saturating_sub(cost(key, held.bytes.len()));
-        }
-    }
-
-    /// The same for every key that begins with `start`.
-    fn forget_all(&mut self, start: &str) {
-        self.flights.retain(|((k, _), _), _| !k.starts_with(start));
-        let keys: Vec<_> = self.held.keys().filter(|k| k.starts_with(start)).cloned().collect();
-        keys.iter().for_each(|key| self.forget(key));
+        *self.forgotten.entry(part_of(key)).or_default() += 1;
     }
 }
 
-/// What holding it takes: the bytes, the key, and a flat sum for the tables.
-fn cost(key: &str, length: usize) -> u64 {
-    u64_of(length.saturating_add(key.len()).saturating_add(200))
+fn part_of(key: &str) -> u64 {
+    let [hash, _] = hashed(key);
+    hash % PARTS
 }
 
 /// What a caller has to do about one range.
@@ -176,34 +122,106 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl CacheStore {
-    /// Holds up to `capacity` bytes of what `inner` answers.
+    /// Holds what `inner` answers, in the memory that `context` has for answers.
     #[must_use]
-    pub fn new(inner: SharedStore, capacity: u64) -> Self {
-        Self { inner, state: Arc::default(), capacity }
+    pub fn new(inner: SharedStore, context: &Context) -> Self {
+        Self { inner, context: context.clone(), owner: owner(), state: Arc::default(), max_age: None }
     }
 
-    /// How many bytes are held now.
+    /// Asks, for what is older than `max_age`, whether the object is still in the state that is held.
     #[must_use]
-    pub fn held(&self) -> u64 {
-        lock(&self.state).bytes
+    pub fn with_max_age(mut self, max_age: Option<Duration>) -> Self {
+        self.max_age = max_age;
+        self
+    }
+
+    /// How many bytes are held now, by all who share the context.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.context.answers().bytes()
+    }
+
+    /// The name of what is held of an object: its state, all of it, or a range.
+    fn name(&self, state: &State, key: &str, what: impl Hash) -> Key {
+        let forgotten = state.forgotten.get(&part_of(key)).copied().unwrap_or_default();
+        let [a, b] = hashed((key, what));
+        Key { owner: self.owner, part: [a, b, forgotten, 0] }
+    }
+
+    fn seen(&self, state: &State, key: &str) -> Option<Arc<Seen>> {
+        self.context.answers().get(&self.name(state, key, "state"))
+    }
+
+    fn keep_seen(&self, state: &State, key: &str, of: &ObjectMeta) {
+        let seen = Seen { state: of.clone(), at: Instant::now() };
+        let gone = self.context.answers().put(self.name(state, key, "state"), Arc::new(seen), 200);
+        drop(gone);
+    }
+
+    fn keep(&self, state: &mut State, place: &Place, object: &Object) {
+        let known = self.seen(state, &place.0);
+        if known.as_ref().is_some_and(|seen| !seen.state.agrees(&object.meta)) {
+            state.drop_held(&place.0);
+        }
+        let cost = object.bytes.len().saturating_add(place.0.len());
+        let answers = self.context.answers();
+        if !answers.takes(cost) {
+            return;
+        }
+        if known.is_none_or(|seen| seen.state != object.meta) {
+            self.keep_seen(state, &place.0, &object.meta);
+        }
+        // A copy: a slice would keep all of the block it was cut from.
+        let bytes = Bytes::copy_from_slice(&object.bytes);
+        let held = Object { bytes, meta: object.meta.clone() };
+        drop(answers.put(self.name(state, &place.0, place.1), Arc::new(held), cost));
+    }
+
+    /// Forgets everything that is held, and what is on its way from below `prefix`.
+    fn forget_all(&self, prefix: &str) {
+        let start = join(prefix, "");
+        let mut state = lock(&self.state);
+        state.flights.retain(|((k, _), _), _| !k.starts_with(&start));
+        self.context.answers().forget_owner(self.owner);
+    }
+
+    /// Forgets what is held of an object that has changed, if it was asked about too long ago.
+    async fn revalidate(&self, key: &str) -> Result<()> {
+        let Some(max_age) = self.max_age else { return Ok(()) };
+        let old = self.seen(&lock(&self.state), key).filter(|seen| seen.at.elapsed() > max_age);
+        let Some(old) = old else { return Ok(()) };
+        let now = self.inner.stat(key).await?;
+        let same = old.state != ObjectMeta::Unknown && now.as_ref().is_some_and(|now| now.agrees(&old.state));
+        let mut state = lock(&self.state);
+        if same {
+            self.keep_seen(&state, key, &old.state)
+        } else {
+            state.drop_held(key)
+        }
+        Ok(())
     }
 
     fn part(&self, key: &Arc<str>, range: Option<ByteRange>, of: Option<&ObjectMeta>) -> Result<Part> {
         let place = (Arc::clone(key), range);
         let mut state = lock(&self.state);
-        // Who means another state than the one that is held has seen it.
-        if of.is_some_and(|of| state.held.get(key).is_some_and(|parts| !parts.state.agrees(of))) {
-            state.drop_held(key);
+        let held = |state: &State, range: Option<ByteRange>| {
+            self.context.answers().get::<Object>(&self.name(state, key, range)).map(|o| Object::clone(&o))
+        };
+        let mut found = held(&state, range);
+        if found.is_none() && range.is_some() {
+            found = match held(&state, None) {
+                Some(whole) => Some(Object {
+                    bytes: slice(&whole.bytes, range).map_err(|e| e.with_key(key).with_store(&self.inner))?,
+                    ..whole
+                }),
+                None => None,
+            };
         }
-        if let Some(object) = state.lookup(&place) {
-            return Ok(Part::Ready(object));
-        }
-        if range.is_some()
-            && let Some(whole) = state.lookup(&(Arc::clone(key), None))
-        {
-            return slice(&whole.bytes, range)
-                .map(|bytes| Part::Ready(Object { bytes, ..whole }))
-                .map_err(|e| e.with_key(key).with_store(&self.inner));
+        match found {
+            // Who means another state than the one that is held has seen it.
+            Some(object) if of.is_some_and(|of| !object.meta.agrees(of)) => state.drop_held(key),
+            Some(object) => return Ok(Part::Ready(object)),
+            None => {}
         }
         let place = (place, of.cloned());
         if let Some(flight) = state.flights.get(&place) {
@@ -294,7 +312,7 @@ impl CacheStore {
             Ok(Some(object)) => {
                 let mut state = lock(&self.state);
                 if ours.is_current(&state) {
-                    state.keep(ours.place.0.clone(), object, self.capacity);
+                    self.keep(&mut state, &ours.place.0, object);
                 }
                 Ok(Some(object.clone()))
             }
@@ -333,7 +351,7 @@ impl fmt::Display for CacheStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for CacheStore {
     forward! {
-        stat list keys lists_all is_writable finish origin sites free_space is_remote
+        stat list_opts facts finish origin sites free_space
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
@@ -341,6 +359,7 @@ impl Store for CacheStore {
         if options.for_update || options.pinned().is_some() {
             return self.inner.get_opts(key, options).await;
         }
+        self.revalidate(key).await?;
         let name = Arc::from(key);
         loop {
             match self.part(&name, options.range, options.state)? {
@@ -365,6 +384,7 @@ impl Store for CacheStore {
         ranges: &[ByteRange],
         of: Option<&ObjectMeta>,
     ) -> Result<Option<(Vec<Bytes>, ObjectMeta)>> {
+        self.revalidate(key).await?;
         match self.ranges(key, ranges, of).await {
             // What was held is of a state that is gone, and forgotten now.
             Err(e) if e.kind() == ErrorKind::Conflict && of.is_none() => self.ranges(key, ranges, of).await,
@@ -394,7 +414,7 @@ impl Store for CacheStore {
 
     async fn delete_prefix(&self, prefix: &str) -> Result<()> {
         let deleted = self.inner.delete_prefix(prefix).await;
-        lock(&self.state).forget_all(&join(prefix, ""));
+        self.forget_all(prefix);
         deleted
     }
 
@@ -406,7 +426,7 @@ impl Store for CacheStore {
 
     async fn promote(&self, prefix: &str, inner: &str) -> Result<bool> {
         let promoted = self.inner.promote(prefix, inner).await;
-        lock(&self.state).forget_all(&join(prefix, ""));
+        self.forget_all(prefix);
         promoted
     }
 
@@ -415,6 +435,12 @@ impl Store for CacheStore {
             Some(_) => Some(self),
             None => None,
         }
+    }
+}
+
+impl Drop for CacheStore {
+    fn drop(&mut self) {
+        self.context.answers().forget_owner(self.owner);
     }
 }
 

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
+use crate::store::StoreExt as _;
 use crate::store::memory::slice;
 use crate::store::wrap::forward::forward;
 use crate::store::{ByteRange, ObjectMeta, SharedStore, Store, each_range};
@@ -91,9 +92,8 @@ pub(super) fn plan(ranges: &[ByteRange], gap: u64, limit: u64) -> Vec<Block> {
 #[deny(clippy::missing_trait_methods)]
 impl Store for CoalesceStore {
     forward! {
-        get_opts stat list keys lists_all is_writable put delete
-        delete_unchanged delete_prefix copy_object promote finish origin sites free_space direct
-        is_remote
+        get_opts stat list_opts facts put delete delete_unchanged delete_prefix copy_object promote finish
+        origin sites free_space direct
     }
 
     async fn get_ranges(

@@ -12,7 +12,6 @@ macro_rules! method {
     (get_opts) => { $crate::store::wrap::forward::method!(@ get_opts['k, 'o](key: &'k str, options: $crate::store::GetOptions<'o>) -> Option<$crate::store::Object>); };
     (get_ranges) => { $crate::store::wrap::forward::method!(@ get_ranges['k, 'r, 'o](key: &'k str, ranges: &'r [$crate::store::ByteRange], state: Option<&'o $crate::store::ObjectMeta>) -> Option<(Vec<bytes::Bytes>, $crate::store::ObjectMeta)>); };
     (stat) => { $crate::store::wrap::forward::method!(@ stat['k](key: &'k str) -> Option<$crate::store::ObjectMeta>); };
-    (list) => { $crate::store::wrap::forward::method!(@ list['p](prefix: &'p str) -> $crate::store::Listing); };
     (put) => { $crate::store::wrap::forward::method!(@ put['k](key: &'k str, value: bytes::Bytes, when: $crate::store::Condition) -> $crate::store::Put); };
     (delete) => { $crate::store::wrap::forward::method!(@ delete['k](key: &'k str) -> ()); };
     (delete_unchanged) => { $crate::store::wrap::forward::method!(@ delete_unchanged['k, 't](key: &'k str, state: &'t $crate::store::ObjectMeta) -> $crate::store::Put); };
@@ -20,9 +19,9 @@ macro_rules! method {
     (copy_object) => { $crate::store::wrap::forward::method!(@ copy_object['x, 'y](from: &'x str, to: &'y str) -> ()); };
     (promote) => { $crate::store::wrap::forward::method!(@ promote['p, 'i](prefix: &'p str, inner: &'i str) -> bool); };
     (finish) => { $crate::store::wrap::forward::method!(@ finish[]() -> ()); };
-    (keys) => {
-        fn keys(&self, prefix: &str) -> futures::stream::BoxStream<'_, $crate::error::Result<$crate::store::KeyEntry>> {
-            self.inner.keys(prefix)
+    (list_opts) => {
+        fn list_opts(&self, prefix: &str, options: &$crate::store::ListOptions) -> futures::stream::BoxStream<'_, $crate::error::Result<$crate::store::Entry>> {
+            self.inner.list_opts(prefix, options)
         }
     };
     (sites) => {
@@ -31,18 +30,13 @@ macro_rules! method {
         }
     };
     (origin) => {
-        fn origin(&self, key: &str) -> Option<String> {
+        fn origin(&self, key: &str) -> Option<$crate::store::Origin> {
             self.inner.origin(key)
         }
     };
-    (lists_all) => {
-        fn lists_all(&self) -> bool {
-            self.inner.lists_all()
-        }
-    };
-    (is_writable) => {
-        fn is_writable(&self) -> bool {
-            self.inner.is_writable()
+    (facts) => {
+        fn facts(&self) -> $crate::store::StoreFacts {
+            self.inner.facts()
         }
     };
     (free_space) => {
@@ -53,11 +47,6 @@ macro_rules! method {
     (direct) => {
         fn direct(&self) -> Option<&dyn $crate::store::Direct> {
             self.inner.direct()
-        }
-    };
-    (is_remote) => {
-        fn is_remote(&self) -> bool {
-            self.inner.is_remote()
         }
     };
     (@ $name:ident[$($life:lifetime),*]($($arg:ident: $type:ty),*) -> $answer:ty) => {

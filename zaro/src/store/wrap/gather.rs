@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 
 use super::coalesce::plan;
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::StoreExt as _;
 use crate::store::fault::copy_of;
 use crate::store::memory::slice;
 use crate::store::wrap::forward::forward;
@@ -414,8 +415,8 @@ impl fmt::Display for GatherStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for GatherStore {
     forward! {
-        get_ranges stat list keys lists_all is_writable put delete delete_unchanged
-        delete_prefix copy_object promote finish origin sites free_space direct is_remote
+        get_ranges stat list_opts facts put delete delete_unchanged delete_prefix copy_object promote finish
+        origin sites free_space direct
     }
 
     /// Joined with those of the same state. The ranges of one caller are joined below.

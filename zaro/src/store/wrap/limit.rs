@@ -1,26 +1,23 @@
 //! At most so many requests to one host at a time.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    ByteRange, Condition, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put, SharedStore, Store,
+    ByteRange, Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put, SharedStore, Store,
     each_range,
 };
 
-/// The places at each host, shared by every store of this process that names the same host and the same limit.
-static HOSTS: LazyLock<Mutex<Hosts>> = LazyLock::new(Mutex::default);
-
-/// By host and limit.
-type Hosts = HashMap<(String, usize), Arc<Semaphore>>;
+/// The most entries of a listing that are pulled ahead of its reader.
+const PAGE: usize = 1000;
 
 /// Lets at most so many requests to one host run at a time; further ones wait.
 #[derive(Debug, Clone)]
@@ -30,18 +27,20 @@ pub struct LimitStore {
 }
 
 impl LimitStore {
-    /// At most `limit` requests at a time to `host`, together with every other store made with the same two.
+    /// At most `limit` requests at a time to `host`, together with every other store of `context` made with the same two.
     #[must_use]
-    pub fn new(inner: SharedStore, host: &str, limit: usize) -> Self {
-        let limit = limit.clamp(1, Semaphore::MAX_PERMITS);
-        let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = hosts.entry((host.to_owned(), limit)).or_insert_with(|| Arc::new(Semaphore::new(limit)));
-        Self { inner, places: Arc::clone(places) }
+    pub fn new(inner: SharedStore, context: &Context, host: &str, limit: usize) -> Self {
+        Self { inner, places: context.host(host, limit) }
     }
 
     async fn place(&self) -> Result<SemaphorePermit<'_>> {
-        self.places.acquire().await.map_err(|e| Error::io("the request queue is closed").with_source(e))
+        place(&self.places).await
     }
+}
+
+/// One of the places, until it is dropped.
+pub(crate) async fn place(places: &Semaphore) -> Result<SemaphorePermit<'_>> {
+    places.acquire().await.map_err(|e| Error::io("the request queue is closed").with_source(e))
 }
 
 impl fmt::Display for LimitStore {
@@ -54,7 +53,7 @@ impl fmt::Display for LimitStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for LimitStore {
     forward! {
-        lists_all is_writable finish origin sites free_space direct is_remote
+        facts finish origin sites free_space direct
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
@@ -77,14 +76,19 @@ impl Store for LimitStore {
         self.inner.stat(key).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        let _place = self.place().await?;
-        self.inner.list(prefix).await
-    }
-
-    /// Takes no place: who reads the stream may need one for what it does with each key.
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        self.inner.keys(prefix)
+    /// A place is taken while a page is asked for, and not while the reader does something with it, which may need one.
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        let pages = self.inner.list_opts(prefix, options).ready_chunks(PAGE);
+        let entries = futures::stream::unfold(pages, move |mut pages| async move {
+            let place = match self.place().await {
+                Ok(place) => place,
+                Err(e) => return Some((vec![Err(e)], pages)),
+            };
+            let page = pages.next().await?;
+            drop(place);
+            Some((page, pages))
+        });
+        entries.flat_map(futures::stream::iter).boxed()
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {

@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put,
+    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put,
     SharedStore, Store, each_range, join, unwritable,
 };
 
@@ -130,14 +130,13 @@ impl RequestLog {
     }
 
     /// Notes a request that is over.
-    #[cfg(feature = "cloud")]
-    pub(crate) fn record(&self, request: &Request) {
+    pub(crate) fn record(&self, method: Method, bytes: u64, request: impl FnOnce() -> Request) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        if request.method == Method::Get {
-            self.bytes.fetch_add(request.bytes, Ordering::Relaxed);
+        if method == Method::Get {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
         if let Some(sink) = &self.sink {
-            sink(request);
+            sink(&request());
         }
     }
 
@@ -187,20 +186,21 @@ impl LogStore {
         bytes: impl Fn(&T) -> u64,
     ) {
         let bytes = answer.as_ref().ok().and_then(Option::as_ref).map_or(0, bytes);
-        self.log.requests.fetch_add(1, Ordering::Relaxed);
-        if method == Method::Get {
-            self.log.bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
-        let outcome = match answer {
-            Ok(Some(_)) => Outcome::Found,
-            // Only the condition of a put can keep it from an answer.
-            Ok(None) if method == Method::Put => Outcome::Refused,
-            Ok(None) => Outcome::Missing,
-            Err(e) => Outcome::Failed(e.kind(), e.message().to_owned()),
-        };
-        let Some(sink) = &self.log.sink else { return };
-        let (store, elapsed) = (self.inner.to_string(), start.elapsed());
-        sink(&Request { store, method, key: key.to_owned(), range, bytes, elapsed, outcome });
+        self.log.record(method, bytes, || Request {
+            store: self.inner.to_string(),
+            method,
+            key: key.to_owned(),
+            range,
+            bytes,
+            elapsed: start.elapsed(),
+            outcome: match answer {
+                Ok(Some(_)) => Outcome::Found,
+                // Only the condition of a put can keep it from an answer.
+                Ok(None) if method == Method::Put => Outcome::Refused,
+                Ok(None) => Outcome::Missing,
+                Err(e) => Outcome::Failed(e.kind(), e.message().to_owned()),
+            },
+        });
     }
 }
 
@@ -214,7 +214,7 @@ impl fmt::Display for LogStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for LogStore {
     forward! {
-        lists_all is_writable promote finish origin sites free_space is_remote
+        facts promote finish origin sites free_space
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
@@ -241,22 +241,15 @@ impl Store for LogStore {
         answer
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         let start = Instant::now();
-        let answer = self.inner.list(prefix).await.map(Some);
-        self.note(Method::List, prefix, None, start, &answer, |l| {
-            u64_of(l.objects.len().saturating_add(l.prefixes.len()))
-        });
-        answer.map(Option::unwrap_or_default)
-    }
-
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let start = Instant::now();
-        let walk = (self.inner.keys(prefix), 0u64, prefix.to_owned());
-        let keys = futures::stream::unfold(Some(walk), move |walk| async move {
-            let (mut keys, count, prefix) = walk?;
-            let answer = match keys.next().await {
-                Some(Ok(entry)) => return Some((Ok(entry), Some((keys, count.saturating_add(1), prefix)))),
+        let walk = (self.inner.list_opts(prefix, options), 0u64, prefix.to_owned());
+        let entries = futures::stream::unfold(Some(walk), move |walk| async move {
+            let (mut entries, count, prefix) = walk?;
+            let answer = match entries.next().await {
+                Some(Ok(entry)) => {
+                    return Some((Ok(entry), Some((entries, count.saturating_add(1), prefix))));
+                }
                 Some(Err(e)) => Err(e),
                 None => Ok(Some(())),
             };
@@ -264,7 +257,7 @@ impl Store for LogStore {
             self.note(Method::List, &prefix, None, start, &answer, |()| count);
             answer.err().map(|e| (Err(e), None))
         });
-        keys.boxed()
+        entries.boxed()
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {

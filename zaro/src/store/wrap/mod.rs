@@ -3,7 +3,7 @@
 //! Each wrapper does one thing and passes the rest on, so they combine freely. A remote store comes from
 //! [`open_store`](crate::open::open_store) as `cache(gather(coalesce(retry(limit(log(store))))))`: what is held is not
 //! asked for again, what is asked for is joined, across callers and for each, each joined request is repeated for
-//! itself, waits its turn at its host, and every try shows in the log.
+//! itself, waits its turn at its host, and every try shows in the log. Around all of it is what opens it anew in a forked child.
 
 pub mod cache;
 pub mod coalesce;
@@ -13,5 +13,7 @@ pub mod limit;
 pub mod log;
 pub mod prefix;
 pub mod read_only;
+#[cfg(feature = "cloud")]
+pub(crate) mod reopen;
 pub mod retry;
 pub mod withhold;

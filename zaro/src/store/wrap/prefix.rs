@@ -4,13 +4,14 @@ use std::fmt;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use futures::stream::{BoxStream, StreamExt};
 
 use crate::error::{Error, Result};
+use crate::store::list::failed;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put,
-    SharedStore, Site, Store, check_key, check_prefix, join,
+    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Origin,
+    Put, SharedStore, Site, Store, check_key, check_prefix, join,
 };
 
 /// The part of a store below a prefix, as a store.
@@ -48,7 +49,7 @@ impl fmt::Display for PrefixStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for PrefixStore {
     forward! {
-        lists_all is_writable finish free_space is_remote
+        facts finish free_space
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
@@ -68,24 +69,19 @@ impl Store for PrefixStore {
         self.inner.stat(&self.full(key)?).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.inner.list(&self.full_prefix(prefix)?).await
-    }
-
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         let full = match self.full_prefix(prefix) {
             Ok(full) => full,
-            Err(e) => return futures::stream::iter([Err(e)]).boxed(),
+            Err(e) => return failed(e),
         };
+        let after = options.after.as_ref().map(|after| join(&self.prefix, after));
         let skip = join(&self.prefix, "").len();
-        let keys = self.inner.keys(&full).and_then(move |mut entry| async move {
-            entry.key = match entry.key.get(skip..) {
-                Some(rest) => rest.to_owned(),
-                None => return Err(Error::io("a listing went astray").with_key(entry.key)),
-            };
-            Ok(entry)
-        });
-        keys.boxed()
+        let entries = self.inner.list_opts(&full, &ListOptions { after, ..options.clone() });
+        let below = move |entry: Entry| match entry.path().get(skip..).map(str::to_owned) {
+            Some(rest) => Ok(entry.moved(rest)),
+            None => Err(Error::io("a listing went astray").with_key(entry.path())),
+        };
+        entries.map(move |entry| entry.and_then(below)).boxed()
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
@@ -113,7 +109,7 @@ impl Store for PrefixStore {
         self.inner.promote(&self.full_prefix(prefix)?, inner).await
     }
 
-    fn origin(&self, key: &str) -> Option<String> {
+    fn origin(&self, key: &str) -> Option<Origin> {
         self.full(key).ok().and_then(|key| self.inner.origin(&key))
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::store::wrap::forward::forward;
-use crate::store::{Condition, Direct, DirectObject, ObjectMeta, Put, SharedStore, Store};
+use crate::store::{Condition, Direct, DirectObject, ObjectMeta, Put, SharedStore, Store, StoreFacts};
 
 /// Reads as `inner` does, and refuses every put and delete with [`NotPermitted`](crate::ErrorKind::NotPermitted).
 #[derive(Debug, Clone)]
@@ -37,11 +37,11 @@ impl fmt::Display for ReadOnlyStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for ReadOnlyStore {
     forward! {
-        finish get_opts get_ranges stat list keys lists_all origin sites free_space is_remote
+        finish get_opts get_ranges stat list_opts origin sites free_space
     }
 
-    fn is_writable(&self) -> bool {
-        false
+    fn facts(&self) -> StoreFacts {
+        StoreFacts { is_writable: false, ..self.inner.facts() }
     }
 
     async fn put(&self, key: &str, _: Bytes, _: Condition) -> Result<Put> {

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::store::fault::as_transient;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    ByteRange, Condition, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put, SharedStore, Store,
+    ByteRange, Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put, SharedStore, Store,
     StoreExt, each_range,
 };
 
@@ -140,48 +140,20 @@ impl RetryStore {
     ) -> Result<T> {
         self.policy.persist(&self.met, ask).await
     }
-
-    fn pause_after(&self, error: &Error, tries: u32, start: Instant) -> Option<Duration> {
-        self.policy.pause_after(error, tries, start, &self.met)
-    }
 }
 
-/// A listing of keys under way.
+/// A listing under way.
 struct Walk<'a> {
-    keys: BoxStream<'a, Result<KeyEntry>>,
-    /// The last key handed on.
-    last: Option<String>,
-    /// Whether each key came after the one before it.
+    entries: BoxStream<'a, Result<Entry>>,
+    prefix: String,
+    options: ListOptions,
+    /// The last entry handed on.
+    last: Option<Entry>,
+    /// Whether each entry came after the one before it.
     in_order: bool,
-    /// Whether `keys` begins from the start again.
-    again: bool,
-    /// Since the last key that was handed on.
+    /// Since the last entry that was handed on.
     tries: u32,
     start: Instant,
-}
-
-impl<'a> Walk<'a> {
-    fn new(keys: BoxStream<'a, Result<KeyEntry>>) -> Self {
-        Self { keys, last: None, in_order: true, again: false, tries: 1, start: Instant::now() }
-    }
-
-    /// The next entry that was not handed on yet.
-    async fn next(&mut self) -> Option<Result<KeyEntry>> {
-        loop {
-            let entry = match self.keys.next().await? {
-                Ok(entry) => entry,
-                Err(e) => return Some(Err(e)),
-            };
-            let ascends = self.last.as_ref().is_none_or(|last| *last < entry.key);
-            if self.again && !ascends {
-                continue;
-            }
-            self.in_order &= ascends;
-            self.last = Some(entry.key.clone());
-            (self.tries, self.start) = (1, Instant::now());
-            return Some(Ok(entry));
-        }
-    }
 }
 
 impl fmt::Display for RetryStore {
@@ -194,7 +166,7 @@ impl fmt::Display for RetryStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for RetryStore {
     forward! {
-        lists_all is_writable delete_unchanged promote finish origin sites free_space direct is_remote
+        facts delete_unchanged promote finish origin sites free_space direct
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
@@ -215,31 +187,42 @@ impl Store for RetryStore {
         self.persist(|| self.inner.stat(key)).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.persist(|| self.inner.list(prefix)).await
-    }
-
-    /// Begins anew where a listing broke off, as long as it came in order; else the fault is passed on.
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let (walk, prefix) = (Walk::new(self.inner.keys(prefix)), prefix.to_owned());
-        let keys = futures::stream::unfold((walk, prefix), move |(mut walk, prefix)| async move {
+    /// Resumes a listing where it broke off, as long as it came in order; else the fault is passed on.
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        let walk = Walk {
+            entries: self.inner.list_opts(prefix, options),
+            prefix: prefix.to_owned(),
+            options: options.clone(),
+            last: None,
+            in_order: true,
+            tries: 1,
+            start: Instant::now(),
+        };
+        let entries = futures::stream::unfold(walk, move |mut walk| async move {
             loop {
-                let error = match walk.next().await? {
-                    Ok(entry) => return Some((Ok(entry), (walk, prefix))),
+                let error = match walk.entries.next().await? {
+                    Ok(entry) => {
+                        walk.in_order &= walk.last.as_ref().is_none_or(|last| last.order(&entry).is_lt());
+                        walk.last = Some(entry.clone());
+                        (walk.tries, walk.start) = (1, Instant::now());
+                        return Some((Ok(entry), walk));
+                    }
                     Err(e) => e,
                 };
-                let pause = self.pause_after(&error, walk.tries, walk.start).filter(|_| walk.in_order);
-                let Some(pause) = pause else {
-                    walk.keys = futures::stream::empty().boxed();
-                    return Some((Err(error), (walk, prefix)));
+                let pause = self.policy.pause_after(&error, walk.tries, walk.start, &self.met);
+                let Some(pause) = pause.filter(|_| walk.in_order) else {
+                    walk.entries = futures::stream::empty().boxed();
+                    return Some((Err(error), walk));
                 };
                 sleep(pause).await;
-                walk.keys = self.inner.keys(&prefix);
-                walk.again = true;
+                if let Some(last) = &walk.last {
+                    walk.options.after = Some(last.cursor());
+                }
+                walk.entries = self.inner.list_opts(&walk.prefix, &walk.options);
                 walk.tries += 1;
             }
         });
-        keys.boxed()
+        entries.boxed()
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {

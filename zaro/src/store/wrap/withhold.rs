@@ -1,6 +1,8 @@
 //! A store in which a node is made that others are not to see yet.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::pin::Pin;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::store::memory::MemoryStore;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, GetOptions, JOURNAL, KeyEntry, Listing, Object, ObjectMeta,
-    Put, SharedStore, Store, StoreExt as _, join,
+    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, JOURNAL, ListOptions, Object, ObjectMeta,
+    Origin, Put, SharedStore, Store, StoreExt as _,
 };
 
 /// What makes a folder a node.
@@ -87,7 +89,7 @@ impl fmt::Display for WithholdStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for WithholdStore {
     forward! {
-        lists_all is_writable finish sites free_space is_remote
+        facts finish sites free_space
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
@@ -107,18 +109,28 @@ impl Store for WithholdStore {
         self.of(key).stat(key).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        let mut found = self.inner.list(prefix).await?;
-        let held = self.held.list(prefix).await?;
-        found.objects.retain(|name| !self.holds(&join(prefix, name)));
-        found.objects.extend(held.objects);
-        found.prefixes.extend(held.prefixes);
-        Ok(found.sorted())
-    }
-
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let others = |entry: &KeyEntry| std::future::ready(!self.holds(&entry.key));
-        self.inner.keys(prefix).try_filter(others).chain(self.held.keys(prefix)).boxed()
+    /// What is held, which is little, comes among the rest where it belongs.
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        let others = self.inner.list_opts(prefix, options).try_filter(|entry| {
+            std::future::ready(matches!(entry, Entry::Prefix(_)) || !self.holds(entry.path()))
+        });
+        let held = self.held.list_opts(prefix, options).peekable();
+        let merged =
+            futures::stream::unfold((others.peekable(), held), |(mut others, mut held)| async move {
+                let order = match (Pin::new(&mut others).peek().await, Pin::new(&mut held).peek().await) {
+                    (Some(Ok(other)), Some(Ok(held))) => other.order(held),
+                    (_, None) | (Some(Err(_)), _) => Ordering::Less,
+                    (None, Some(_)) | (_, Some(Err(_))) => Ordering::Greater,
+                };
+                let next = match order {
+                    Ordering::Less => others.next().await,
+                    Ordering::Greater => held.next().await,
+                    // A folder that both have.
+                    Ordering::Equal => others.next().await.and(held.next().await),
+                };
+                next.map(|entry| (entry, (others, held)))
+            });
+        merged.boxed()
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {
@@ -156,7 +168,7 @@ impl Store for WithholdStore {
         Ok(false)
     }
 
-    fn origin(&self, key: &str) -> Option<String> {
+    fn origin(&self, key: &str) -> Option<Origin> {
         self.of(key).origin(key)
     }
 

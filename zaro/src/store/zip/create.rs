@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
+use std::ops::Bound;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,11 +24,12 @@ use super::directory::{self, Record};
 pub use super::directory::{Arrangement, Form};
 use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
+use crate::store::list::{failed, of_sorted};
 use crate::store::local::Temporary;
 use crate::store::memory::slice;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, GetOptions, KeyEntry, Listing, Object, ObjectMeta, Put, Site,
-    Store, check_key, check_prefix, join,
+    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put,
+    Site, Store, StoreFacts, check_key, check_prefix, join,
 };
 
 /// Up to this many bytes, an entry is put together in memory and written at once: 1 MiB.
@@ -196,16 +198,6 @@ impl ZipCreateStore {
                 Ok(buf.into())
             }
         }
-    }
-
-    fn visit(&self, prefix: &str, mut see: impl FnMut(&str, &Held)) -> Result<()> {
-        check_prefix(prefix)?;
-        let start = join(prefix, "");
-        for (key, held) in self.lock().entries.range(start.clone()..) {
-            let Some(rest) = key.strip_prefix(&start) else { break };
-            see(rest, held);
-        }
-        Ok(())
     }
 
     /// Writes the documents, the directory and the end, all while nobody puts.
@@ -398,23 +390,20 @@ impl Store for ZipCreateStore {
         Ok(held.map(|held| held.meta()))
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        let mut out = Listing::default();
-        self.visit(prefix, |rest, _| out.add(rest)).map_err(|e| e.with_store(self))?;
-        Ok(out.sorted())
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        if let Err(e) = check_prefix(prefix) {
+            return failed(e.with_store(self));
+        }
+        of_sorted(prefix, options, |from, see| {
+            let state = self.lock();
+            let mut there = state.entries.range::<str, _>((from, Bound::Unbounded));
+            while there.next().is_some_and(|(key, held)| see(key, &|| held.meta())) {}
+            Ok(())
+        })
     }
 
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let mut found = Vec::new();
-        let seen = self.visit(prefix, |rest, held| {
-            found.push(Ok(KeyEntry::new(join(prefix, rest), held.meta())));
-        });
-        found.extend(seen.err().map(|e| Err(e.with_store(self))));
-        futures::stream::iter(found).boxed()
-    }
-
-    fn is_writable(&self) -> bool {
-        true
+    fn facts(&self) -> StoreFacts {
+        StoreFacts { lists_all: true, is_writable: true, is_remote: false }
     }
 
     async fn put(&self, key: &str, value: Bytes, when: Condition) -> Result<Put> {

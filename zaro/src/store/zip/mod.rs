@@ -11,6 +11,7 @@ mod directory;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -18,10 +19,11 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use self::directory::{Entries, Entry, Location, MAX_DIRECTORY, TAIL, u32_at};
+use super::list::of_sorted;
 use super::memory::slice;
 use super::{
-    ByteRange, Direct, DirectObject, GetOptions, KeyEntry, Listing, Object, ObjectMeta, SharedStore, Site,
-    Store, StoreExt, check_key, check_prefix, join,
+    ByteRange, Direct, DirectObject, Entry as ListEntry, GetOptions, ListOptions, Object, ObjectMeta,
+    SharedStore, Site, Store, StoreExt, StoreFacts, check_key, check_prefix,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::{u64_of, usize_of};
@@ -511,50 +513,34 @@ impl Store for ZipStore {
         }
     }
 
-    fn keys(&self, prefix: &str) -> BoxStream<'_, Result<KeyEntry>> {
-        let prefix = prefix.to_owned();
-        let all = async move {
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<ListEntry>> {
+        let (prefix, options) = (prefix.to_owned(), options.clone());
+        let listed = async move {
             check_prefix(&prefix).map_err(|e| e.with_store(self))?;
-            let archive = self.archive_state().await?;
-            let start = join(&prefix, "");
-            let first = self.entries.partition_point(|(name, _)| name.as_ref() < start.as_str());
-            let below = self.entries.get(first..).unwrap_or_default().iter();
-            let below = below.take_while(move |(name, _)| name.starts_with(&start));
-            Ok::<_, Error>(futures::stream::iter(below.map(move |(name, entry)| {
-                self.find(name).map_err(|e| e.with_key(name).with_store(self))?;
-                Ok(KeyEntry::new(name.to_string(), entry_meta(&archive, entry)))
-            })))
+            let archive = if options.facts { self.archive_state().await? } else { String::new() };
+            Ok::<_, Error>(of_sorted(&prefix, &options.clone(), move |from, see| {
+                let before = |name: &str| match from {
+                    Bound::Included(from) => name < from,
+                    Bound::Excluded(from) => name <= from,
+                    Bound::Unbounded => false,
+                };
+                let first = self.entries.partition_point(|(name, _)| before(name));
+                for (name, entry) in self.entries.get(first..).unwrap_or_default() {
+                    if options.facts {
+                        self.find(name).map_err(|e| e.with_key(&**name).with_store(self))?;
+                    }
+                    if !see(name, &|| entry_meta(&archive, entry)) {
+                        break;
+                    }
+                }
+                Ok(())
+            }))
         };
-        futures::stream::once(all).try_flatten().boxed()
+        futures::stream::once(listed).try_flatten().boxed()
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        check_prefix(prefix).map_err(|e| e.with_store(self))?;
-        let start = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-        let mut out = Listing::default();
-        let mut at = self.entries.partition_point(|(n, _)| n.as_ref() < start.as_str());
-        while let Some(rest) = self.entries.get(at).and_then(|(n, _)| n.strip_prefix(start.as_str())) {
-            match rest.split_once('/') {
-                None => {
-                    out.objects.push(rest.to_owned());
-                    at += 1;
-                }
-                Some((folder, _)) => {
-                    out.prefixes.push(folder.to_owned());
-                    // Past everything in the folder: `0` comes right after `/`.
-                    let past = format!("{start}{folder}0");
-                    at += self
-                        .entries
-                        .get(at..)
-                        .unwrap_or_default()
-                        .partition_point(|(n, _)| n.as_ref() < past.as_str());
-                }
-            }
-        }
-        out.objects.sort();
-        out.prefixes.sort();
-        out.prefixes.dedup();
-        Ok(out)
+    fn facts(&self) -> StoreFacts {
+        StoreFacts { is_writable: false, ..self.inner.facts() }
     }
 
     /// Entries that nobody asked for may be those that were asked for in vain, under damaged names.
@@ -567,10 +553,6 @@ impl Store for ZipStore {
             Some(_) => Some(self),
             None => None,
         }
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
     }
 }
 

@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use zaro::store::memory::MemoryStore;
-use zaro::store::{ByteRange, Direct, DirectObject, GetOptions, Listing, Object, ObjectMeta, Store};
+use zaro::store::{
+    ByteRange, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Store,
+};
 use zaro::{Error, ErrorKind, Result};
 
 /// What a request meets.
@@ -145,13 +148,17 @@ impl Store for Probe {
         self.inner.stat(key).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
         self.lists.fetch_add(1, Ordering::SeqCst);
-        if self.unlisted {
-            return Err(Error::unsupported("this server does not list").with_store(self));
-        }
-        self.pass(prefix).await?;
-        self.inner.list(prefix).await
+        let (prefix, options) = (prefix.to_owned(), options.clone());
+        let listed = async move {
+            if self.unlisted {
+                return Err(Error::unsupported("this server does not list").with_store(self));
+            }
+            self.pass(&prefix).await?;
+            Ok(self.inner.list_opts(&prefix, &options))
+        };
+        futures::stream::once(listed).try_flatten().boxed()
     }
 }
 
@@ -175,8 +182,8 @@ impl Store for AsFiles {
         self.0.stat(key).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Listing> {
-        self.0.list(prefix).await
+    fn list_opts(&self, prefix: &str, options: &ListOptions) -> BoxStream<'_, Result<Entry>> {
+        self.0.list_opts(prefix, options)
     }
 
     fn direct(&self) -> Option<&dyn Direct> {

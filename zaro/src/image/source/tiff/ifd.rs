@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::image::source::file::{Handle, Input};
 use crate::num;
 
@@ -12,7 +12,6 @@ const MAX_VALUE: u64 = 1 << 28;
 /// More tags than this one directory cannot sensibly have.
 const MAX_TAGS: u64 = 1 << 12;
 
-/// A TIFF file.
 #[derive(Debug, Clone)]
 pub(super) struct Tiff {
     pub(super) input: Input,
@@ -31,14 +30,13 @@ pub(super) struct Entry {
     field: [u8; 8],
 }
 
-/// One directory.
 #[derive(Debug, Clone)]
 pub(super) struct Ifd {
     entries: Vec<Entry>,
 }
 
 fn damaged(what: &str) -> Error {
-    Error::invalid(format!("the TIFF file is damaged: {what}"))
+    invalid!("the TIFF file is damaged: {what}")
 }
 
 impl Tiff {
@@ -125,7 +123,6 @@ impl Tiff {
         Ok(())
     }
 
-    /// The bytes of a value.
     pub(super) fn value(&self, handle: &Handle, entry: &Entry) -> Result<Vec<u8>> {
         let place = |e: Error| e.within(format_args!("tag {}", entry.tag));
         let size = match entry.kind {
@@ -145,7 +142,6 @@ impl Tiff {
         handle.bytes(offset, num::usize_of(length)?).map_err(place)
     }
 
-    /// A value as unsigned numbers.
     pub(super) fn uints(&self, handle: &Handle, entry: &Entry) -> Result<Vec<u64>> {
         let bytes = self.value(handle, entry)?;
         let width = match entry.kind {

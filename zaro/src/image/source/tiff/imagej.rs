@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use super::ifd::{Ifd, Tiff};
 use super::layout::tag;
 use super::{File, Head, one_directory, repeated, sensible, source};
-use crate::error::{Error, Result};
+use crate::error::{Result, invalid};
 use crate::image::model::{Channel, Window};
 use crate::image::source::file::Handle;
-use crate::image::source::{C, Source, SourceOptions, T, X, Y, Z, stem, units};
+use crate::image::source::{C, Source, SourceOptions, T, X, Y, Z, stem};
+use crate::image::units;
 use crate::num;
 
 /// The lines of a description.
@@ -32,7 +33,7 @@ impl Description {
         match self.get(name).map(str::parse::<u64>) {
             None => Ok(None),
             Some(Ok(n)) if n > 0 => Ok(Some(n)),
-            Some(_) => Err(Error::invalid(format!("ImageJ's {name} is no number of planes"))),
+            Some(_) => Err(invalid!("ImageJ's {name} is no number of planes")),
         }
     }
 
@@ -206,7 +207,7 @@ fn sizes(source: &mut Source, file: &File, said: &Description) {
         (source.scale[X], source.scale[Y]) = (x, y);
     }
     let spacing = said.number("spacing").map(f64::abs).and_then(sensible);
-    let unit = known.or_else(|| source.scale[X].map(|_| "micrometer"));
+    let unit = known.clone().or_else(|| source.scale[X].map(|_| "micrometer".to_owned()));
     if known.is_some() || unit.is_none() {
         source.scale[Z] = spacing;
     }
@@ -214,13 +215,13 @@ fn sizes(source: &mut Source, file: &File, said: &Description) {
         // ImageJ says so where an axis has a unit of its own; one that is no length takes its size away.
         let unit = match said.get(own).filter(|own| !own.is_empty()) {
             Some(own) => units::length(own),
-            None => unit,
+            None => unit.clone(),
         };
         let (Some(size), Some(to)) = (source.scale.get_mut(axis), source.units.get_mut(axis)) else {
             continue;
         };
         match unit {
-            Some(unit) if size.is_some() => *to = Some(unit.to_owned()),
+            Some(unit) if size.is_some() => *to = Some(unit),
             None if said.get(own).is_some_and(|own| !own.is_empty()) => *size = None,
             _ => {}
         }
@@ -230,7 +231,7 @@ fn sizes(source: &mut Source, file: &File, said: &Description) {
     if let Some(interval) = frames.or(rate) {
         let unit = if frames.is_some() { said.get("tunit").and_then(units::time) } else { None };
         source.scale[T] = Some(interval);
-        source.units[T] = Some(unit.unwrap_or("second").to_owned());
+        source.units[T] = Some(unit.unwrap_or_else(|| "second".to_owned()));
     }
 }
 

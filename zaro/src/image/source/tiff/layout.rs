@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ifd::{Ifd, Tiff};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::image::source::file::Handle;
 use crate::meta::DataType;
 use crate::meta::dtype::Float;
@@ -12,7 +12,6 @@ use crate::num;
 /// Longer sides than this are not believed.
 const MAX_SIDE: u64 = 1 << 31;
 
-/// Tags.
 pub(super) mod tag {
     pub(in super::super) const SUBFILE: u16 = 254;
     pub(in super::super) const WIDTH: u16 = 256;
@@ -50,10 +49,8 @@ pub(super) const RGB: u64 = 2;
 pub(super) const PALETTE: u64 = 3;
 pub(super) const YCBCR: u64 = 6;
 
-/// The compression of JPEG.
 pub(super) const JPEG: u64 = 7;
 
-/// The colours of a palette.
 pub(super) type Colors = Arc<[[u8; 3]]>;
 
 /// What the tags of a page say of its pixels. Pages of one stack share it.
@@ -61,7 +58,6 @@ pub(super) type Colors = Arc<[[u8; 3]]>;
 pub(super) struct Layout {
     pub(super) width: u64,
     pub(super) height: u64,
-    /// Samples of a pixel.
     pub(super) samples: u64,
     /// Bits of a sample as it is stored.
     pub(super) bits: u64,
@@ -86,17 +82,16 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn read(tiff: &Tiff, handle: &Handle, ifd: &Ifd) -> Result<Self> {
         let number = |tag: u16| tiff.number(handle, ifd, tag);
-        let need = |tag: u16, name: &str| {
-            number(tag)?.ok_or_else(|| Error::invalid(format!("the page has no {name} (tag {tag})")))
-        };
+        let need =
+            |tag: u16, name: &str| number(tag)?.ok_or_else(|| invalid!("the page has no {name} (tag {tag})"));
         let side = |tag: u16, name: &str| match need(tag, name)? {
             n @ 1..=MAX_SIDE => Ok(n),
-            n => Err(Error::invalid(format!("the page has a {name} of {n}"))),
+            n => Err(invalid!("the page has a {name} of {n}")),
         };
         let (width, height) = (side(tag::WIDTH, "width")?, side(tag::HEIGHT, "height")?);
         let samples = number(tag::SAMPLES)?.unwrap_or(1);
         if samples == 0 || samples > 1 << 14 {
-            return Err(Error::invalid(format!("the page has {samples} samples a pixel")));
+            return Err(invalid!("the page has {samples} samples a pixel"));
         }
         if number(tag::IMAGE_DEPTH)?.is_some_and(|n| n != 1) {
             return Err(Error::unsupported(
@@ -111,9 +106,7 @@ impl Layout {
             };
             let first = all.first().copied().unwrap_or(1);
             if all.iter().any(|n| *n != first) {
-                return Err(Error::unsupported(format!(
-                    "samples that differ in their {name} are not supported: {all:?}"
-                )));
+                return Err(unsupported!("samples that differ in their {name} are not supported: {all:?}"));
             }
             Ok(first)
         };
@@ -220,7 +213,7 @@ fn data_type(format: u64, bits: u64) -> Result<DataType> {
                 5 | 6 => "complex numbers",
                 _ => "samples of an unknown format",
             };
-            return Err(Error::unsupported(format!("TIFF files of {kind} of {bits} bits are not supported")));
+            return Err(unsupported!("TIFF files of {kind} of {bits} bits are not supported"));
         }
     })
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::file::Input;
 use super::{C, Source, SourceOptions, T, X, Y, Z, axis_letters, ome, stem};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported, usage};
 use crate::image::model::Channel;
 use crate::meta::Json;
 use crate::num;
@@ -309,10 +309,10 @@ fn relabel(source: Source, axes: &str, samples: u64) -> Result<Source> {
     used.retain(|axis| !stays(axis));
     if used.len() != places.len() {
         let has: String = used.iter().filter_map(|i| super::AXES.get(*i)).collect();
-        return Err(Error::usage(format!("axes {axes:?} for a file that has {} ({has})", used.len())));
+        return Err(usage!("axes {axes:?} for a file that has {} ({has})", used.len()));
     }
     if places.get(places.len().saturating_sub(2)..) != Some(&[Y, X]) {
-        return Err(Error::usage(format!("axes {axes:?}: the pages of a file are y, x")));
+        return Err(usage!("axes {axes:?}: the pages of a file are y, x"));
     }
     if used == places {
         return Ok(source);
@@ -411,9 +411,9 @@ impl Shaped {
             }
             if !fits {
                 let all: String = axes.iter().collect();
-                return Err(Error::unsupported(format!(
+                return Err(unsupported!(
                     "the file calls its axes {all:?}, so that its pages are {in_page:?}; pages must be y, x"
-                )));
+                ));
             }
         }
         let axes = axes.and_then(|a| a.get(..lead.len()).map(<[char]>::to_vec));
@@ -438,11 +438,11 @@ impl Shaped {
             (None, 2) if self.samples > 1 => vec![0, 2],
             (None, n @ 0..=3) if n == 0 || self.samples == 1 => (3 - n..3).collect(),
             (None, n) => {
-                return Err(Error::unsupported(format!(
+                return Err(unsupported!(
                     "images of {} dimensions are not supported: {:?}",
                     n + 2,
                     self.lead
-                )));
+                ));
             }
         };
         let mut tcz = [1u64; 3];
@@ -472,16 +472,15 @@ impl Shaped {
 /// The pages of a stack that has one directory for all: one after the other in the file.
 fn one_directory(pages: &[Page], wanted: u64) -> Result<Vec<Page>> {
     let there = num::u64_of(pages.len());
-    let fault =
-        || Error::invalid(format!("the file says it has {wanted} planes, but has {there} directories"));
+    let fault = || invalid!("the file says it has {wanted} planes, but has {there} directories");
     let ([first], Some(bytes)) = (pages, pages.first().map(Page::contiguous).transpose()?.flatten()) else {
         return Err(fault());
     };
     let end = wanted.checked_mul(bytes).and_then(|n| n.checked_add(first.start().ok()?)).ok_or_else(fault)?;
     if end > first.tiff.input.len {
-        return Err(Error::invalid(format!(
+        return Err(invalid!(
             "the file says it has {wanted} planes of {bytes} bytes, but it is too short for them"
-        )));
+        ));
     }
     Ok((0..wanted).map(|i| first.shifted(i.saturating_mul(bytes))).collect())
 }

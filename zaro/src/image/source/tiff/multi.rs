@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::page::Page;
 use super::{File, repeated, source};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::image::model::Channel;
 use crate::image::source::file::Input;
-use crate::image::source::{C, Source, SourceOptions, T, X, Y, Z, ome, stem, units};
+use crate::image::source::{C, Source, SourceOptions, T, X, Y, Z, ome, stem};
+use crate::image::units;
 use crate::num;
 
 /// More planes than this one image cannot have: each takes memory before anything is read.
@@ -41,9 +42,7 @@ impl Files {
         // Only names: a document does not lead out of its folder.
         let plain = Path::new(&name).file_name().is_some_and(|n| n.to_str() == Some(name.as_str()));
         if !plain {
-            return Err(Error::unsupported(format!(
-                "OME-XML that names files in other folders is not supported: {name:?}"
-            )));
+            return Err(unsupported!("OME-XML that names files in other folders is not supported: {name:?}"));
         }
         let path = self.folder.join(&name);
         let found = match Input::open(&path) {
@@ -170,15 +169,13 @@ fn one(
         None => said,
     };
     if cs % samples.max(1) != 0 || image.channels.iter().any(|c| c.samples != said) {
-        return Err(Error::unsupported(format!(
-            "{cs} channels are not supported where pages have {samples} samples"
-        )));
+        return Err(unsupported!("{cs} channels are not supported where pages have {samples} samples"));
     }
     let groups = cs / samples.max(1);
     let tcz = [ts, groups, zs];
     let count = num::product(&tcz)?;
     if count > MAX_PLANES {
-        return Err(Error::unsupported(format!("images of {count} planes are not supported")));
+        return Err(unsupported!("images of {count} planes are not supported"));
     }
     let mut planes: Vec<Option<Page>> = vec![None; num::usize_of(count)?];
     let order = order(&image.order)?;
@@ -223,10 +220,11 @@ fn one(
     if let Some(page) = first
         && (page.layout.width, page.layout.height) != (xs, ys)
     {
-        return Err(Error::invalid(format!(
+        return Err(invalid!(
             "the OME-XML says {ys} x {xs}, but the pages are {} x {}",
-            page.layout.height, page.layout.width
-        )));
+            page.layout.height,
+            page.layout.width
+        ));
     }
     let mut source = source(name, planes, tcz, options)?;
     if missing > 0 {
@@ -253,13 +251,13 @@ fn missing_planes(planes: &[Option<Page>], groups: u64, zs: u64, absent: &[Strin
         [first, ..] => format!("; {} files are not there, such as {first:?}", absent.len()),
     };
     let more = if n > names.len() { " and others" } else { "" };
-    Error::invalid(format!("{n} planes are missing: {}{more}{files}", names.join(", ")))
+    invalid!("{n} planes are missing: {}{more}{files}", names.join(", "))
         .with_hint("allow_missing", "makes them zeros")
 }
 
 /// The places of t, c, z in the order they vary, the fastest first.
 fn order(text: &str) -> Result<[usize; 3]> {
-    let wrong = || Error::invalid(format!("OME-XML: DimensionOrder {text:?}"));
+    let wrong = || invalid!("OME-XML: DimensionOrder {text:?}");
     let rest = text.strip_prefix("XY").ok_or_else(wrong)?;
     let places: Vec<usize> =
         rest.chars().filter_map(|c| ['T', 'C', 'Z'].iter().position(|a| *a == c)).collect();
@@ -269,7 +267,6 @@ fn order(text: &str) -> Result<[usize; 3]> {
     }
 }
 
-/// To the next plane.
 fn step(at: &mut [u64; 3], tcz: [u64; 3], order: [usize; 3]) {
     for (k, place) in order.into_iter().enumerate() {
         let (Some(i), Some(n)) = (at.get_mut(place), tcz.get(place)) else { return };
@@ -287,12 +284,12 @@ fn describe(source: &mut Source, image: &ome::Image, samples: u64) {
         let unit = unit.as_deref().unwrap_or("\u{b5}m");
         if let (Some(scale), Some(to)) = (source.scale.get_mut(axis), source.units.get_mut(axis)) {
             *scale = *size;
-            *to = size.and(units::length(unit)).map(str::to_owned);
+            *to = size.and(units::length(unit));
         }
     }
     let (step, unit) = &image.t;
     source.scale[T] = *step;
-    source.units[T] = step.and(units::time(unit.as_deref().unwrap_or("s"))).map(str::to_owned);
+    source.units[T] = step.and(units::time(unit.as_deref().unwrap_or("s")));
     let n = source.sizes[C];
     if source.channels.is_empty() {
         source.channels = repeated(n, Channel::default);

@@ -16,7 +16,7 @@ use crate::codec::registry::{self, Request};
 use crate::codec::tiff_packbits::TiffPackBits;
 use crate::codec::tiff_predictor::TiffPredictor;
 use crate::codec::{BytesToBytes, Codec, Size};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::image::source::file::Handle;
 use crate::meta::{DataType, Json};
 use crate::num;
@@ -30,7 +30,6 @@ const MAX_SPARSE: u64 = 1 << 26;
 /// A JPEG image cannot be more than this many times larger than its file.
 pub(in super::super) const JPEG_RATIO: u64 = 4096;
 
-/// One page.
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     pub(super) tiff: Arc<Tiff>,
@@ -63,10 +62,10 @@ impl Page {
             offsets.ok_or_else(|| Error::invalid("the page has no pixels (no strip or tile offsets)"))?;
         let count = layout.segment_count()?;
         if offsets.count < count {
-            return Err(Error::invalid(format!(
+            return Err(invalid!(
                 "the page has {} strips or tiles where its size asks for {count}",
                 offsets.count
-            )));
+            ));
         }
         Ok(Self {
             tiff: tiff.clone(),
@@ -121,7 +120,6 @@ impl Page {
         Self { shift: bytes, ..self.clone() }
     }
 
-    /// Where its pixels begin.
     pub(super) fn start(&self) -> Result<u64> {
         let handle = self.tiff.input.handle()?;
         Ok(self.places(&handle)?.offsets.first().copied().unwrap_or(0))
@@ -283,7 +281,7 @@ impl Page {
     fn jpeg(&self, stored: &[u8], rows: u64) -> Result<Vec<u8>> {
         let layout = &*self.layout;
         if layout.bits != 8 {
-            return Err(Error::unsupported(format!("JPEG of {} bits is not supported", layout.bits)));
+            return Err(unsupported!("JPEG of {} bits is not supported", layout.bits));
         }
         let mut whole = Vec::new();
         let stored = match &layout.jpeg_tables {
@@ -298,11 +296,11 @@ impl Page {
         let converted = layout.photometric == YCBCR;
         let (bytes, [wide, high], samples) = jpeg(stored, converted)?;
         if wide != layout.segment.0 || high < rows || samples != layout.interleaved() {
-            return Err(Error::invalid(format!(
+            return Err(invalid!(
                 "a JPEG image of {wide} x {high} and {samples} samples where {} x {rows} and {} are wanted",
                 layout.segment.0,
                 layout.interleaved()
-            )));
+            ));
         }
         Ok(bytes)
     }
@@ -313,15 +311,17 @@ impl Page {
         let size = layout.data_type.size();
         let is_float = layout.predictor == 3;
         if !(layout.predictor == 2 || is_float) {
-            return Err(Error::unsupported(format!("TIFF predictor {} is not supported", layout.predictor)));
+            return Err(unsupported!("TIFF predictor {} is not supported", layout.predictor));
         }
         if !matches!(layout.bits, 8 | 16 | 32 | 64)
             || (is_float && !matches!(layout.data_type, DataType::Float(_)))
         {
-            return Err(Error::unsupported(format!(
+            return Err(unsupported!(
                 "TIFF predictor {} is not supported for {} bits of {}",
-                layout.predictor, layout.bits, layout.data_type
-            )));
+                layout.predictor,
+                layout.bits,
+                layout.data_type
+            ));
         }
         // The bytes of floats come most significant first whatever the order of the file.
         let big = layout.is_big_endian && !is_float;
@@ -397,7 +397,7 @@ fn jpeg_header(stored: &[u8], converted: bool) -> Result<Begun<'_>> {
     let sides = [num::u64_of(wide), num::u64_of(high)];
     let bytes = num::product(&[sides[0], sides[1], num::u64_of(space.num_components())])?;
     if bytes > num::u64_of(stored.len()).saturating_mul(JPEG_RATIO) {
-        return Err(Error::invalid(format!("a JPEG image of {wide} x {high} in {} bytes", stored.len())));
+        return Err(invalid!("a JPEG image of {wide} x {high} in {} bytes", stored.len()));
     }
     decoder.set_options(options.jpeg_set_out_colorspace(space));
     Ok((decoder, sides, space))
@@ -411,7 +411,7 @@ fn ends(stored: &[u8]) -> bool {
 }
 
 fn bad_jpeg(e: zune_jpeg::errors::DecodeErrors) -> Error {
-    Error::invalid(format!("the JPEG image is damaged: {e:?}"))
+    invalid!("the JPEG image is damaged: {e:?}")
 }
 
 /// Decodes a JPEG image: its samples, its width and height, how many samples a pixel has. If `converted`, YCbCr becomes
@@ -432,7 +432,7 @@ pub(in super::super) fn jpeg(stored: &[u8], converted: bool) -> Result<(Vec<u8>,
 
 fn enough(bytes: Vec<u8>, wanted: usize) -> Result<Vec<u8>> {
     if bytes.len() < wanted {
-        return Err(Error::invalid(format!("it holds {} bytes where {wanted} are wanted", bytes.len())));
+        return Err(invalid!("it holds {} bytes where {wanted} are wanted", bytes.len()));
     }
     Ok(bytes)
 }
@@ -443,7 +443,7 @@ fn named(name: &str) -> Result<Box<dyn BytesToBytes>> {
     let request = Request { name: &v2, config: &[], strict: false, data_type: &DataType::UINT8 };
     match registry::build(&request)? {
         Codec::Bytes(codec) => Ok(codec),
-        _ => Err(Error::unsupported(format!("{name} is not supported in TIFF files"))),
+        _ => Err(unsupported!("{name} is not supported in TIFF files")),
     }
 }
 

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use super::layout::{Colors, Layout};
 use super::page::Page;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::image::source::{Pixels, Window};
 use crate::num;
 
-/// Pages as planes.
 pub(super) struct Planes {
     /// In the order t, c, z; `None` is a plane of zeros.
     pages: Vec<Option<Page>>,
@@ -27,16 +26,23 @@ impl Planes {
         colors: Option<Colors>,
     ) -> Result<Self> {
         if num::product(&tcz)? != num::u64_of(pages.len()) {
-            return Err(Error::invalid(format!("{} pages for {tcz:?} planes of t, c, z", pages.len())));
+            return Err(invalid!("{} pages for {tcz:?} planes of t, c, z", pages.len()));
         }
         for (i, page) in pages.iter().enumerate() {
             let Some(other) = page else { continue };
             let (a, b) = (&layout, &other.layout);
             if (a.width, a.height, a.samples, &a.data_type) != (b.width, b.height, b.samples, &b.data_type) {
-                return Err(Error::invalid(format!(
+                return Err(invalid!(
                     "plane {i} is {} x {} of {} {}, but the first is {} x {} of {} {}",
-                    b.height, b.width, b.samples, b.data_type, a.height, a.width, a.samples, a.data_type
-                ))
+                    b.height,
+                    b.width,
+                    b.samples,
+                    b.data_type,
+                    a.height,
+                    a.width,
+                    a.samples,
+                    a.data_type
+                )
                 .with_store(other.tiff.input.path.display()));
             }
         }

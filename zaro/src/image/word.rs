@@ -1,22 +1,22 @@
 //! A short word on OME-Zarr images, from a group's attributes. `zaro image info` has more.
 
-use zaro::image::model::{Axis, Level};
-use zaro::image::parse;
-use zaro::meta::Json;
-
-use crate::paint::plural;
+use super::model::{Axis, Level};
+use super::parse;
+use crate::format::text::plural;
+use crate::meta::Json;
 
 /// What the attributes of a group say, in a line: `OME-Zarr image 0.5 "cells": z, y, x (micrometer), 3 levels`.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Word {
+pub struct Word {
     /// The line.
-    pub(crate) text: String,
+    pub text: String,
     /// The arrays of an image, from the largest to the smallest.
-    pub(crate) levels: Vec<Level>,
+    pub levels: Vec<Level>,
 }
 
 /// The images, the plate or the well described by the attributes.
-pub(crate) fn words(attributes: &Json) -> Vec<Word> {
+#[must_use]
+pub fn words(attributes: &Json) -> Vec<Word> {
     let group = parse::group(attributes);
     let version = group.version.map_or(String::new(), |v| format!(" {v}"));
     let name = |name: Option<String>| match name {

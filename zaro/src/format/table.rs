@@ -1,29 +1,52 @@
-//! `--format table`: for people.
+//! A table for people.
 //!
 //! Nested brackets with columns set flush right. Of an answer with many elements only the edges are shown, with `…`
 //! for the rest, and only the edges are read.
 
 use std::io::Write;
 
-use zaro::format::value::{self, Style};
-use zaro::meta::DataType;
-use zaro::{Result, Slab};
-
-use crate::paint::{Paint, cut, plain};
+use super::text::{cut, plain};
+use super::value::{self, Style};
+use super::{Layout, Sink};
+use crate::array::Slab;
+use crate::error::Result;
+use crate::meta::DataType;
 
 /// An answer with more elements than this is cut short.
-pub(crate) const THRESHOLD: u64 = 1000;
+pub const THRESHOLD: u64 = 1000;
 /// How many positions are shown at either end of a dimension that is cut short.
-pub(crate) const EDGE: u64 = 3;
+pub const EDGE: u64 = 3;
 /// Even the edges of a great many dimensions are more than anybody reads.
-pub(crate) const MOST: u64 = 1 << 17;
+pub const MOST: u64 = 1 << 17;
 /// Text longer than this is cut short.
 const CELL: usize = 60;
 /// Rows longer than this go on in the next line.
 const LINE: usize = 100;
 
+/// How brackets and dots are marked: as they are, or coloured.
+pub type Mark = dyn Fn(&str) -> String;
+
+/// An answer that is shown whole.
+pub struct Whole(pub Box<Mark>);
+
+impl std::fmt::Debug for Whole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Whole")
+    }
+}
+
+impl Sink for Whole {
+    fn begin(&mut self, _: &Layout, _: &mut dyn Write) -> Result<()> {
+        Ok(())
+    }
+
+    fn block(&mut self, block: &Slab, out: &mut dyn Write) -> Result<()> {
+        print(block, &block.shape, &self.0, out)
+    }
+}
+
 /// Prints `block`, which holds an answer of `shape` or the edges of it.
-pub(crate) fn print(block: &Slab, shape: &[u64], paint: Paint, out: &mut dyn Write) -> Result<()> {
+pub fn print(block: &Slab, shape: &[u64], mark: &Mark, out: &mut dyn Write) -> Result<()> {
     let style = Style { json: false, iso: true };
     let text =
         matches!(block.data_type, DataType::String | DataType::FixedUtf32(_) | DataType::FixedBytes(_));
@@ -47,7 +70,7 @@ pub(crate) fn print(block: &Slab, shape: &[u64], paint: Paint, out: &mut dyn Wri
         width,
         column: 0,
         flush_left: text,
-        paint,
+        mark,
         out,
     };
     table.level(0)?;
@@ -80,7 +103,7 @@ struct Table<'a> {
     /// How far the current line of the last dimension has come.
     column: usize,
     flush_left: bool,
-    paint: Paint,
+    mark: &'a Mark,
     out: &'a mut dyn Write,
 }
 
@@ -97,8 +120,7 @@ impl Table<'_> {
             }?);
         };
         let last = depth + 1 == self.shape.len();
-        let bracket = |b: &str| self.paint.dim(b).into_owned();
-        let (open, close, dots) = (bracket("["), bracket("]"), bracket("…"));
+        let (open, close, dots) = ((self.mark)("["), (self.mark)("]"), (self.mark)("…"));
         write!(self.out, "{open}")?;
         for i in 0..shown {
             if i > 0 {
@@ -135,13 +157,12 @@ impl Table<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paint::Color;
-    use zaro::Order;
+    use crate::array::Order;
 
     fn table(shown: &[u64], shape: &[u64], bytes: Vec<u8>) -> String {
         let mut out = Vec::new();
         let block = Slab::new(&DataType::UINT8, shown, Order::C, bytes).unwrap();
-        print(&block, shape, Paint::stdout(Color::Never), &mut out).unwrap();
+        print(&block, shape, &str::to_owned, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -151,7 +172,7 @@ mod tests {
             [1.5f64, f64::NAN, -12.25, f64::INFINITY].iter().flat_map(|x| x.to_le_bytes()).collect();
         let block = Slab::new(&DataType::FLOAT64, &[2, 2], Order::C, bytes).unwrap();
         let mut out = Vec::new();
-        print(&block, &[2, 2], Paint::stdout(Color::Never), &mut out).unwrap();
+        print(&block, &[2, 2], &str::to_owned, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "[[    1.5       NaN]\n [  -12.25 Infinity]]\n");
     }
 

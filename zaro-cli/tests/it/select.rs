@@ -1,0 +1,168 @@
+//! `--sel` by the values of coordinates, `--points`, copies of parts of data sets, `info`, `stat` and `validate --data` of
+//! them. `conformance/select_differential.py` compares many more with xarray.
+
+use crate::common::{Store, f32s, f64s, i16s, i64s, zaro};
+
+/// A field over days of a leapless year, decreasing latitudes and packed longitudes.
+fn field() -> Store {
+    let s = Store::new();
+    let dims = |names: &str, more: &str| format!(r#","dimension_names":[{names}],"attributes":{{{more}}}"#);
+    s.group("");
+    let units = r#""units":"days since 2000-02-27","calendar":"noleap""#;
+    s.array("time", &[4], "int64", "0", &dims(r#""time""#, units), &i64s(&[0, 1, 2, 3]));
+    let units = r#""units":"degrees_north","long_name":"latitude""#;
+    s.array("lat", &[3], "float32", "0", &dims(r#""lat""#, units), &f32s(&[10.1, 0.0, -10.1]));
+    let packing = r#""scale_factor":0.1,"add_offset":100.0"#;
+    s.array("lon", &[2], "int16", "0", &dims(r#""lon""#, packing), &i16s(&[3, 7]));
+    s.array("lat2d", &[3, 2], "uint8", "0", &dims(r#""lat","lon""#, ""), &[0; 6]);
+    let numbers: Vec<f64> = (0..24).map(f64::from).collect();
+    s.array(
+        "t",
+        &[4, 3, 2],
+        "float64",
+        "0",
+        &dims(r#""time","lat","lon""#, r#""units":"K""#),
+        &f64s(&numbers),
+    );
+    s
+}
+
+fn read(s: &Store, more: &[&str]) -> String {
+    s.zaro(&[&["read", "@", "t", "--format", "csv"], more].concat()).text()
+}
+
+#[test]
+fn values_of_coordinates_select() {
+    let s = field();
+    let sel = |text: &str| read(&s, &["--sel", text]);
+    // The day after 28 February is 1 March; in a model's calendar a date keeps its dimension.
+    assert_eq!(sel("time=2000-03-01,lat=10.1"), "12.0,13.0\n");
+    assert_eq!(sel("time=2000-03-01,lat=10.1,lon=100.3"), "12.0\n");
+    assert_eq!(sel("time=2000-02,lat=-10.1,lon=100.7"), "5.0\n11.0\n");
+    for slice in ["-5:11", "11:-5", "0:", "10.1:0"] {
+        let rows = read(&s, &["--isel", "time=0", "--sel", &format!("lat={slice}")]);
+        let want = if slice == "0:" { "2.0,3.0\n4.0,5.0\n" } else { "0.0,1.0\n2.0,3.0\n" };
+        assert_eq!(rows, want, "{slice}");
+    }
+    assert_eq!(sel("time=2000-02-27,lat=[0,10.1],lon=100.3"), "2.0,0.0\n");
+    let near = ["--isel", "time=0", "--sel", "lat=-7,lon=100.6", "--method", "nearest"];
+    assert_eq!(read(&s, &near), "5.0\n");
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let s = field();
+    let fails = |text: &str, message: &str| {
+        s.zaro(&["read", "@", "t", "--sel", text]).fails(2, message);
+    };
+    fails("lat=0.5", "the nearest one is 0.0");
+    fails("lat=0.5", "--method nearest");
+    fails("lat=20:30", "its 3 values go from 10.1 to -10.1");
+    fails("time=2001", "2000-02-27 to 2000-03-02");
+    fails("time=2000-02-29", "is not a date");
+    fails("lat=north", "is not a number");
+    fails("lat2d=3", "a coordinate of 2 dimensions (lat, lon)");
+    fails("lot=3", "did you mean \"lat\"?");
+    fails("lat=1,lat=2", "named twice");
+    fails("lat", "NAME=VALUE");
+    s.array("bare", &[2], "uint8", "0", r#","dimension_names":["x"]"#, &[1, 2]);
+    s.zaro(&["read", "@", "bare", "--sel", "x=1"]).fails(2, "no coordinate");
+    s.zaro(&["read", "@", "bare", "--sel", "x=1"]).fails(2, "--isel selects by index");
+    s.zaro(&["read", "@", "t", "--sel", "lat=0", "--select", "0"]).fails(2, "--select");
+}
+
+#[test]
+fn a_point_is_one_value() {
+    let s = field();
+    let points = ["--isel", "time=0:2", "--points", "lat=0,lon=100.7", "--points", "lon=100.3,lat=0"];
+    s.zaro(&[&["read", "@", "t"], &points[..]].concat()).fails(2, "the same dimensions");
+    let points = ["--isel", "time=0:2", "--points", "lat=0,lon=100.7", "--points", "lat=10.1,lon=100.3"];
+    assert_eq!(read(&s, &points), "3.0,9.0\n0.0,6.0\n");
+    let long = read(&s, &[&points[..], &["--coords"]].concat());
+    assert_eq!(long.lines().next(), Some("lat,lon,time,t"));
+    assert_eq!(long.lines().nth(1), Some("0,100.7,2000-02-27,3.0"));
+    s.put("points.csv", "time,lat,lon\n3,-1,0\n0,0,1\n3,2,1\n");
+    let file = s.file("points.csv");
+    assert_eq!(read(&s, &["--ipoints", file.to_str().unwrap()]), "22.0\n1.0\n23.0\n");
+}
+
+#[test]
+fn lines_have_their_coordinates() {
+    let s = field();
+    let text = read(&s, &["--sel", "time=2000-03-01,lat=0", "--coords"]);
+    assert_eq!(text, "time,lat,lon,t\n2000-03-01,0.0,100.3,14.0\n2000-03-01,0.0,100.7,15.0\n");
+}
+
+#[test]
+fn a_copy_of_a_part_takes_its_coordinates_along() {
+    let s = field();
+    let elsewhere = Store::new();
+    let copy = elsewhere.file("part.zarr");
+    let copy = copy.to_str().unwrap();
+    let words = [
+        "copy",
+        "@",
+        copy,
+        "--vars",
+        "t",
+        "--sel",
+        "lat=0,time=2000-02",
+        "--isel",
+        "lon=[1,0,1]",
+        "--verify",
+    ];
+    assert_eq!(s.zaro(&words).code, 0);
+    let read = |name: &str| zaro(&["read", copy, name, "--format", "json"]).text();
+    assert_eq!(read("t"), "[[3.0,2.0,3.0],\n[9.0,8.0,9.0]]\n");
+    assert_eq!(
+        (read("lat"), read("lon"), read("time")),
+        ("0.0\n".into(), "[7,3,7]\n".into(), "[0,1]\n".into())
+    );
+    let meta = zaro(&["meta", copy, "t", "--json"]).text();
+    assert!(meta.contains(r#""coordinates": "lat""#), "{meta}");
+    zaro(&["read", copy, "lat2d"]).fails(3, "no such node");
+    let none = elsewhere.file("none.zarr");
+    let fails = |words: [&str; 2], code: i32, message: &str| {
+        s.zaro(&["copy", "@", none.to_str().unwrap(), words[0], words[1]]).fails(code, message);
+    };
+    fails(["--vars", "tt"], 3, "did you mean \"t\"?");
+    fails(["--sel", "lta=1"], 2, "did you mean \"lat\"?");
+    fails(["--sel", "lat=55"], 2, "no value of \"lat\"");
+    assert!(!none.exists());
+}
+
+#[test]
+fn info_says_what_a_data_set_holds() {
+    let s = field();
+    let text = s.zaro(&["info", "@"]).text();
+    assert!(text.contains("dimensions lat: 3, lon: 2, time: 4\n"), "{text}");
+    assert!(text.contains("latitude, degrees_north; 10.1 … -10.1, step -10.1\n"), "{text}");
+    assert!(text.contains("calendar noleap; 2000-02-27 … 2000-03-02, step 1 d\n"), "{text}");
+    let json = s.zaro(&["info", "@", "--json"]).text();
+    assert!(json.contains(r#""first": "2000-02-27""#) && json.contains(r#""consolidated": false"#), "{json}");
+}
+
+#[test]
+fn stat_counts_what_is_missing() {
+    let s = Store::new();
+    let more = r#","dimension_names":["x"],"attributes":{"_FillValue":-9,"scale_factor":0.5}"#;
+    s.array("", &[5], "int16", "7", more, &i16s(&[2, -9, 4, 7, 6]));
+    let json: String = s.zaro(&["stat", "@", "--json"]).text().split_whitespace().collect();
+    for part in [r#""chunks_present":1"#, r#""missing":1"#, r#""fill":1"#, r#""count":4"#, r#""min":"1.0""#] {
+        assert!(json.contains(part), "{part} in {json}");
+    }
+    assert!(json.contains(r#""mean":2.375"#) && json.contains(r#""stored_bytes":10"#), "{json}");
+    assert!(s.zaro(&["stat", "@"]).text().contains("█"));
+}
+
+#[test]
+fn validate_reads_every_chunk_if_asked() {
+    let s = field();
+    s.put("lat/c/0", [1, 2, 3]);
+    assert_eq!(s.zaro(&["validate", "@"]).code, 0);
+    let run = s.zaro(&["validate", "@", "--data"]);
+    let text = String::from_utf8_lossy(&run.out).into_owned();
+    assert_eq!(run.code, 1, "{text}");
+    assert!(text.contains("/lat: lat/c/0: ") && text.contains("[chunk/"), "{text}");
+    assert!(text.contains("6 nodes, 5 chunks, 1 error"), "{text}");
+}

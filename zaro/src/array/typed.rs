@@ -1,0 +1,103 @@
+//! Numbers of Rust in and out.
+
+use std::ops::Range;
+
+use super::{Array, Element, Index, ReadOptions, Selection};
+use crate::error::{Error, Result};
+use crate::num;
+
+impl Array {
+    /// The elements of `selection` in C order, as Rust numbers: `array.read_as::<f32>([0..10, 0..100])`. They are decoded where
+    /// they stay.
+    pub async fn read_as<T: Element>(&self, selection: impl Into<Selection>) -> Result<Vec<T>> {
+        let selection = selection.into();
+        let buffer = self.numbers(&selection)?;
+        Ok(self.read_to(&selection, &ReadOptions::default(), buffer).await?.into_native())
+    }
+
+    /// The same for callers who wait.
+    pub fn read_as_blocking<T: Element>(&self, selection: impl Into<Selection>) -> Result<Vec<T>> {
+        let selection = selection.into();
+        let mut buffer = self.numbers(&selection)?;
+        self.read_into(&selection, &ReadOptions::default(), buffer.as_mut())?;
+        Ok(buffer.into_native())
+    }
+
+    /// The elements of `selection` as an array of the `ndarray` crate.
+    #[cfg(feature = "ndarray")]
+    pub async fn read_ndarray<T: Element>(
+        &self,
+        selection: impl Into<Selection>,
+    ) -> Result<ndarray::ArrayD<T>> {
+        let selection = selection.into();
+        let shape = selection.resolve(self.meta())?.shape;
+        let shape: Vec<usize> = shape.iter().map(|n| num::usize_of(*n)).collect::<Result<_>>()?;
+        let values = self.read_as(selection).await?;
+        ndarray::ArrayD::from_shape_vec(shape, values).map_err(|e| Error::usage(e.to_string()))
+    }
+
+    /// Room for the numbers of `selection`.
+    fn numbers<T: Element>(&self, selection: &Selection) -> Result<Numbers<T>> {
+        let meta = self.meta();
+        if !T::matches(&meta.data_type) {
+            let e = Error::usage(format!("the array holds {}, not {}", meta.data_type, T::NAME));
+            return Err(self.named(e));
+        }
+        let count = num::product_usize(&selection.resolve(meta).map_err(|e| self.named(e))?.shape)?;
+        let mut values = Vec::new();
+        let most = |_| Error::usage(format!("{count} elements are more than this machine has memory for"));
+        values.try_reserve_exact(count).map_err(most)?;
+        values.resize(count, T::default());
+        Ok(Numbers(values))
+    }
+}
+
+/// Numbers that are filled as bytes.
+struct Numbers<T>(Vec<T>);
+
+impl<T: Element> AsMut<[u8]> for Numbers<T> {
+    fn as_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.0)
+    }
+}
+
+impl<T: Element> Numbers<T> {
+    /// The numbers, which came as little-endian bytes.
+    fn into_native(mut self) -> Vec<T> {
+        if cfg!(target_endian = "big") {
+            for value in &mut self.0 {
+                *value = T::from_le(bytemuck::bytes_of(value));
+            }
+        }
+        self.0
+    }
+}
+
+/// Little-endian bytes of numbers.
+#[must_use]
+pub fn bytes_of<T: Element>(values: &[T]) -> Vec<u8> {
+    let bytes: &[u8] = bytemuck::cast_slice(values);
+    let mut bytes = bytes.to_vec();
+    if cfg!(target_endian = "big") {
+        bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+    }
+    bytes
+}
+
+impl<const N: usize> From<[Range<u64>; N]> for Selection {
+    fn from(ranges: [Range<u64>; N]) -> Self {
+        Self::from(ranges.as_slice())
+    }
+}
+
+impl From<&[Range<u64>]> for Selection {
+    fn from(ranges: &[Range<u64>]) -> Self {
+        Self::new(ranges.iter().map(|r| Index::Span(r.start, r.end.saturating_sub(r.start))).collect())
+    }
+}
+
+impl From<&Self> for Selection {
+    fn from(selection: &Self) -> Self {
+        selection.clone()
+    }
+}

@@ -1,0 +1,113 @@
+//! Which addresses may be connected to, where strangers say which ones are opened.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::{Host, Url};
+
+use crate::error::{Error, Result};
+
+/// Resolves names to public addresses only. It looks at the very address that is then connected to, so that a name which leads
+/// elsewhere the second time gains nothing.
+pub(super) struct PublicOnly;
+
+impl Resolve for PublicOnly {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let (public, private): (Vec<SocketAddr>, Vec<_>) = found.partition(|a| is_public(a.ip()));
+            if public.is_empty() && !private.is_empty() {
+                return Err("the name leads to an address that is not public".into());
+            }
+            let addresses: Addrs = Box::new(public.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+/// Refuses an address that is written as a number and not public.
+pub(super) fn check(url: &Url) -> Result<()> {
+    let ip = match url.host() {
+        Some(Host::Ipv4(ip)) => IpAddr::V4(ip),
+        Some(Host::Ipv6(ip)) => IpAddr::V6(ip),
+        Some(Host::Domain(_)) => return Ok(()),
+        None => return Err(Error::usage("the address names no host")),
+    };
+    if is_public(ip) { Ok(()) } else { Err(Error::not_permitted("only public addresses may be opened here")) }
+}
+
+fn is_public(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => is_public_v4(ip),
+        IpAddr::V6(ip) => is_public_v6(ip),
+    }
+}
+
+fn is_public_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, c, _] = ip.octets();
+    let special = ip.is_loopback()
+        || ip.is_private()
+        || ip.is_link_local()
+        || ip.is_broadcast()
+        || ip.is_documentation()
+        || ip.is_multicast()
+        || a == 0
+        || a >= 240
+        // Carriers' own (100.64/10), protocol assignments (192.0.0/24), benchmarks (198.18/15).
+        || (a == 100 && (64..128).contains(&b))
+        || (a, b, c) == (192, 0, 0)
+        || (a == 198 && (b == 18 || b == 19));
+    !special
+}
+
+fn is_public_v6(ip: Ipv6Addr) -> bool {
+    // An IPv4 address in another dress is what it is without it.
+    if let Some(v4) = ip.to_ipv4_mapped() {
+        return is_public_v4(v4);
+    }
+    let [a, b, ..] = ip.segments();
+    let [.., c, d] = ip.segments();
+    let [x, y] = c.to_be_bytes();
+    let [z, w] = d.to_be_bytes();
+    match (a, b) {
+        // NAT64, and 6to4 with the address in the middle.
+        (0x64, 0xff9b) => is_public_v4(Ipv4Addr::new(x, y, z, w)),
+        (0x2002, _) | (0x2001, 0 | 0xdb8) => false,
+        // Global unicast; everything else is local, multicast or unassigned.
+        _ => a & 0xe000 == 0x2000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_world_can_reach_is_public() {
+        for (ip, wanted) in [
+            ("8.8.8.8", true),
+            ("127.0.0.1", false),
+            ("10.1.2.3", false),
+            ("172.16.0.1", false),
+            ("192.168.1.1", false),
+            ("169.254.169.254", false),
+            ("100.64.0.1", false),
+            ("0.0.0.0", false),
+            ("255.255.255.255", false),
+            ("::1", false),
+            ("::ffff:127.0.0.1", false),
+            ("::ffff:8.8.8.8", true),
+            ("fe80::1", false),
+            ("fd00::1", false),
+            ("64:ff9b::7f00:1", false),
+            ("2002:7f00:1::", false),
+            ("2a00:1450:4001::1", true),
+        ] {
+            assert_eq!(is_public(ip.parse().unwrap()), wanted, "{ip}");
+        }
+        let at = |text: &str| check(&Url::parse(text).unwrap());
+        assert!(at("http://127.0.0.1:80/").is_err() && at("http://[::1]/").is_err());
+        assert!(at("http://0x7f.1/").is_err() && at("http://2130706433/").is_err());
+        assert!(at("http://example.org/").is_ok());
+    }
+}

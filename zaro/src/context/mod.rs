@@ -1,0 +1,371 @@
+//! What everything that is opened shares: memory, threads, connections.
+//!
+//! A [`Context`] has one budget for bytes in flight, one cache, one pool of decoding threads, the HTTP clients, and the limits
+//! per host. Stores and arrays take what they need from the one they were opened with, so that 500 arrays stay within one
+//! `memory`. [`Context::shared`] is used where none is named. After a `fork`, the child has everything anew ([`fork`](self)).
+
+mod budget;
+pub(crate) mod cache;
+mod fork;
+#[cfg(feature = "cloud")]
+mod guard;
+pub(crate) mod runtime;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio::sync::Semaphore;
+
+pub(crate) use budget::Budget;
+pub(crate) use cache::{Cache, Key, owner};
+pub(crate) use fork::PerProcess;
+
+use crate::error::{Error, Result};
+
+/// The memory for what is kept and what is in flight, beyond the answers themselves, unless told otherwise: 256 MiB.
+pub const DEFAULT_MEMORY: usize = 256 << 20;
+
+/// What a [`Context`] may use.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ContextOptions {
+    /// Memory for everything that is kept and everything in flight, beyond the answers themselves.
+    pub memory: usize,
+    /// Threads that decode and encode. Without it: one per core, the same for every such context of the process.
+    pub threads: Option<usize>,
+    /// The runtime that [`Context::block_on`] waits on. Without it: one of our own, started when first needed.
+    pub runtime: Option<tokio::runtime::Handle>,
+    /// Connect to public addresses only: not to this machine, nor to its private network. For servers that open what
+    /// strangers name.
+    pub public_only: bool,
+}
+
+impl Default for ContextOptions {
+    fn default() -> Self {
+        Self { memory: DEFAULT_MEMORY, threads: None, runtime: None, public_only: false }
+    }
+}
+
+impl ContextOptions {
+    /// With so many bytes of memory.
+    #[must_use]
+    pub fn with_memory(self, memory: usize) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// With so many threads that decode and encode.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads: Some(threads), ..self }
+    }
+
+    /// On the caller's runtime.
+    #[must_use]
+    pub fn with_runtime(self, runtime: tokio::runtime::Handle) -> Self {
+        Self { runtime: Some(runtime), ..self }
+    }
+
+    /// Connecting to public addresses only.
+    #[must_use]
+    pub fn with_public_only(self, public_only: bool) -> Self {
+        Self { public_only, ..self }
+    }
+}
+
+/// What everything that is opened with it shares. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    common: Arc<Common>,
+    memory: Arc<Memory>,
+}
+
+/// Threads and connections.
+struct Common {
+    options: ContextOptions,
+    /// The process it was made in.
+    born: u64,
+    state: PerProcess<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pool: OnceLock<Pool>,
+    /// Places at each host, by host and limit.
+    hosts: Mutex<HashMap<(String, usize), Arc<Semaphore>>>,
+    #[cfg(feature = "cloud")]
+    clients: Mutex<HashMap<ClientKey, reqwest::Client>>,
+}
+
+type Pool = std::result::Result<rayon::ThreadPool, String>;
+
+/// What clients are told apart by.
+#[cfg(feature = "cloud")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ClientKey {
+    pub(crate) connect_timeout: std::time::Duration,
+    pub(crate) read_timeout: std::time::Duration,
+    pub(crate) idle: usize,
+    /// Sent along with every request.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// What bytes are for.
+struct Memory {
+    bytes: usize,
+    shares: PerProcess<Shares>,
+}
+
+struct Shares {
+    chunks: Cache,
+    answers: Cache,
+    budget: Budget,
+    /// How many read from afar now.
+    far: Mutex<usize>,
+}
+
+/// Somebody who reads from afar, until it is dropped.
+pub(crate) struct Reading<'a>(&'a Context, usize);
+
+impl Reading<'_> {
+    /// How many there were with this one when it began.
+    pub(crate) fn number(&self) -> usize {
+        self.1
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.read_far(false);
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("memory", &self.memory.bytes).finish_non_exhaustive()
+    }
+}
+
+impl Default for Context {
+    /// The [shared](Context::shared) one.
+    fn default() -> Self {
+        Self::shared()
+    }
+}
+
+impl From<&Self> for Context {
+    fn from(context: &Self) -> Self {
+        context.clone()
+    }
+}
+
+impl From<usize> for Context {
+    fn from(memory: usize) -> Self {
+        Self::shared().with_memory(memory)
+    }
+}
+
+/// Runs `f` on the decoding threads of the shared context, where it may use rayon, while the calling thread waits.
+pub(crate) fn install<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    Context::shared().install(f)
+}
+
+static SHARED: OnceLock<Context> = OnceLock::new();
+
+impl Context {
+    /// A context of its own. Its threads start when they are first needed.
+    #[must_use]
+    pub fn new(options: ContextOptions) -> Self {
+        let memory = Memory::of(options.memory);
+        Self {
+            common: Arc::new(Common { options, born: fork::generation(), state: PerProcess::new() }),
+            memory,
+        }
+    }
+
+    /// The one that is used where none is named.
+    #[must_use]
+    pub fn shared() -> Self {
+        SHARED.get_or_init(|| Self::new(ContextOptions::default())).clone()
+    }
+
+    /// Makes this the [shared](Context::shared) one; `false` if there is one already.
+    pub fn share(&self) -> bool {
+        SHARED.set(self.clone()).is_ok()
+    }
+
+    /// The same threads and connections with other memory: for an operation that has a share of its own.
+    #[must_use]
+    pub fn with_memory(&self, bytes: usize) -> Self {
+        Self { common: self.common.clone(), memory: Memory::of(bytes) }
+    }
+
+    /// The bytes for what is kept and what is in flight.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.memory.bytes
+    }
+
+    /// Runs a future to its end, on the context's runtime.
+    pub fn block_on<T: Send>(&self, future: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        match &self.common.options.runtime {
+            // In a forked child, the caller's runtime has no threads.
+            Some(handle) if fork::generation() == self.common.born => runtime::wait_on(handle, future),
+            _ => runtime::wait(future),
+        }
+    }
+
+    fn shares(&self) -> &Shares {
+        self.memory.shares.get(|| Shares::of(self.memory.bytes))
+    }
+
+    /// What was decoded and parsed: chunks, indexes of shards, tables of references.
+    pub(crate) fn chunks(&self) -> &Cache {
+        &self.shares().chunks
+    }
+
+    /// What remote stores answered.
+    pub(crate) fn answers(&self) -> &Cache {
+        &self.shares().answers
+    }
+
+    /// The bytes in flight.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.shares().budget
+    }
+
+    /// Says that somebody reads from afar. As long as one does, the cache has less room: what is in flight has the rest.
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        Reading(self, self.read_far(true))
+    }
+
+    fn read_far(&self, begins: bool) -> usize {
+        let shares = self.shares();
+        let mut far = shares.far.lock().unwrap_or_else(PoisonError::into_inner);
+        *far = if begins { far.saturating_add(1) } else { far.saturating_sub(1) };
+        match (begins, *far) {
+            (true, 1) => shares.chunks.resize(self.memory.bytes / 8 * 5),
+            (false, 0) => shares.chunks.resize(self.memory.bytes / 8 * 7),
+            _ => {}
+        }
+        *far
+    }
+
+    fn state(&self) -> &State {
+        self.common.state.get(State::default)
+    }
+
+    /// The places for requests to `host`, of which there are `limit`.
+    pub(crate) fn host(&self, host: &str, limit: usize) -> Arc<Semaphore> {
+        let limit = limit.clamp(1, Semaphore::MAX_PERMITS);
+        let mut hosts = self.state().hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        hosts.entry((host.to_owned(), limit)).or_insert_with(|| Arc::new(Semaphore::new(limit))).clone()
+    }
+
+    /// The client for `key`, with its connections; made by `build` if there is none yet.
+    #[cfg(feature = "cloud")]
+    pub(crate) fn client(
+        &self,
+        key: ClientKey,
+        build: impl FnOnce(reqwest::ClientBuilder) -> Result<reqwest::Client>,
+    ) -> Result<reqwest::Client> {
+        let mut clients = self.state().clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&key) {
+            return Ok(client.clone());
+        }
+        let mut builder = reqwest::Client::builder();
+        if self.common.options.public_only {
+            builder = builder.no_proxy().dns_resolver(Arc::new(guard::PublicOnly));
+        }
+        let client = build(builder)?;
+        clients.insert(key, client.clone());
+        Ok(client)
+    }
+
+    /// Fails if `url` may not be connected to. Names are held to it when they are resolved.
+    #[cfg(feature = "cloud")]
+    pub(crate) fn check_address(&self, url: &url::Url) -> Result<()> {
+        if self.common.options.public_only { guard::check(url) } else { Ok(()) }
+    }
+
+    /// The threads that decode and encode.
+    fn pool(&self) -> Result<&rayon::ThreadPool> {
+        /// That of all contexts that do not say how many threads they want.
+        static COMMON: PerProcess<OnceLock<Pool>> = PerProcess::new();
+        let build = |threads: usize| {
+            let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            builder.thread_name(|n| format!("zaro-decode-{n}")).build().map_err(|e| e.to_string())
+        };
+        let pool = match self.common.options.threads {
+            Some(n) => self.state().pool.get_or_init(|| build(n)),
+            None => COMMON.get(OnceLock::new).get_or_init(|| build(0)),
+        };
+        pool.as_ref().map_err(|e| Error::io(format!("the system gives no thread, or no memory for one: {e}")))
+    }
+
+    /// How many threads decode and encode.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.pool().map_or(1, rayon::ThreadPool::current_num_threads)
+    }
+
+    /// Runs `f` on the decoding threads, where it may use rayon, while the calling thread waits.
+    pub(crate) fn install<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        match self.pool() {
+            Ok(pool) => pool.install(f),
+            // Without threads of ours rayon has some, or ends the program.
+            Err(_) => f(),
+        }
+    }
+
+    /// Runs `f` on the decoding threads, while the calling task waits. It goes on to its end even if the task does not.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.pool()?.spawn(move || {
+            // A panic on the pool would end the program. There should be none; if there is, one job has failed.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+            // Nobody listens if the work was given up.
+            let _ = tell.send(done.unwrap_or_else(|_| Err(Error::io("a decoding job panicked"))));
+        });
+        told.await.map_err(|_| Error::io("a decoding thread was lost"))?
+    }
+}
+
+impl Memory {
+    fn of(bytes: usize) -> Arc<Self> {
+        Arc::new(Self { bytes, shares: PerProcess::new() })
+    }
+}
+
+impl Shares {
+    fn of(bytes: usize) -> Self {
+        Self {
+            chunks: Cache::new(bytes / 8 * 7),
+            answers: Cache::new(bytes / 8),
+            budget: Budget::new(bytes / 4),
+            far: Mutex::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_shared_and_what_is_not() {
+        let a = Context::new(ContextOptions::default().with_memory(1 << 20).with_threads(2));
+        let b = a.with_memory(1 << 10);
+        assert!(Arc::ptr_eq(&a.host("h", 3), &b.host("h", 3)));
+        assert!(!Arc::ptr_eq(&a.host("h", 3), &a.host("h", 4)));
+        assert_eq!((a.memory(), b.memory(), a.threads()), (1 << 20, 1 << 10, 2));
+        assert!(!std::ptr::eq(a.chunks(), b.chunks()));
+        let name = a.run(|| Ok(std::thread::current().name().map(str::to_owned))).await.unwrap();
+        assert!(name.unwrap().starts_with("zaro-decode"));
+        let panics = a.run(|| -> Result<()> { panic!("as a test") }).await;
+        assert_eq!(panics.unwrap_err().message(), "a decoding job panicked");
+    }
+}

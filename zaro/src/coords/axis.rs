@@ -1,0 +1,367 @@
+//! The values of a coordinate in memory: one number, moment or text per position of a dimension.
+
+use std::borrow::Cow;
+
+use super::order::{Direction, direction};
+use crate::array::windows::View;
+use crate::array::{Array, Order, ReadOptions, Slab};
+use crate::cf::{Cf, Interval, Lost, Reading, related};
+use crate::error::{Error, Result};
+use crate::format::calendar::{self, Calendar, EPOCH};
+use crate::format::value::{self, Style};
+use crate::group::Zarr;
+use crate::meta::dtype::{DataType, Float, TimeUnit};
+use crate::meta::float;
+use crate::meta::path::shown;
+use crate::num;
+
+/// A moment or an integer that is missing.
+pub(super) const MISSING: i128 = i128::MIN;
+
+/// Integers up to here are exact as floats.
+const EXACT: u128 = 1 << 53;
+
+const DAY: i128 = 86_400_000_000_000;
+
+/// What the values of a coordinate are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// Numbers of this format.
+    Floats {
+        /// The format of floats that they have; labels are rounded to it.
+        format: Float,
+        /// Whether their last digits are those of an unpacking.
+        scaled: bool,
+    },
+    /// Integers that floats do not have.
+    Integers,
+    /// Moments, in nanoseconds from day 0 of the calendar.
+    Moments(Calendar),
+    /// Spans of time, in nanoseconds.
+    Spans,
+    /// Texts.
+    Texts,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Values {
+    Floats(Vec<f64>),
+    Wholes(Vec<i128>),
+    Texts(Vec<String>),
+}
+
+/// The values of the coordinate of one dimension.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) values: Values,
+    pub(super) direction: Direction,
+}
+
+impl Axis {
+    /// Reads the coordinate `array` of the dimension `name`, window by window, within the memory that `zarr` was opened
+    /// with.
+    pub(super) async fn read(zarr: &Zarr, array: &Array, name: &str) -> Result<Self> {
+        let reading = decoded(zarr, array).await?;
+        let n = reading.view().count()?;
+        let memory = zarr.options().store.context.memory().max(1 << 20);
+        if num::usize_of(n)?.saturating_mul(16) > memory {
+            return Err(Error::usage(format!(
+                "the coordinate {name:?} has {n} values, which do not fit into the memory given; select by index"
+            ))
+            .with_hint("memory", "gives more"));
+        }
+        let mut values = Builder::new(&reading);
+        let options = ReadOptions::default();
+        for window in reading.windows(memory / 4, Order::C).await? {
+            let slab = reading.read_packed(&window, &options, &mut Lost::default()).await?;
+            values.add(&slab)?;
+        }
+        Ok(values.finish(name))
+    }
+
+    /// How many values there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.values {
+            Values::Floats(v) => v.len(),
+            Values::Wholes(v) => v.len(),
+            Values::Texts(v) => v.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value at position `i` as text: a date in ISO 8601, a number with as many digits as it needs.
+    #[must_use]
+    pub fn text(&self, i: usize) -> Cow<'_, str> {
+        match &self.values {
+            Values::Texts(v) => v.get(i).map(String::as_str).unwrap_or_default().into(),
+            Values::Floats(v) => self.text_of(v.get(i).copied().unwrap_or(f64::NAN)).into(),
+            Values::Wholes(v) => self.text_of_whole(v.get(i).copied().unwrap_or(MISSING)).into(),
+        }
+    }
+
+    /// A number as text, in the format of the coordinate.
+    pub(super) fn text_of(&self, x: f64) -> String {
+        match self.kind {
+            Kind::Floats { format: format @ (Float::F16 | Float::F32), .. } => {
+                let bits = float::from_f64(format, x).to_le_bytes();
+                let bytes = bits.get(..format.size()).unwrap_or_default();
+                value::text_of(&DataType::Float(format), bytes, Style::TEXT)
+            }
+            _ if x.fract() == 0.0 && x.abs() < 1e15 => format!("{x:.0}"),
+            // Of what was unpacked, the digits that a person would write.
+            Kind::Floats { scaled: true, .. } => {
+                let short = format!("{x:.12e}").parse::<f64>().unwrap_or(x);
+                format!("{short}")
+            }
+            _ => format!("{x}"),
+        }
+    }
+
+    pub(super) fn text_of_whole(&self, n: i128) -> String {
+        match self.kind {
+            _ if n == MISSING => "NaT".into(),
+            Kind::Moments(calendar) => {
+                let text = calendar::moment_text(calendar, n, 9, true);
+                text.strip_suffix("T00:00:00").map_or_else(|| text.clone(), str::to_owned)
+            }
+            Kind::Spans => match i64::try_from(n) {
+                Ok(n) => calendar::timedelta64(n, TimeUnit::Nanosecond, 1).unwrap_or_default(),
+                Err(_) => n.to_string(),
+            },
+            _ => n.to_string(),
+        }
+    }
+
+    /// `-90 to 90`: the first and the last value; of many in no order, that too.
+    pub(super) fn extent(&self) -> String {
+        match self.len() {
+            0 => "it has no values".into(),
+            1 => format!("its only value is {}", self.text(0)),
+            n if self.direction == Direction::None => {
+                format!("its {n} values from {} to {} are in no order", self.text(0), self.text(n - 1))
+            }
+            n => format!("its {n} values go from {} to {}", self.text(0), self.text(n - 1)),
+        }
+    }
+
+    /// The step between values if it is the same everywhere; up to rounding, if they are floats.
+    pub(super) fn step(&self) -> Option<String> {
+        let n = self.len();
+        if n < 2 {
+            return None;
+        }
+        match &self.values {
+            Values::Floats(v) => {
+                let (first, last) = (v.first()?, v.last()?);
+                let step = (last - first) / num::f64_of_usize(n - 1);
+                let slack = match self.kind {
+                    Kind::Floats { format: Float::F64, .. } => 1e-9,
+                    _ => 1e-5,
+                };
+                let slack = slack * first.abs().max(last.abs()).max(step.abs());
+                let even = v.windows(2).all(|w| matches!(w, [a, b] if (b - a - step).abs() <= slack));
+                (even && step.is_finite() && step != 0.0).then(|| {
+                    let short = format!("{step:.6e}").parse::<f64>().unwrap_or(step);
+                    format!("{short}")
+                })
+            }
+            Values::Wholes(v) => {
+                let step = match v.as_slice() {
+                    [a, b, ..] if !v.contains(&MISSING) => b - a,
+                    _ => return None,
+                };
+                let even = v.windows(2).all(|w| matches!(w, [a, b] if b - a == step));
+                (even && step != 0).then(|| match self.kind {
+                    Kind::Moments(_) | Kind::Spans => span_text(step),
+                    _ => step.to_string(),
+                })
+            }
+            Values::Texts(_) => None,
+        }
+    }
+
+    /// The step of `n` values of which these are the first and `end` the last, if it is the same everywhere.
+    pub(super) fn ends(&self, end: &Self, n: u64) -> Option<String> {
+        let values = match (&self.values, &end.values) {
+            (Values::Floats(a), Values::Floats(b)) => {
+                let (first, last) = (*a.first()?, *b.last()?);
+                let step = (last - first) / num::f64_of_u64(n.checked_sub(1)?);
+                Values::Floats(vec![first, first + step])
+            }
+            (Values::Wholes(a), Values::Wholes(b)) => {
+                let (first, last) = (*a.first()?, *b.last()?);
+                let step = last.checked_sub(first)?.checked_div(i128::from(n) - 1)?;
+                Values::Wholes(vec![first, first.checked_add(step)?])
+            }
+            _ => return None,
+        };
+        Self { values, ..self.clone() }.step()
+    }
+
+    /// The coarsest unit in which all moments are whole.
+    pub(super) fn unit(&self) -> i128 {
+        match &self.values {
+            Values::Wholes(v) => Interval::unit_of(v.iter().copied().filter(|n| *n != MISSING)),
+            _ => 1,
+        }
+    }
+
+    /// Whether readers take these moments for those of a model, whose calendar nobody lived by: xarray, through cftime.
+    pub(super) fn is_of_model(&self) -> bool {
+        const GREGORIAN: (i128, u32, u32) = (1582, 10, 15);
+        let (Kind::Moments(calendar), Values::Wholes(v)) = (self.kind, &self.values) else { return false };
+        let (year, month, day) = GREGORIAN;
+        let first = calendar.day_of(year, month, day).map_or(MISSING, |day| day * DAY);
+        match calendar {
+            Calendar::ProlepticGregorian => false,
+            Calendar::Standard => v.iter().any(|n| *n != MISSING && *n < first),
+            _ => true,
+        }
+    }
+}
+
+/// `6 h`, `1 day`: a span in the largest unit in which it is whole.
+fn span_text(nanos: i128) -> String {
+    const UNITS: [(i128, &str); 7] = [
+        (DAY, "d"),
+        (DAY / 24, "h"),
+        (DAY / 1440, "min"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1_000, "us"),
+        (1, "ns"),
+    ];
+    let (unit, name) = UNITS.iter().find(|(unit, _)| nanos % unit == 0).unwrap_or(&(1, "ns"));
+    format!("{} {name}", nanos / unit)
+}
+
+/// The whole of a coordinate as its attributes mean it.
+///
+/// # Errors
+/// If it has another number of dimensions than one.
+pub(super) async fn decoded(zarr: &Zarr, array: &Array) -> Result<Reading> {
+    let view = View::new(&[], array.meta())?;
+    let beside = related(zarr, array).await.unwrap_or_default();
+    let reading = Reading::decoded(array, view, &beside, &mut |_| {});
+    match reading.view().shape().len() {
+        1 => Ok(reading),
+        n => Err(Error::usage(format!(
+            "the coordinate has {n} dimensions, and only one of one can be looked up"
+        ))
+        .with_node(shown(array.path()))
+        .with_hint("isel", "selects by index")),
+    }
+}
+
+/// Values on their way into an [`Axis`].
+pub(super) struct Builder<'a> {
+    cf: Option<&'a Cf>,
+    data_type: DataType,
+    kind: Kind,
+    values: Values,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(reading: &'a Reading) -> Self {
+        let (cf, data_type) = (reading.cf(), reading.data_type());
+        let floats = |format| Kind::Floats { format, scaled: cf.is_some_and(Cf::is_scaled) };
+        let kind = match &data_type {
+            _ if cf.is_some_and(Cf::is_span) => Kind::Spans,
+            _ if cf.and_then(Cf::calendar).is_some() => {
+                Kind::Moments(cf.and_then(Cf::calendar).unwrap_or(Calendar::Standard))
+            }
+            DataType::DateTime(..) => Kind::Moments(Calendar::ProlepticGregorian),
+            DataType::TimeDelta(..) => Kind::Spans,
+            DataType::Int(64) | DataType::UInt(64) => Kind::Integers,
+            DataType::Bool | DataType::Int(_) | DataType::UInt(_) => floats(Float::F64),
+            DataType::Float(f) => floats(*f),
+            _ => Kind::Texts,
+        };
+        let values = match kind {
+            Kind::Floats { .. } => Values::Floats(Vec::new()),
+            Kind::Texts => Values::Texts(Vec::new()),
+            _ => Values::Wholes(Vec::new()),
+        };
+        Self { cf, data_type, kind, values }
+    }
+
+    /// Adds elements as they are stored.
+    pub(super) fn add(&mut self, slab: &Slab) -> Result<()> {
+        let times = matches!(self.kind, Kind::Moments(_) | Kind::Spans);
+        match (&mut self.values, self.cf) {
+            (Values::Wholes(v), Some(cf)) if times && !matches!(slab.data_type, DataType::DateTime(..)) => {
+                v.extend(slab.items().map(|item| cf.nanoseconds(item).unwrap_or(MISSING)));
+            }
+            (Values::Wholes(v), _) if times => {
+                v.extend(slab.items().map(|item| native(&slab.data_type, item).unwrap_or(MISSING)));
+            }
+            (values, cf) => {
+                let made = cf.map(|cf| cf.apply(slab, &mut Lost::default())).transpose()?;
+                let slab = made.as_ref().unwrap_or(slab);
+                match values {
+                    Values::Floats(v) => v.extend(
+                        slab.items().map(|item| value::number(&slab.data_type, item).unwrap_or(f64::NAN)),
+                    ),
+                    Values::Wholes(v) => v.extend(slab.items().map(|item| match slab.data_type {
+                        DataType::UInt(_) => value::unsigned(item).map_or(MISSING, i128::from),
+                        _ => value::signed(item).map_or(MISSING, i128::from),
+                    })),
+                    Values::Texts(v) => {
+                        v.extend(slab.items().map(|item| value::text_of(&self.data_type, item, Style::TEXT)));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self, name: &str) -> Axis {
+        let Self { mut kind, mut values, .. } = self;
+        if let (Kind::Integers, Values::Wholes(v)) = (kind, &values)
+            && v.iter().all(|n| n.unsigned_abs() <= EXACT)
+        {
+            values = Values::Floats(v.iter().map(|n| num::f64_of_i128(*n)).collect());
+            kind = Kind::Floats { format: Float::F64, scaled: false };
+        }
+        let direction = match &values {
+            Values::Floats(v) => direction(v),
+            Values::Wholes(v) if v.contains(&MISSING) => Direction::None,
+            Values::Wholes(v) => direction(v),
+            Values::Texts(v) => direction(v),
+        };
+        Axis { name: name.to_owned(), kind, values, direction }
+    }
+}
+
+/// Nanoseconds of a time of numpy's own types: of a moment from day 0 of the calendar.
+fn native(t: &DataType, item: &[u8]) -> Option<i128> {
+    let n = value::signed(item).filter(|n| *n != i64::MIN)?;
+    let (DataType::DateTime(unit, scale) | DataType::TimeDelta(unit, scale)) = t else { return None };
+    let n = i128::from(n).checked_mul((*scale).into())?;
+    let calendar = Calendar::ProlepticGregorian;
+    let start = if matches!(t, DataType::DateTime(..)) { EPOCH * DAY } else { 0 };
+    let length = match unit {
+        TimeUnit::Year if start > 0 => return Some(calendar.day_of(1970 + n, 1, 1)? * DAY),
+        TimeUnit::Month if start > 0 => {
+            let month = u32::try_from(n.rem_euclid(12)).ok()? + 1;
+            return Some(calendar.day_of(1970 + n.div_euclid(12), month, 1)? * DAY);
+        }
+        TimeUnit::Week => 7 * DAY,
+        TimeUnit::Day => DAY,
+        TimeUnit::Hour => DAY / 24,
+        TimeUnit::Minute => DAY / 1440,
+        below => match calendar::decimals(*below)? {
+            digits @ 0..=9 => 10i128.pow(9 - digits),
+            digits => return Some(start + n.div_euclid(10i128.pow(digits - 9))),
+        },
+    };
+    n.checked_mul(length)?.checked_add(start)
+}

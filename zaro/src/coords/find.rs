@@ -1,0 +1,498 @@
+//! What a label, a list of labels or a slice between two of them means on an axis.
+
+use std::ops::Range;
+
+use super::axis::{Axis, Kind, Values};
+use super::order::{Direction, around, between};
+use super::{Lookup, Method};
+use crate::array::Index;
+use crate::cf::{Interval, span};
+use crate::error::{Error, Result};
+use crate::meta::dtype::Float;
+use crate::meta::float;
+use crate::num;
+
+/// A label as the axis has them.
+#[derive(Debug, Clone, PartialEq)]
+enum Label {
+    Float(f64),
+    /// From its first to its last value: a date may be short for many moments. And the unit it was given in.
+    Whole(i128, i128, i128),
+    Text(String),
+}
+
+/// What stands behind `NAME=`.
+enum Wanted {
+    All,
+    One(Label),
+    List(Vec<Label>),
+    /// From, to, and every how many.
+    Slice(Option<Label>, Option<Label>, i64),
+}
+
+impl Axis {
+    /// The positions that `text` means: `10.5`, `[10,20]`, `-10:10`, `2000-07`, `2000-07-01:2000-08`.
+    pub fn find(&self, text: &str, lookup: &Lookup) -> Result<Index> {
+        let text = text.trim();
+        let named = |e: Error| e.within(format_args!("{}={text}", self.name));
+        let tolerance = lookup.tolerance.as_deref().map(|t| self.tolerance(t)).transpose()?;
+        match self.wanted(text).map_err(named)? {
+            Wanted::All => Ok(Index::All),
+            Wanted::Slice(from, to, step) => self.slice(from.as_ref(), to.as_ref(), step).map_err(named),
+            Wanted::One(label) => self.one(&label, lookup.method, tolerance).map_err(named),
+            Wanted::List(labels) => {
+                let single = |label: &Label| match self.place(label, lookup.method, tolerance)?.as_slice() {
+                    [at] => Ok(*at),
+                    _ => Err(Error::usage(format!("{} is there more than once", self.shown(label)))),
+                };
+                let places = labels.iter().map(single).collect::<Result<Vec<usize>>>().map_err(named)?;
+                Ok(Index::List(places.into_iter().map(signed).collect()))
+            }
+        }
+    }
+
+    /// The one position that a label means, for pointwise selection.
+    pub(super) fn position(&self, text: &str, lookup: &Lookup) -> Result<u64> {
+        match self.find(&format!("[{}]", text.trim()), lookup)? {
+            Index::List(list) if list.len() == 1 => {
+                Ok(list.first().and_then(|i| u64::try_from(*i).ok()).unwrap_or(0))
+            }
+            _ => Err(Error::usage(format!("{}={text}: a point takes one value", self.name))),
+        }
+    }
+
+    fn wanted(&self, text: &str) -> Result<Wanted> {
+        if let Some(list) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
+            let labels = super::text::split(list, ',').into_iter().filter(|t| !t.trim().is_empty());
+            return labels.map(|t| self.label(t)).collect::<Result<_>>().map(Wanted::List);
+        }
+        let colons = super::text::outside(text, ':');
+        let is_label = match &self.values {
+            // A text with a colon is a text if there is such a one.
+            Values::Texts(v) => colons.is_empty() || v.iter().any(|t| t == text),
+            _ => self.parse(text).is_some(),
+        };
+        if text == ":" {
+            return Ok(Wanted::All);
+        }
+        if is_label {
+            return self.label(text).map(Wanted::One);
+        }
+        let end = |t: &str| if t.trim().is_empty() { Some(None) } else { self.parse(t).map(Some) };
+        // Times have colons, too: those two ends are meant that can both be read.
+        for at in colons {
+            let (Some(left), Some(right)) = (text.get(..at), text.get(at + 1..)) else { continue };
+            let Some(from) = end(left) else { continue };
+            if let Some(to) = end(right) {
+                return Ok(Wanted::Slice(from, to, 1));
+            }
+            let stepped = right.rsplit_once(':').and_then(|(right, step)| {
+                Some((end(right)?, step.trim().parse::<i64>().ok().filter(|step| *step > 0)?))
+            });
+            if let Some((to, step)) = stepped {
+                return Ok(Wanted::Slice(from, to, step));
+            }
+        }
+        self.label(text).map(Wanted::One)
+    }
+
+    fn label(&self, text: &str) -> Result<Label> {
+        self.parse(text).ok_or_else(|| {
+            let example = match self.kind {
+                Kind::Floats { .. } | Kind::Integers => "a number, such as 10.5, 10:20 or [10,20]",
+                Kind::Moments(_) => "a date, such as 2000-07, 2000-07-01T12:00 or 2000:2001-06",
+                Kind::Spans => "a span of time, such as 36h, 2D or 0h:12h",
+                Kind::Texts => "a text",
+            };
+            Error::usage(format!("{:?} is not {example}; {}", text.trim(), self.extent()))
+        })
+    }
+
+    fn parse(&self, text: &str) -> Option<Label> {
+        let text = super::text::unquoted(text.trim());
+        match self.kind {
+            Kind::Texts => Some(Label::Text(text.to_owned())),
+            Kind::Moments(calendar) => {
+                Interval::parse(text, calendar).map(|i| Label::Whole(i.first, i.last, i.unit))
+            }
+            Kind::Spans => span(text).map(|(n, unit)| Label::Whole(n, n.saturating_add(unit - 1), 1)),
+            Kind::Integers => text.parse().ok().map(|n| Label::Whole(n, n, 1)),
+            Kind::Floats { format, .. } => {
+                let x = match text {
+                    "true" => 1.0,
+                    "false" => 0.0,
+                    _ => text.parse::<f64>().ok()?,
+                };
+                // As the coordinate has it: 0.1 of a float32 is not that of a float64.
+                Some(Label::Float(match format {
+                    Float::F64 => x,
+                    small => float::to_f64(small, float::from_f64(small, x)),
+                }))
+            }
+        }
+    }
+
+    fn tolerance(&self, text: &str) -> Result<f64> {
+        let found = match self.kind {
+            Kind::Moments(_) | Kind::Spans => span(text).map(|(n, _)| num::f64_of_i128(n)),
+            _ => text.trim().parse().ok(),
+        };
+        found.filter(|t: &f64| *t >= 0.0).ok_or_else(|| {
+            Error::usage(format!(
+                "the tolerance {text:?} is no distance along {:?}, such as 0.5 or 12h",
+                self.name
+            ))
+        })
+    }
+
+    fn shown(&self, label: &Label) -> String {
+        match label {
+            Label::Float(x) => self.text_of(*x),
+            Label::Whole(first, ..) => self.text_of_whole(*first),
+            Label::Text(text) => format!("{text:?}"),
+        }
+    }
+
+    /// A single label: its dimension falls away, unless it is short for many, or there several times.
+    fn one(&self, label: &Label, method: Method, tolerance: Option<f64>) -> Result<Index> {
+        if let (Kind::Moments(_), Label::Whole(first, last, unit)) = (self.kind, label) {
+            // As pandas and cftime have it: what is coarser than the axis is all that it holds; and in the calendars of
+            // models everything is.
+            let is_range = match method {
+                Method::Exact => *unit > self.unit() || self.is_of_model(),
+                _ => *unit >= Interval::LONG,
+            };
+            let places = if is_range { self.range(*first, *last) } else { Vec::new() };
+            if !places.is_empty() {
+                return Ok(index(&places));
+            }
+            if is_range && method == Method::Exact {
+                return Err(self.nothing(format_args!("lies in it")));
+            }
+        }
+        match self.place(label, method, tolerance)?.as_slice() {
+            [at] => Ok(Index::At(signed(*at))),
+            several => Ok(index(several)),
+        }
+    }
+
+    fn range(&self, first: i128, last: i128) -> Vec<usize> {
+        match &self.values {
+            Values::Wholes(v) if self.direction != Direction::None => {
+                between(v, self.direction, Some(&first), Some(&last)).collect()
+            }
+            Values::Wholes(v) => positions(v, |x| (first..=last).contains(x)),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The positions of a label: all that equal it, or the one that `method` takes in their place; at least one.
+    fn place(&self, label: &Label, method: Method, tolerance: Option<f64>) -> Result<Vec<usize>> {
+        let found = match (&self.values, label) {
+            (Values::Floats(v), Label::Float(x)) if x.is_nan() => positions(v, |y| y.is_nan()),
+            (Values::Floats(v), Label::Float(x)) => self.equal(v, x),
+            (Values::Wholes(v), Label::Whole(x, ..)) => self.equal(v, x),
+            (Values::Texts(v), Label::Text(x)) => self.equal(v, x),
+            _ => Vec::new(),
+        };
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let near = match (&self.values, label) {
+            (Values::Floats(v), Label::Float(x)) => self.near(v, x, method, |a, b| (a - b).abs()),
+            (Values::Wholes(v), Label::Whole(x, ..)) => {
+                self.near(v, x, method, |a, b| num::f64_of_i128(a.saturating_sub(*b).saturating_abs()))
+            }
+            _ => None,
+        };
+        let scaled = matches!(self.kind, Kind::Floats { scaled: true, .. });
+        match near {
+            // The digits of an unpacked number are nobody's choice.
+            Some((at, gap)) if method == Method::Exact && scaled && gap <= self.rounding() => Ok(vec![at]),
+            Some((at, gap)) if method != Method::Exact && tolerance.is_none_or(|t| gap <= t) => {
+                Ok(self.alike(at))
+            }
+            _ if method != Method::Exact && self.direction == Direction::None => Err(Error::usage(format!(
+                "there is no such value, and {}, so that none is the nearest",
+                self.extent()
+            ))),
+            Some((at, _)) if method != Method::Exact => {
+                Err(self
+                    .nothing(format_args!("is within the tolerance: the nearest one is {}", self.text(at))))
+            }
+            Some((at, _)) => Err(self
+                .nothing(format_args!("is exactly that; the nearest one is {}", self.text(at)))
+                .with_hint("method", "nearest takes that")),
+            None => Err(self.nothing(format_args!("is that"))),
+        }
+    }
+
+    /// What there is nothing of.
+    fn nothing(&self, why: std::fmt::Arguments<'_>) -> Error {
+        Error::usage(format!("no value of {:?} {why}; {}", self.name, self.extent()))
+    }
+
+    fn equal<T: PartialOrd>(&self, values: &[T], label: &T) -> Vec<usize> {
+        match self.direction {
+            Direction::None => positions(values, |x| x == label),
+            sorted => between(values, sorted, Some(label), Some(label)).collect(),
+        }
+    }
+
+    /// The position that `method` takes, and how far off it is. Looking for the exact one, the nearest: for messages.
+    fn near<T: PartialOrd>(
+        &self,
+        values: &[T],
+        label: &T,
+        method: Method,
+        gap: impl Fn(&T, &T) -> f64,
+    ) -> Option<(usize, f64)> {
+        if self.direction == Direction::None {
+            return None;
+        }
+        let (before, after) = around(values, self.direction, label);
+        let with_gap = |at: Option<usize>| at.and_then(|at| Some((at, gap(values.get(at)?, label))));
+        let (before, after) = (with_gap(before), with_gap(after));
+        match method {
+            Method::Pad => before,
+            Method::Backfill => after,
+            Method::Nearest | Method::Exact => match (before, after) {
+                // Of two that are as near, the larger.
+                (Some(b), Some(a)) if b.1 < a.1 || (b.1 == a.1 && self.direction == Direction::Down) => {
+                    Some(b)
+                }
+                (before, after) => after.or(before),
+            },
+        }
+    }
+
+    /// The positions of the value at `at`, which may be there several times.
+    fn alike(&self, at: usize) -> Vec<usize> {
+        let same = match &self.values {
+            Values::Floats(v) => v.get(at).map(|x| self.equal(v, x)),
+            Values::Wholes(v) => v.get(at).map(|x| self.equal(v, x)),
+            Values::Texts(v) => v.get(at).map(|x| self.equal(v, x)),
+        };
+        same.filter(|places| !places.is_empty()).unwrap_or_else(|| vec![at])
+    }
+
+    /// How far off an unpacked number may be.
+    fn rounding(&self) -> f64 {
+        match &self.values {
+            Values::Floats(v) => v.iter().fold(0f64, |most, x| most.max(x.abs())) * 8.0 * f64::EPSILON,
+            _ => 0.0,
+        }
+    }
+
+    /// Everything between two labels, both included, in whichever order they are given.
+    fn slice(&self, from: Option<&Label>, to: Option<&Label>, step: i64) -> Result<Index> {
+        let range = match &self.values {
+            _ if self.direction == Direction::None => self.slice_of_places(from, to)?,
+            Values::Floats(v) => {
+                let x = |label: Option<&Label>| match label {
+                    Some(Label::Float(x)) => Some(*x),
+                    _ => None,
+                };
+                self.ordered(v, x(from), x(to), x(from), x(to))
+            }
+            Values::Wholes(v) => {
+                let first = |label: Option<&Label>| match label {
+                    Some(Label::Whole(first, ..)) => Some(*first),
+                    _ => None,
+                };
+                let last = |label: Option<&Label>| match label {
+                    Some(Label::Whole(_, last, _)) => Some(*last),
+                    _ => None,
+                };
+                self.ordered(v, first(from), first(to), last(from), last(to))
+            }
+            Values::Texts(v) => {
+                let text = |label: Option<&Label>| match label {
+                    Some(Label::Text(text)) => Some(text.clone()),
+                    _ => None,
+                };
+                self.ordered(v, text(from), text(to), text(from), text(to))
+            }
+        };
+        if range.is_empty() {
+            return Err(self.nothing(format_args!("lies between these")));
+        }
+        let (start, end) = (num::u64_of(range.start), num::u64_of(range.end));
+        Ok(match step {
+            1 => Index::Span(start, end - start),
+            step => Index::Slice(Some(signed(range.start)), Some(signed(range.end)), step),
+        })
+    }
+
+    /// The positions between two ends, each with its first and its last value. Without one of them, up to where the
+    /// axis begins or ends.
+    fn ordered<T: PartialOrd>(
+        &self,
+        values: &[T],
+        from: Option<T>,
+        to: Option<T>,
+        from_last: Option<T>,
+        to_last: Option<T>,
+    ) -> Range<usize> {
+        let down = self.direction == Direction::Down;
+        let (low, high) = match (&from, &to_last) {
+            (Some(a), Some(b)) if a > b => (to.as_ref(), from_last.as_ref()),
+            (Some(_), Some(_)) => (from.as_ref(), to_last.as_ref()),
+            // One end alone follows the axis: `10:` is everything behind 10.
+            (Some(_), None) if down => (None, from_last.as_ref()),
+            (None, Some(_)) if down => (to.as_ref(), None),
+            _ => (from.as_ref(), to_last.as_ref()),
+        };
+        between(values, self.direction, low, high)
+    }
+
+    /// On an axis without an order, from one value that is there to another.
+    fn slice_of_places(&self, from: Option<&Label>, to: Option<&Label>) -> Result<Range<usize>> {
+        let end = |label: Option<&Label>, open: usize| match label {
+            None => Ok(open),
+            Some(label) => match self.place(label, Method::Exact, None).as_deref() {
+                Ok([at]) => Ok(*at),
+                _ => Err(Error::usage(format!(
+                    "{}: a slice of it needs two values that are there, each of them once",
+                    self.extent()
+                ))),
+            },
+        };
+        let last = self.len().saturating_sub(1);
+        let (start, end) = (end(from, 0)?, end(to, last)?);
+        Ok(start..end.saturating_add(1).max(start))
+    }
+}
+
+fn positions<T>(values: &[T], is_meant: impl Fn(&T) -> bool) -> Vec<usize> {
+    values.iter().enumerate().filter(|(_, x)| is_meant(x)).map(|(at, _)| at).collect()
+}
+
+fn signed(at: usize) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX)
+}
+
+/// Positions as a selection that keeps the dimension.
+fn index(places: &[usize]) -> Index {
+    match places {
+        [first, .., last] if last - first + 1 == places.len() => {
+            Index::Span(num::u64_of(*first), num::u64_of(places.len()))
+        }
+        [one] => Index::Span(num::u64_of(*one), 1),
+        many => Index::List(many.iter().map(|at| signed(*at)).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coords::axis::MISSING;
+    use crate::coords::order::direction;
+    use crate::format::calendar::Calendar;
+
+    fn floats(values: &[f64], format: Float) -> Axis {
+        let kind = Kind::Floats { format, scaled: false };
+        let direction = direction(values);
+        Axis { name: "x".into(), kind, values: Values::Floats(values.to_vec()), direction }
+    }
+
+    fn days(texts: &[&str], calendar: Calendar) -> Axis {
+        let at = |text: &&str| Interval::parse(text, calendar).unwrap().first;
+        let values: Vec<i128> = texts.iter().map(at).collect();
+        let direction = direction(&values);
+        Axis { name: "t".into(), kind: Kind::Moments(calendar), values: Values::Wholes(values), direction }
+    }
+
+    fn find(axis: &Axis, text: &str) -> Option<Index> {
+        axis.find(text, &Lookup::default()).ok()
+    }
+
+    fn by(axis: &Axis, text: &str, method: Method, tolerance: Option<&str>) -> Option<Index> {
+        axis.find(text, &Lookup { method, tolerance: tolerance.map(str::to_owned) }).ok()
+    }
+
+    #[test]
+    fn numbers_are_found_whichever_way_they_go() {
+        let up = floats(&[-10.0, 0.0, 10.0, 20.0], Float::F64);
+        let down = floats(&[20.0, 10.0, 0.0, -10.0], Float::F64);
+        assert_eq!(find(&up, "10"), Some(Index::At(2)));
+        assert_eq!(find(&up, "10.5"), None);
+        assert_eq!(find(&up, "-5:10"), Some(Index::Span(1, 2)));
+        assert_eq!(find(&down, "-5:10"), Some(Index::Span(1, 2)));
+        assert_eq!(find(&down, "10:-5"), Some(Index::Span(1, 2)));
+        assert_eq!(find(&down, "10:"), Some(Index::Span(1, 3)));
+        assert_eq!(find(&up, ":0"), Some(Index::Span(0, 2)));
+        assert_eq!(find(&up, "::2"), Some(Index::Slice(Some(0), Some(4), 2)));
+        assert_eq!(find(&up, "[20,-10]"), Some(Index::List(vec![3, 0])));
+        assert_eq!(find(&up, "11:19"), None);
+        assert_eq!(find(&up, ":"), Some(Index::All));
+        // Of two that are as near, the larger.
+        for (axis, at) in [(&up, 2), (&down, 1)] {
+            assert_eq!(by(axis, "5", Method::Nearest, None), Some(Index::At(at)));
+        }
+        assert_eq!(by(&up, "14", Method::Pad, None), Some(Index::At(2)));
+        assert_eq!(by(&down, "14", Method::Pad, None), Some(Index::At(0)));
+        assert_eq!(by(&up, "14", Method::Backfill, None), Some(Index::At(3)));
+        assert_eq!(by(&up, "14", Method::Nearest, Some("3")), None);
+        assert_eq!(by(&up, "25", Method::Backfill, None), None);
+    }
+
+    #[test]
+    fn decimals_are_rounded_as_the_axis_is() {
+        let axis = floats(&[f64::from(0.1f32), f64::from(0.2f32), f64::from(0.3f32)], Float::F32);
+        assert_eq!(find(&axis, "0.1"), Some(Index::At(0)));
+        assert_eq!(find(&axis, "0.1:0.3"), Some(Index::Span(0, 3)));
+        let mut packed = floats(&[3.0 * 0.1, 4.0 * 0.1], Float::F64);
+        assert_eq!(find(&packed, "0.3"), None);
+        packed.kind = Kind::Floats { format: Float::F64, scaled: true };
+        assert_eq!(find(&packed, "0.3"), Some(Index::At(0)));
+        assert_eq!(packed.text(0), "0.3");
+    }
+
+    #[test]
+    fn without_an_order_only_what_is_there_is_found() {
+        let axis = floats(&[3.0, 1.0, f64::NAN, 2.0, 1.0], Float::F64);
+        assert_eq!(find(&axis, "2"), Some(Index::At(3)));
+        assert_eq!(find(&axis, "1"), Some(Index::List(vec![1, 4])));
+        assert_eq!(find(&axis, "[1]"), None);
+        assert_eq!(find(&axis, "nan"), Some(Index::At(2)));
+        assert_eq!(find(&axis, "3:2"), Some(Index::Span(0, 4)));
+        assert_eq!(find(&axis, "0:2"), None);
+        assert_eq!(by(&axis, "2.5", Method::Nearest, None), None);
+    }
+
+    #[test]
+    fn dates_may_be_short_for_many() {
+        let daily = days(&["2000-06-30", "2000-07-01", "2000-07-02", "2000-08-01"], Calendar::Standard);
+        assert_eq!(find(&daily, "2000-07"), Some(Index::Span(1, 2)));
+        assert_eq!(find(&daily, "2000-07-01"), Some(Index::At(1)));
+        assert_eq!(find(&daily, "2000-07-01:2000-08"), Some(Index::Span(1, 3)));
+        assert_eq!(find(&daily, "2000-07-01T00:00:2000-07-02T12:00"), Some(Index::Span(1, 2)));
+        assert_eq!(find(&daily, "2000-07-02:2000"), Some(Index::Span(2, 2)));
+        assert_eq!(find(&daily, "2000-08:2000-07"), Some(Index::Span(1, 3)));
+        assert_eq!(find(&daily, "2001"), None);
+        assert_eq!(by(&daily, "2000-07", Method::Nearest, None), Some(Index::Span(1, 2)));
+        assert_eq!(by(&daily, "2000-07-20", Method::Nearest, None), Some(Index::At(3)));
+        assert_eq!(by(&daily, "2000-07-20", Method::Nearest, Some("1D")), None);
+        let model = days(&["2000-02-30", "2000-03-01"], Calendar::Days360);
+        assert_eq!(find(&model, "2000-02-30"), Some(Index::Span(0, 1)));
+        assert_eq!(find(&model, "2000-02-31"), None);
+        let missing =
+            Axis { values: Values::Wholes(vec![MISSING, 0]), direction: Direction::None, ..daily.clone() };
+        assert_eq!(find(&missing, "2000"), None);
+    }
+
+    #[test]
+    fn texts_may_hold_colons_and_commas() {
+        let values: Vec<String> = ["a:b", "c,d", "e"].map(str::to_owned).to_vec();
+        let (kind, direction) = (Kind::Texts, direction(&values));
+        let axis = Axis { name: "s".into(), kind, values: Values::Texts(values), direction };
+        assert_eq!(find(&axis, "a:b"), Some(Index::At(0)));
+        assert_eq!(find(&axis, "[\"c,d\",e]"), Some(Index::List(vec![1, 2])));
+        assert_eq!(find(&axis, "b:e"), Some(Index::Span(1, 2)));
+        assert_eq!(find(&axis, "c:"), Some(Index::Span(1, 2)));
+        assert_eq!(find(&axis, "\"a:b\":\"c,d\""), Some(Index::Span(0, 2)));
+        assert_eq!(find(&axis, "\"a:b\""), Some(Index::At(0)));
+        assert_eq!(find(&axis, "x"), None);
+    }
+}

@@ -1,0 +1,244 @@
+//! Selecting by the values of coordinates, as xarray's `sel` does: `time=2000-07,lat=-10:10,lon=150.5`.
+//!
+//! The coordinate of a dimension is the array of that name and of that one dimension, in the group of the array or in one
+//! above it. [`Labels`] are what was asked for, [`indexes`] makes positions of them, [`Axis`] holds the values of one
+//! coordinate. [`read_points`] selects one element per point, [`Query`] the same part of all arrays of a data set, and
+//! [`Summary`] says what a data set holds.
+//!
+//! What a label means, where xarray leaves a choice or none at all:
+//!
+//! * A single value takes its dimension away; a slice, a list, and a date that is short for many keep it.
+//! * A slice includes both ends, and they may be given in either order, whichever way the axis goes.
+//! * A decimal number is rounded to the coordinate's type before it is compared.
+//! * What selects nothing is an error that says what there is.
+
+mod axis;
+mod find;
+mod order;
+mod part;
+mod points;
+mod summary;
+mod text;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::array::windows::View;
+use crate::array::{Array, Index};
+use crate::error::{Error, Result};
+use crate::format::csv::Column;
+use crate::group::Zarr;
+use crate::meta::path::{join, shown};
+use crate::meta::{ArrayMeta, NodeMeta};
+
+pub use axis::Axis;
+pub use part::{ArrayPart, Part, Query};
+pub use points::{Points, read_points};
+pub use summary::{Range, Summary, Variable};
+
+/// What to take where no value equals a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Method {
+    /// Nothing: that is an error.
+    #[default]
+    Exact,
+    /// The nearest value; of two that are as near, the larger.
+    Nearest,
+    /// The last value before it, in the order of the axis.
+    Pad,
+    /// The next value after it, in the order of the axis.
+    Backfill,
+}
+
+/// How labels are looked up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lookup {
+    /// What to take where no value equals a label.
+    pub method: Method,
+    /// How far off that may be: a number, or a span such as `12h` along times.
+    pub tolerance: Option<String>,
+}
+
+/// What is wanted of dimensions, by the values of their coordinates.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Labels {
+    items: Vec<(String, String)>,
+    lookup: Lookup,
+}
+
+impl Labels {
+    /// From texts such as `time=2000-07,lat=-10:10`.
+    pub fn parse<T: AsRef<str>>(texts: &[T], lookup: Lookup) -> Result<Self> {
+        let items = texts.iter().map(|t| text::pairs(t.as_ref())).collect::<Result<Vec<_>>>()?.concat();
+        let mut names = BTreeSet::new();
+        match items.iter().find(|(name, _)| !names.insert(name.as_str())) {
+            Some((name, _)) => Err(named_twice(name)),
+            None => Ok(Self { items, lookup }),
+        }
+    }
+
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+/// Coordinates of a hierarchy, each read once.
+pub(crate) struct Coordinates<'a> {
+    zarr: &'a Zarr,
+    /// By path.
+    known: HashMap<String, Arc<Axis>>,
+}
+
+impl<'a> Coordinates<'a> {
+    pub(crate) fn new(zarr: &'a Zarr) -> Self {
+        Self { zarr, known: HashMap::new() }
+    }
+
+    /// The coordinate of the dimension `name`, which has `extent` positions in the array at `path`.
+    pub(crate) async fn axis(&mut self, path: &str, name: &str, extent: u64) -> Result<Arc<Axis>> {
+        let Some(array) = coordinate(self.zarr, path, name).await? else {
+            let what = format!("the dimension {name:?} has no coordinate, an array of that name");
+            return Err(Error::usage(what).with_hint("isel", "selects by index"));
+        };
+        if let Some(axis) = self.known.get(array.path()) {
+            return Ok(axis.clone());
+        }
+        if array.meta().shape.first() != Some(&extent) {
+            return Err(Error::invalid(format!(
+                "the coordinate {} has shape {:?}, and the dimension {extent} positions",
+                shown(array.path()),
+                array.meta().shape
+            )));
+        }
+        let axis = Arc::new(Axis::read(self.zarr, &array, name).await?);
+        self.known.insert(array.path().to_owned(), axis.clone());
+        Ok(axis)
+    }
+
+    /// One index per dimension of the array at `path`; names that it does not have are passed over.
+    async fn known_indexes(
+        &mut self,
+        path: &str,
+        meta: &ArrayMeta,
+        by_index: &[(String, Index)],
+        labels: &Labels,
+    ) -> Result<Vec<Index>> {
+        let mut indexes = vec![Index::All; meta.shape.len()];
+        for (name, index) in by_index {
+            if let Some(d) = dimension(meta, name)? {
+                set(&mut indexes, d, name, index.clone())?;
+            }
+        }
+        for (name, text) in &labels.items {
+            let Some(d) = dimension(meta, name)? else { continue };
+            set(&mut indexes, d, name, Index::All)?;
+            let axis = self.axis(path, name, meta.shape.get(d).copied().unwrap_or(0)).await?;
+            set(&mut indexes, d, name, axis.find(text, &labels.lookup)?)?;
+        }
+        Ok(indexes)
+    }
+}
+
+fn set(indexes: &mut [Index], d: usize, name: &str, index: Index) -> Result<()> {
+    match indexes.get_mut(d) {
+        Some(slot) if *slot == Index::All => *slot = index,
+        _ => return Err(named_twice(name)),
+    }
+    Ok(())
+}
+
+fn named_twice(name: &str) -> Error {
+    Error::usage(format!("the dimension {name:?} is named twice"))
+}
+
+fn dimension(meta: &ArrayMeta, name: &str) -> Result<Option<usize>> {
+    let names = meta.dimension_names.as_deref().unwrap_or_default();
+    if names.iter().flatten().any(|n| n == name) { meta.dimension(name).map(Some) } else { Ok(None) }
+}
+
+/// The coordinate of the dimension `name` of the array at `path`: beside it, or in a group above.
+async fn coordinate(zarr: &Zarr, path: &str, name: &str) -> Result<Option<Array>> {
+    let mut above = path.rsplit_once('/').map(|(group, _)| group).or((!path.is_empty()).then_some(""));
+    while let Some(group) = above {
+        let at = join(group, name);
+        if let Some(node) = zarr.find(&at).await?
+            && let NodeMeta::Array(meta) = node.meta
+        {
+            let names = meta.dimension_names.as_deref().unwrap_or_default();
+            let first = names.first().and_then(Option::as_deref);
+            if meta.shape.len() == 1 && first != Some(name) {
+                let what =
+                    format!("{} is no coordinate of the dimension {name:?}: its own is another", shown(&at));
+                return Err(Error::usage(what).with_hint("isel", "selects by index"));
+            }
+            return zarr.array_of(&at, meta, node.findings).map(Some);
+        }
+        above = group.rsplit_once('/').map(|(group, _)| group).or((!group.is_empty()).then_some(""));
+    }
+    Ok(None)
+}
+
+/// The positions of `array` that are meant, one index per dimension: some by index, some by the values of coordinates.
+///
+/// # Errors
+/// `Usage` if a dimension or a value is not there, or a coordinate cannot be looked up.
+pub async fn indexes(
+    zarr: &Zarr,
+    array: &Array,
+    by_index: &[(String, Index)],
+    labels: &Labels,
+) -> Result<Vec<Index>> {
+    let meta = array.meta();
+    for name in by_index.iter().map(|(name, _)| name).chain(labels.items.iter().map(|(name, _)| name)) {
+        if let Err(e) = meta.dimension(name) {
+            return Err(several(zarr, array.path(), name).await.unwrap_or(e));
+        }
+    }
+    Coordinates::new(zarr).known_indexes(array.path(), meta, by_index, labels).await
+}
+
+/// What says, of each element of the part `view` of `array`, where it lies: a column per dimension with the values of its
+/// coordinate, or with positions where it has none. A dimension that was picked out has one value for all.
+pub async fn columns(zarr: &Zarr, array: &Array, view: &View) -> Result<Vec<Column>> {
+    let (meta, kept) = (array.meta(), view.dimensions());
+    let mut coordinates = Coordinates::new(zarr);
+    let mut columns = Vec::with_capacity(meta.shape.len());
+    for (d, extent) in meta.shape.iter().enumerate() {
+        let name = meta.dimension_name(d);
+        let axis = match name {
+            Some(name) if coordinate(zarr, array.path(), name).await?.is_some() => {
+                Some(coordinates.axis(array.path(), name, *extent).await?)
+            }
+            _ => None,
+        };
+        let view = view.clone();
+        let label = move |i: u64| {
+            let at = view.place(d, i);
+            match (&axis, usize::try_from(at)) {
+                (Some(axis), Ok(at)) => axis.text(at).into_owned(),
+                _ => at.to_string(),
+            }
+        };
+        let name = name.map_or_else(|| format!("dim{d}"), str::to_owned);
+        let dimension = kept.iter().position(|of| *of == d);
+        columns.push(Column { name, dimension, label: Box::new(label) });
+    }
+    Ok(columns)
+}
+
+/// What to say of a name that is no dimension but an array of several.
+async fn several(zarr: &Zarr, path: &str, name: &str) -> Option<Error> {
+    let group = path.rsplit_once('/').map_or("", |(group, _)| group);
+    let node = zarr.find(&join(group, name)).await.ok()??;
+    let NodeMeta::Array(meta) = node.meta else { return None };
+    let names: Vec<&str> = meta.dimension_names.iter().flatten().flatten().map(String::as_str).collect();
+    let names = names.join(", ");
+    let what = match meta.shape.len() {
+        0 => return None,
+        1 => format!("{name:?} is a coordinate along {names}, but not its own: select along {names}"),
+        n => format!("{name:?} is a coordinate of {n} dimensions ({names}): select along these"),
+    };
+    Some(Error::usage(what).with_hint("isel", "selects by index"))
+}

@@ -1,0 +1,193 @@
+//! The same part of every array of a data set, with the coordinates that belong to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Coordinates, Labels, several};
+use crate::array::Index;
+use crate::error::{Error, Result};
+use crate::group::{Node, Zarr};
+use crate::meta::path::join;
+use crate::meta::{ArrayMeta, Json, NodeMeta};
+use crate::suggest;
+
+/// What is wanted of one array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArrayPart {
+    /// One index per dimension; a single position takes its dimension away.
+    pub indexes: Vec<Index>,
+    /// What the attribute `coordinates` is to be, where dimensions became single values: so readers know these from data.
+    pub coordinates: Option<String>,
+}
+
+/// What is wanted of a hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Query {
+    /// The arrays, by their paths below the node; the coordinates along their dimensions come with them. All, if none are
+    /// named.
+    pub variables: Vec<String>,
+    /// Positions by dimension name.
+    pub by_index: Vec<(String, Index)>,
+    /// Values of coordinates by dimension name.
+    pub labels: Labels,
+}
+
+impl Query {
+    /// Whether nothing is said, so that everything is wanted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.variables.is_empty() && self.by_index.is_empty() && self.labels.is_empty()
+    }
+}
+
+/// A part of a hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Part {
+    /// Its arrays by path.
+    pub arrays: BTreeMap<String, ArrayPart>,
+    /// The paths of its groups.
+    pub groups: BTreeSet<String>,
+}
+
+impl Part {
+    /// The part of the node at `top`, of which these are all nodes, that `query` asks for.
+    ///
+    /// # Errors
+    /// `Usage` if no array has a dimension or a value that is named, `NotFound` if there is no such variable.
+    pub async fn of(zarr: &Zarr, top: &str, nodes: &[Node], query: &Query) -> Result<Self> {
+        let Query { variables, by_index, labels } = query;
+        let arrays: BTreeMap<&str, &ArrayMeta> = nodes.iter().filter_map(array_of).collect();
+        let wanted = chosen(top, &arrays, variables, &coordinate_names(nodes))?;
+        let named: BTreeSet<&str> = by_index
+            .iter()
+            .map(|(n, _)| n.as_str())
+            .chain(labels.items.iter().map(|(n, _)| n.as_str()))
+            .collect();
+        let known: BTreeSet<&str> = wanted
+            .iter()
+            .filter_map(|path| arrays.get(path.as_str()))
+            .flat_map(|meta| meta.dimension_names.iter().flatten().flatten().map(String::as_str))
+            .collect();
+        if let Some(name) = named.difference(&known).next() {
+            let e = Error::usage(format!(
+                "no array has a dimension {name:?}{}",
+                suggest::instead(name, known.iter().copied())
+            ));
+            return Err(several(zarr, &join(top, "x"), name).await.unwrap_or(e));
+        }
+        let mut coordinates = Coordinates::new(zarr);
+        let mut part = Self::default();
+        for path in &wanted {
+            let Some(meta) = arrays.get(path.as_str()) else { continue };
+            let indexes = coordinates.known_indexes(path, meta, by_index, labels).await?;
+            part.arrays.insert(path.clone(), ArrayPart { indexes, coordinates: None });
+        }
+        part.name_coordinates(&arrays, &coordinate_names(nodes));
+        let groups = nodes.iter().filter(|node| matches!(node.meta, NodeMeta::Group(_)));
+        let is_around = |path: &str| {
+            let inside = |array: &String| path.is_empty() || array.starts_with(&format!("{path}/"));
+            variables.is_empty() || path == top || wanted.iter().any(inside)
+        };
+        part.groups = groups.map(|node| node.path.clone()).filter(|path| is_around(path)).collect();
+        Ok(part)
+    }
+
+    /// Names, in each array of data, the coordinates beside it that are single values now.
+    fn name_coordinates(&mut self, arrays: &BTreeMap<&str, &ArrayMeta>, coordinates: &BTreeSet<String>) {
+        let single: Vec<(String, String)> = self
+            .arrays
+            .iter()
+            .filter(|(path, part)| {
+                coordinates.contains(*path) && part.indexes.iter().any(|i| matches!(i, Index::At(_)))
+            })
+            .filter(|(path, _)| arrays.get(path.as_str()).is_some_and(|meta| meta.shape.len() == 1))
+            .map(|(path, _)| split(path))
+            .map(|(group, name)| (group.to_owned(), name.to_owned()))
+            .collect();
+        for (path, part) in &mut self.arrays {
+            let Some(meta) = arrays.get(path.as_str()).filter(|_| !coordinates.contains(path)) else {
+                continue;
+            };
+            let old = meta.attributes.get("coordinates").and_then(Json::as_str).unwrap_or_default();
+            let mut names: Vec<&str> = old.split_whitespace().collect();
+            let here = single.iter().filter(|(group, _)| group == split(path).0);
+            for (_, name) in here {
+                if !names.contains(&name.as_str()) {
+                    names.push(name);
+                }
+            }
+            let names = names.join(" ");
+            part.coordinates = (!names.is_empty() && names != old).then_some(names);
+        }
+    }
+}
+
+fn array_of(node: &Node) -> Option<(&str, &ArrayMeta)> {
+    match &node.meta {
+        NodeMeta::Array(meta) => Some((node.path.as_str(), meta)),
+        NodeMeta::Group(_) => None,
+    }
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// The paths of all arrays that are coordinates: called like a dimension beside them, or named as one by others.
+pub(super) fn coordinate_names(nodes: &[Node]) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for node in nodes {
+        let (group, dimensions) = match &node.meta {
+            NodeMeta::Array(meta) => (split(&node.path).0, meta.dimension_names.as_deref()),
+            NodeMeta::Group(_) => (node.path.as_str(), None),
+        };
+        let said = node.meta.attributes().get("coordinates").and_then(Json::as_str).unwrap_or_default();
+        let names = said.split_whitespace();
+        let names = names.chain(dimensions.unwrap_or_default().iter().flatten().map(String::as_str));
+        out.extend(names.map(|name| join(group, name)));
+    }
+    out
+}
+
+/// The paths of the arrays that are wanted: those named, and the coordinates along their dimensions.
+fn chosen(
+    top: &str,
+    arrays: &BTreeMap<&str, &ArrayMeta>,
+    variables: &[String],
+    coordinates: &BTreeSet<String>,
+) -> Result<BTreeSet<String>> {
+    if variables.is_empty() {
+        return Ok(arrays.keys().map(|path| (*path).to_owned()).collect());
+    }
+    let mut wanted = BTreeSet::new();
+    for name in variables {
+        let path = join(top, name.trim().trim_matches('/'));
+        if !arrays.contains_key(path.as_str()) {
+            let below = arrays.keys().map(|p| p.strip_prefix(top).unwrap_or(p).trim_start_matches('/'));
+            let instead = suggest::instead(name, below);
+            return Err(Error::not_found(format!("there is no variable {name:?}{instead}")));
+        }
+        wanted.insert(path);
+    }
+    // As xarray takes them along: all whose dimensions are among those of the variables, in their group and those above.
+    for group in wanted.iter().map(|path| split(path).0.to_owned()).collect::<BTreeSet<_>>() {
+        let dimensions: BTreeSet<&str> = wanted
+            .iter()
+            .filter(|path| split(path).0 == group)
+            .filter_map(|path| arrays.get(path.as_str()))
+            .flat_map(|meta| meta.dimension_names.iter().flatten().flatten().map(String::as_str))
+            .collect();
+        let above = |path: &str| {
+            let at = split(path).0;
+            at == group || at.is_empty() || group.strip_prefix(at).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let along = |meta: &ArrayMeta| {
+            let names = meta.dimension_names.as_deref().unwrap_or_default();
+            names.len() == meta.shape.len() && names.iter().flatten().all(|n| dimensions.contains(n.as_str()))
+        };
+        let more =
+            arrays.iter().filter(|(path, meta)| coordinates.contains(**path) && above(path) && along(meta));
+        let more: Vec<String> = more.map(|(path, _)| (*path).to_owned()).collect();
+        wanted.extend(more);
+    }
+    Ok(wanted)
+}

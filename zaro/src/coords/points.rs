@@ -1,0 +1,276 @@
+//! One element per point, as xarray's vectorised selection: a station's temperature at a time, a track through a field.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+
+use super::{Coordinates, Lookup, text};
+use crate::array::windows::View;
+use crate::array::{Array, Index, Order, ReadOptions, Selection, Slab};
+use crate::error::{Error, Result};
+use crate::format::csv::Column;
+use crate::group::Zarr;
+use crate::meta::ArrayMeta;
+use crate::num;
+
+/// Chunks read at once.
+const AT_ONCE: usize = 8;
+
+/// Points, by the names of some dimensions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Points {
+    names: Vec<String>,
+    /// One text per name for each point.
+    rows: Vec<Vec<String>>,
+}
+
+impl Points {
+    /// A point per text, such as `lat=10,lon=20.5`. All have the same names.
+    pub fn parse<T: AsRef<str>>(texts: &[T]) -> Result<Self> {
+        let mut points = Self::default();
+        for text in texts {
+            let (names, row): (Vec<String>, Vec<String>) = text::pairs(text.as_ref())?.into_iter().unzip();
+            if points.rows.is_empty() {
+                points.names = names;
+            } else if points.names != names {
+                return Err(Error::usage("all points have values of the same dimensions, in the same order"));
+            }
+            points.rows.push(row);
+        }
+        Ok(points)
+    }
+
+    /// A table with a header of dimension names and a line per point.
+    pub fn csv(input: &mut dyn Read) -> Result<Self> {
+        let mut content = String::new();
+        input.read_to_string(&mut content)?;
+        let mut lines = content.lines().filter(|line| !line.trim().is_empty());
+        let cells = |line: &str| -> Vec<String> {
+            text::split(line, ',').into_iter().map(|c| text::unquoted(c.trim()).to_owned()).collect()
+        };
+        let names = cells(lines.next().unwrap_or_default().trim_start_matches('\u{feff}'));
+        let rows: Vec<Vec<String>> = lines.map(cells).collect();
+        match rows.iter().position(|row| row.len() != names.len()) {
+            Some(at) => Err(Error::usage(format!(
+                "line {} of the points has not as many values as there are names in the first line ({})",
+                at + 2,
+                names.join(", ")
+            ))),
+            None => Ok(Self { names, rows }),
+        }
+    }
+
+    /// What says of each element where it lies: the values of its point, and those of the other dimensions of `array`,
+    /// of which `rest` is wanted.
+    pub async fn columns(&self, zarr: &Zarr, array: &Array, rest: &[Index]) -> Result<Vec<Column>> {
+        let column = |(i, name): (usize, &String)| {
+            let values: Vec<String> =
+                self.rows.iter().map(|row| row.get(i).cloned().unwrap_or_default()).collect();
+            let label = move |at: u64| {
+                usize::try_from(at).ok().and_then(|at| values.get(at)).cloned().unwrap_or_default()
+            };
+            Column { name: name.clone(), dimension: Some(0), label: Box::new(label) }
+        };
+        let mut columns: Vec<Column> = self.names.iter().enumerate().map(column).collect();
+        let mut dimension = 0;
+        for mut other in super::columns(zarr, array, &View::new(rest, array.meta())?).await? {
+            if self.names.contains(&other.name) {
+                continue;
+            }
+            if other.dimension.is_some() {
+                dimension += 1;
+                other.dimension = Some(dimension);
+            }
+            columns.push(other);
+        }
+        Ok(columns)
+    }
+
+    /// The names of the answer's dimensions: that of the points, and those of `array` that `rest` and they leave.
+    #[must_use]
+    pub fn dimensions(&self, array: &Array, rest: &[Index]) -> Vec<Option<String>> {
+        let meta = array.meta();
+        let is_left = |d: &usize| {
+            let named = meta.dimension_name(*d).is_some_and(|name| self.names.iter().any(|n| n == name));
+            !named && !matches!(rest.get(*d), Some(Index::At(_)))
+        };
+        let left = (0..meta.shape.len()).filter(is_left).map(|d| meta.dimension_name(d).map(str::to_owned));
+        std::iter::once(Some("point".to_owned())).chain(left).collect()
+    }
+
+    /// Where the points lie in `array`: for each the positions along the dimensions that are named. Values of
+    /// coordinates are looked up; without a `lookup`, the values are positions themselves.
+    async fn positions(&self, zarr: &Zarr, array: &Array, lookup: Option<&Lookup>) -> Result<Located> {
+        let meta = array.meta();
+        let dims: Vec<usize> = self.names.iter().map(|name| meta.dimension(name)).collect::<Result<_>>()?;
+        let mut places = vec![Vec::with_capacity(dims.len()); self.rows.len()];
+        let mut coordinates = Coordinates::new(zarr);
+        for (column, (name, d)) in self.names.iter().zip(&dims).enumerate() {
+            let extent = meta.shape.get(*d).copied().unwrap_or(0);
+            let axis = match lookup {
+                Some(_) => Some(coordinates.axis(array.path(), name, extent).await?),
+                None => None,
+            };
+            // Many points share a value.
+            let mut known: HashMap<&str, u64> = HashMap::new();
+            for (row, place) in self.rows.iter().zip(&mut places) {
+                let value = row.get(column).map(String::as_str).unwrap_or_default();
+                let at = match (known.get(value), &axis, lookup) {
+                    (Some(at), ..) => *at,
+                    (None, Some(axis), Some(lookup)) => axis.position(value, lookup)?,
+                    _ => Index::parse(value)?.position(extent).map_err(|e| e.within(name))?,
+                };
+                known.insert(value, at);
+                place.push(at);
+            }
+        }
+        Ok(Located { dims, places })
+    }
+}
+
+/// Points as positions.
+struct Located {
+    /// The dimensions of the array.
+    dims: Vec<usize>,
+    /// For each point, a position along each of these.
+    places: Vec<Vec<u64>>,
+}
+
+/// The elements of `array` at `points`: the first dimension of the answer is that of the points, then come those that
+/// the points do not name, of which `rest` says what is wanted, one index per dimension of the array. Each chunk is read
+/// once.
+pub async fn read_points(
+    zarr: &Zarr,
+    array: &Array,
+    points: &Points,
+    lookup: Option<&Lookup>,
+    rest: &[Index],
+    options: &ReadOptions,
+) -> Result<Slab> {
+    let located = points.positions(zarr, array, lookup).await?;
+    let meta = array.meta();
+    let mut kept = rest.to_vec();
+    kept.resize(meta.shape.len(), Index::All);
+    for d in &located.dims {
+        match kept.get_mut(*d) {
+            Some(index) if *index == Index::All => *index = Index::At(0),
+            _ => return Err(Error::usage("a dimension is named by the points and by the selection")),
+        }
+    }
+    let others = Selection::new(kept.clone()).resolve(meta)?.shape;
+    let row = num::product_usize(&others)?;
+    let count = located.places.len();
+    let size = if meta.data_type.is_variable() { 64 } else { meta.data_type.size() };
+    let memory = zarr.options().store.context.memory().max(1 << 20);
+    if row.saturating_mul(count).saturating_mul(size) > memory {
+        return Err(Error::usage(format!(
+            "{count} points of {row} elements each do not fit into the memory given; take fewer, or less of the other dimensions"
+        ))
+        .with_hint("memory", "gives more"));
+    }
+    // The dimensions of the array that are read, in their order.
+    let is_read = |(d, index): &(usize, &Index)| located.dims.contains(d) || !matches!(index, Index::At(_));
+    let dims: Vec<usize> = kept.iter().enumerate().filter(is_read).map(|(d, _)| d).collect();
+    let groups = located.by_chunk(meta);
+    let largest = groups.iter().map(ChunkPoints::volume).max().unwrap_or(0);
+    let at_once = (memory / 2).checked_div(row.saturating_mul(largest).saturating_mul(size)).unwrap_or(1);
+    let read = |group: ChunkPoints| {
+        let selection = Selection::new(group.indexes(&kept, &located.dims));
+        async move { Ok::<_, Error>((array.read(&selection, options).await?, group)) }
+    };
+    let variable = meta.data_type.is_variable();
+    let elements = count.saturating_mul(row);
+    let mut bytes = if variable { Vec::new() } else { vec![0; elements.saturating_mul(size)] };
+    let mut texts: Vec<Vec<u8>> = if variable { vec![Vec::new(); elements] } else { Vec::new() };
+    let mut found = stream::iter(groups).map(read).buffer_unordered(at_once.clamp(1, AT_ONCE));
+    while let Some((slab, group)) = found.try_next().await? {
+        for p in &group.points {
+            let place = located.places.get(*p).map(Vec::as_slice).unwrap_or_default();
+            let fixed = |d: usize| {
+                let column = located.dims.iter().position(|of| *of == d)?;
+                Some(place.get(column)? - group.bounds.get(column)?.0)
+            };
+            for k in 0..row {
+                let item = offset(&dims, &slab.shape, &fixed, num::u64_of(k));
+                let item = num::usize_of(item).ok().and_then(|i| slab.item(i)).unwrap_or_default();
+                let at = p * row + k;
+                if variable {
+                    texts.get_mut(at).into_iter().for_each(|slot| *slot = item.to_vec());
+                } else if let Some(slot) = bytes.get_mut(at * size..(at + 1) * size) {
+                    slot.copy_from_slice(item);
+                }
+            }
+        }
+    }
+    let shape: Vec<u64> = std::iter::once(num::u64_of(count)).chain(others).collect();
+    if variable {
+        Slab::variable(&meta.data_type, &shape, Order::C, texts.iter().map(Vec::as_slice))
+    } else {
+        Slab::new(&meta.data_type, &shape, Order::C, bytes)
+    }
+}
+
+/// Where in a slab of these dimensions element `k` of a point lies, whose place along some of them is fixed.
+fn offset(dims: &[usize], shape: &[u64], fixed: &dyn Fn(usize) -> Option<u64>, k: u64) -> u64 {
+    let (mut left, mut index, mut stride) = (k, 0u64, 1u64);
+    for (d, length) in dims.iter().zip(shape).rev() {
+        let at = fixed(*d).unwrap_or_else(|| {
+            let at = left.checked_rem(*length).unwrap_or(0);
+            left = left.checked_div(*length).unwrap_or(0);
+            at
+        });
+        index = index.saturating_add(at.saturating_mul(stride));
+        stride = stride.saturating_mul(*length);
+    }
+    index
+}
+
+/// The points in one chunk, and the positions between which they lie along each of their dimensions.
+struct ChunkPoints {
+    points: Vec<usize>,
+    bounds: Vec<(u64, u64)>,
+}
+
+impl Located {
+    /// The points, chunk by chunk.
+    fn by_chunk(&self, meta: &ArrayMeta) -> Vec<ChunkPoints> {
+        let inner = meta.inner_chunks();
+        let chunk_of = |d: usize, at: u64| match inner.as_ref().and_then(|shape| shape.get(d)) {
+            Some(n) => at.checked_div(*n).unwrap_or(0),
+            None => meta.grid.axes().get(d).and_then(|axis| axis.chunk_at(at)).map_or(0, |(chunk, ..)| chunk),
+        };
+        let mut groups: BTreeMap<Vec<u64>, ChunkPoints> = BTreeMap::new();
+        for (i, place) in self.places.iter().enumerate() {
+            let chunk = self.dims.iter().zip(place).map(|(d, at)| chunk_of(*d, *at)).collect();
+            let group = groups.entry(chunk).or_insert_with(|| ChunkPoints {
+                points: Vec::new(),
+                bounds: place.iter().map(|at| (*at, *at)).collect(),
+            });
+            group.points.push(i);
+            for ((low, high), at) in group.bounds.iter_mut().zip(place) {
+                (*low, *high) = ((*low).min(*at), (*high).max(*at));
+            }
+        }
+        groups.into_values().collect()
+    }
+}
+
+impl ChunkPoints {
+    fn volume(&self) -> usize {
+        let lengths =
+            self.bounds.iter().map(|(low, high)| num::usize_of(high - low + 1).unwrap_or(usize::MAX));
+        lengths.fold(1, usize::saturating_mul)
+    }
+
+    /// What is read: all between the bounds.
+    fn indexes(&self, kept: &[Index], dims: &[usize]) -> Vec<Index> {
+        let mut indexes = kept.to_vec();
+        for (d, (low, high)) in dims.iter().zip(&self.bounds) {
+            if let Some(slot) = indexes.get_mut(*d) {
+                *slot = Index::Span(*low, high - low + 1);
+            }
+        }
+        indexes
+    }
+}

@@ -1,0 +1,477 @@
+//! What the elements of an array are like: how much room they take, how many are there, and how they are distributed.
+//!
+//! One pass, window by window. Numbers are taken as their attributes mean them: unpacked, and without those that are
+//! missing. Mean and deviation are put together from parts, so that nothing is lost to rounding in a long sum; the bins of
+//! the histogram become twice as wide whenever a number lies outside.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::stream::TryStreamExt as _;
+use rayon::prelude::*;
+
+use crate::array::windows::{Cutting, View};
+use crate::array::{Array, OnProgress, Order, Progress, ReadOptions, Slab};
+use crate::cf::{Cf, Lost, Related};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::value::{self, Style};
+use crate::group::Zarr;
+use crate::meta::{DataType, Json};
+use crate::num;
+use crate::store::StoreExt as _;
+
+/// The most bins of a histogram.
+const BINS: usize = 32;
+
+/// Elements that one thread looks at at once.
+const PIECE: usize = 1 << 14;
+
+/// How to look at an array.
+#[derive(Clone, Default)]
+pub struct StatOptions {
+    /// Told how far it has come, in bytes of decoded elements.
+    pub progress: Option<OnProgress>,
+    /// Set it to stop.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl std::fmt::Debug for StatOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StatOptions")
+    }
+}
+
+/// What an array's elements are like.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Stat {
+    /// How many there are.
+    pub elements: u64,
+    /// Their bytes before compression; none if they have no fixed size.
+    pub decoded: Option<u64>,
+    /// Bytes of all chunks as they are stored; none if the store cannot list them.
+    pub stored: Option<u64>,
+    /// How many chunks, or shards, there may be.
+    pub chunks: u64,
+    /// How many there are; none if the store cannot list them.
+    pub present: Option<u64>,
+    /// Elements that equal the fill value, stored or not.
+    pub fill: u64,
+    /// Elements that are missing by `_FillValue` or `missing_value`.
+    pub missing: u64,
+    /// Floats that are NaN, and times that are none, without being said to be missing.
+    pub nan: u64,
+    /// Floats that are infinite.
+    pub infinite: u64,
+    /// Of the others, if they are numbers.
+    pub numbers: Option<Numbers>,
+}
+
+/// How numbers are distributed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Numbers {
+    /// How many there are.
+    pub count: u64,
+    /// The smallest as text, a date if it is one.
+    pub min: String,
+    /// The largest.
+    pub max: String,
+    /// Their mean; of times in their stored unit.
+    pub mean: f64,
+    /// The square root of the mean square distance from it.
+    pub std: f64,
+    /// Bins of one width, from the first that holds any to the last: where each begins and how many it holds.
+    pub histogram: Vec<(f64, u64)>,
+    /// The width of a bin.
+    pub width: f64,
+}
+
+impl Stat {
+    /// How many times larger the elements are than what is stored of them.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        let (decoded, stored) = (self.decoded?, self.stored.filter(|n| *n > 0)?);
+        Some(num::f64_of_u64(decoded) / num::f64_of_u64(stored))
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        let maybe = |n: Option<u64>| n.map_or(Json::Null, Json::int);
+        let mut json = Json::from([
+            ("elements", self.elements.into()),
+            ("decoded_bytes", maybe(self.decoded)),
+            ("stored_bytes", maybe(self.stored)),
+            ("ratio", self.ratio().map_or(Json::Null, Json::float)),
+            ("chunks", self.chunks.into()),
+            ("chunks_present", maybe(self.present)),
+            ("fill", self.fill.into()),
+            ("missing", self.missing.into()),
+            ("nan", self.nan.into()),
+            ("infinite", self.infinite.into()),
+        ]);
+        if let Some(n) = &self.numbers {
+            let bin = |(from, count): &(f64, u64)| Json::Array(vec![Json::float(*from), Json::int(count)]);
+            json.set("count", n.count);
+            if n.count > 0 {
+                json.set("min", Json::string(&n.min));
+                json.set("max", Json::string(&n.max));
+                json.set("mean", n.mean);
+                json.set("std", n.std);
+                json.set("histogram", Json::Array(n.histogram.iter().map(bin).collect()));
+                json.set("bin_width", n.width);
+            }
+        }
+        json
+    }
+}
+
+/// Reads all of `array` within the memory that `zarr` was opened with.
+pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<Stat> {
+    let meta = array.meta();
+    let view = View::new(&[], meta)?;
+    let size = meta.data_type.size();
+    let elements = view.count()?;
+    let decoded = (!meta.data_type.is_variable()).then(|| elements.saturating_mul(num::u64_of(size)));
+    let counts = meta.grid.counts(&meta.shape);
+    let chunks = counts.iter().fold(1u64, |all, n| all.saturating_mul(*n));
+    let (stored, present) = stored(array).await?.unzip();
+    let mut out = Stat { elements, decoded, stored, chunks, present, ..Stat::default() };
+    let cf = Cf::new(meta, &Related::default(), &mut |_| {});
+    let taken = Taken { data_type: &meta.data_type, fill: &meta.fill.0, cf: cf.as_ref() };
+    let item = if meta.data_type.is_variable() { array.item_bytes().await?.max(64) } else { size.max(1) };
+    let budget = zarr.options().store.context.memory().max(1 << 20) / 2;
+    let cutting = Cutting { item_size: item, budget, order: Order::C, sequential: false };
+    let read = ReadOptions { cancel: options.cancel.clone(), ..ReadOptions::default() };
+    let (mut sum, mut bins, mut done) = (Sum::default(), Bins::new(&meta.data_type, cf.is_some()), 0u64);
+    for window in view.windows(meta, cutting) {
+        let slab = array.read(&view.narrowed(&window).selection()?, &read).await?;
+        let part = taken.sum(&slab);
+        sum = sum.with(&part);
+        if let (Some(min), Some(max)) = (part.min, part.max) {
+            bins.cover(min.0, max.0);
+            taken.count(&slab, &mut bins);
+        }
+        done = done.saturating_add(num::u64_of(slab.len().saturating_mul(size)));
+        if let Some(progress) = &options.progress {
+            progress(Progress { done, total: decoded.unwrap_or(done) });
+        }
+        if options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
+            return Err(Error::cancelled());
+        }
+    }
+    (out.fill, out.missing, out.nan, out.infinite) = (sum.fill, sum.missing, sum.nan, sum.infinite);
+    if taken.are_numbers() {
+        let text = |end: End| end.map_or(Ok(String::new()), |(_, bits)| taken.text(bits));
+        let (width, histogram) = bins.shown();
+        out.numbers = Some(Numbers {
+            count: sum.count,
+            min: text(sum.min)?,
+            max: text(sum.max)?,
+            mean: sum.mean,
+            std: if sum.count > 0 { (sum.squares / num::f64_of_u64(sum.count)).sqrt() } else { 0.0 },
+            histogram,
+            width,
+        });
+    }
+    Ok(out)
+}
+
+/// The bytes of all chunks and how many there are; `None` if the store cannot list.
+async fn stored(array: &Array) -> Result<Option<(u64, u64)>> {
+    if !array.store().lists_all() {
+        return Ok(None);
+    }
+    let (keys, rank) = (array.meta().keys, array.meta().shape.len());
+    let mut entries = array.store().keys(array.path());
+    let (mut bytes, mut count) = (0u64, 0u64);
+    loop {
+        let entry = match entries.try_next().await {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return Ok(Some((bytes, count))),
+            Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::NotPermitted) => {
+                return Ok(None);
+            }
+            Err(e) => return Err(e),
+        };
+        let below = entry.key.strip_prefix(array.path()).unwrap_or(&entry.key).trim_start_matches('/');
+        if keys.index(below, rank).or_else(|| keys.other_separator().index(below, rank)).is_some() {
+            (bytes, count) = (bytes.saturating_add(entry.size), count.saturating_add(1));
+        }
+    }
+}
+
+/// How elements are taken.
+struct Taken<'a> {
+    data_type: &'a DataType,
+    fill: &'a [u8],
+    cf: Option<&'a Cf>,
+}
+
+/// What an element is.
+enum Taking {
+    Number(f64),
+    Missing,
+    Nan,
+    Infinite,
+    Other,
+}
+
+impl Taken<'_> {
+    fn are_numbers(&self) -> bool {
+        matches!(
+            self.data_type,
+            DataType::Bool
+                | DataType::Int(_)
+                | DataType::UInt(_)
+                | DataType::Float(_)
+                | DataType::DateTime(..)
+                | DataType::TimeDelta(..)
+        )
+    }
+
+    fn take(&self, item: &[u8]) -> Taking {
+        let Some(stored) = value::number(self.data_type, item) else { return Taking::Other };
+        let x = self.cf.and_then(|cf| cf.unpacked(item)).unwrap_or(stored);
+        match x {
+            _ if stored.is_nan() => Taking::Nan,
+            x if x.is_nan() => Taking::Missing,
+            x if x.is_infinite() => Taking::Infinite,
+            x => Taking::Number(x),
+        }
+    }
+
+    /// The parts of a slab, for threads.
+    fn pieces<'s>(&self, slab: &'s Slab) -> rayon::slice::Chunks<'s, u8> {
+        slab.bytes.par_chunks(self.data_type.size().max(1).saturating_mul(PIECE))
+    }
+
+    fn sum(&self, slab: &Slab) -> Sum {
+        if self.data_type.is_variable() {
+            let fill = slab.items().filter(|item| *item == self.fill).count();
+            return Sum { fill: num::u64_of(fill), ..Sum::default() };
+        }
+        let size = self.data_type.size().max(1);
+        let of = |piece: &[u8]| {
+            let mut sum = Sum::default();
+            for item in piece.chunks_exact(size) {
+                sum.fill += u64::from(item == self.fill);
+                match self.take(item) {
+                    Taking::Number(x) => sum.add(x, item),
+                    Taking::Missing => sum.missing += 1,
+                    Taking::Nan => sum.nan += 1,
+                    Taking::Infinite => sum.infinite += 1,
+                    Taking::Other => {}
+                }
+            }
+            sum
+        };
+        self.pieces(slab).map(of).reduce(Sum::default, |a, b| a.with(&b))
+    }
+
+    /// Counts the numbers of a slab, all of which the bins cover.
+    fn count(&self, slab: &Slab, bins: &mut Bins) {
+        let size = self.data_type.size().max(1);
+        let of = |piece: &[u8]| {
+            let mut counts = [0u64; BINS];
+            for item in piece.chunks_exact(size) {
+                if let Taking::Number(x) = self.take(item)
+                    && let Some(slot) = counts.get_mut(bins.place(x))
+                {
+                    *slot += 1;
+                }
+            }
+            counts
+        };
+        let add = |mut a: [u64; BINS], b: [u64; BINS]| {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+            a
+        };
+        let counts = self.pieces(slab).map(of).reduce(|| [0; BINS], add);
+        bins.counts = add(bins.counts, counts);
+    }
+
+    /// An element as its attributes mean it.
+    fn text(&self, bits: [u8; 8]) -> Result<String> {
+        let bytes = bits.get(..self.data_type.size()).unwrap_or_default().to_vec();
+        let mut slab = Slab::new(self.data_type, &[], Order::C, bytes)?;
+        if let Some(cf) = self.cf {
+            slab = cf.apply(&slab, &mut Lost::default())?;
+        }
+        let item = slab.item(0).unwrap_or_default();
+        Ok(value::text_of(&slab.data_type, item, Style { iso: true, ..Style::TEXT }))
+    }
+}
+
+/// The smallest or the largest number, and the bytes it is stored as.
+type End = Option<(f64, [u8; 8])>;
+
+/// That of two ends which is further out.
+fn further(a: End, b: End, is_further: fn(f64, f64) -> bool) -> End {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if is_further(b.0, a.0) { b } else { a }),
+        (a, b) => a.or(b),
+    }
+}
+
+/// What is known of some numbers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    count: u64,
+    mean: f64,
+    /// The sum of the squares of distances from the mean.
+    squares: f64,
+    min: End,
+    max: End,
+    fill: u64,
+    missing: u64,
+    nan: u64,
+    infinite: u64,
+}
+
+impl Sum {
+    fn add(&mut self, x: f64, item: &[u8]) {
+        self.count += 1;
+        let apart = x - self.mean;
+        self.mean += apart / num::f64_of_u64(self.count);
+        self.squares += apart * (x - self.mean);
+        let bits = || {
+            let mut bits = [0; 8];
+            bits.iter_mut().zip(item).for_each(|(to, from)| *to = *from);
+            bits
+        };
+        if self.min.is_none_or(|(least, _)| x < least) {
+            self.min = Some((x, bits()));
+        }
+        if self.max.is_none_or(|(most, _)| x > most) {
+            self.max = Some((x, bits()));
+        }
+    }
+
+    /// Both together.
+    fn with(&self, other: &Self) -> Self {
+        let (a, b) = (num::f64_of_u64(self.count), num::f64_of_u64(other.count));
+        let apart = other.mean - self.mean;
+        let (mean, squares) = if self.count + other.count == 0 {
+            (0.0, 0.0)
+        } else {
+            let mean = self.mean + apart * (b / (a + b));
+            (mean, self.squares + other.squares + apart * apart * (a * b / (a + b)))
+        };
+        Self {
+            count: self.count + other.count,
+            mean,
+            squares,
+            min: further(self.min, other.min, |b, a| b < a),
+            max: further(self.max, other.max, |b, a| b > a),
+            fill: self.fill + other.fill,
+            missing: self.missing + other.missing,
+            nan: self.nan + other.nan,
+            infinite: self.infinite + other.infinite,
+        }
+    }
+}
+
+/// Bins of one width, which doubles when they have to cover more.
+#[derive(Debug)]
+struct Bins {
+    low: f64,
+    width: f64,
+    counts: [u64; BINS],
+    /// Whether the numbers are integers, so that no bin is narrower than one.
+    whole: bool,
+}
+
+impl Bins {
+    fn new(data_type: &DataType, changed: bool) -> Self {
+        let whole = !changed && !matches!(data_type, DataType::Float(_));
+        Self { low: 0.0, width: 0.0, counts: [0; BINS], whole }
+    }
+
+    fn high(&self) -> f64 {
+        self.low + self.width * num::f64_of_usize(BINS)
+    }
+
+    fn place(&self, x: f64) -> usize {
+        num::usize_of_f64((x - self.low) / self.width).min(BINS - 1)
+    }
+
+    /// Makes room for numbers from `min` to `max`.
+    fn cover(&mut self, min: f64, max: f64) {
+        if self.width == 0.0 {
+            let width = (max - min) / num::f64_of_usize(BINS);
+            let least = if self.whole { 1.0 } else { min.abs().max(max.abs()).max(1e-300) * 1e-9 };
+            // A width that is no power of two would give edges that nobody wants to read.
+            self.width = width.max(least).log2().ceil().exp2();
+            self.low = (min / self.width).floor() * self.width;
+        }
+        while max > self.high() && self.width.is_finite() {
+            let merged = self.merged();
+            self.counts = [0; BINS];
+            self.counts.iter_mut().zip(merged).for_each(|(slot, n)| *slot = n);
+            self.width *= 2.0;
+        }
+        while min < self.low && self.width.is_finite() {
+            let merged = self.merged();
+            self.low -= self.width * num::f64_of_usize(BINS);
+            self.counts = [0; BINS];
+            self.counts.iter_mut().skip(BINS / 2).zip(merged).for_each(|(slot, n)| *slot = n);
+            self.width *= 2.0;
+        }
+    }
+
+    /// Each two neighbours together.
+    fn merged(&self) -> Vec<u64> {
+        self.counts.chunks(2).map(|pair| pair.iter().sum()).collect()
+    }
+
+    /// The width of a bin, and where each begins and what it holds, without empty ones at the ends.
+    fn shown(&self) -> (f64, Vec<(f64, u64)>) {
+        let at = |i: usize| self.low + self.width * num::f64_of_usize(i);
+        let used = |n: &u64| *n > 0;
+        let (Some(first), Some(last)) =
+            (self.counts.iter().position(used), self.counts.iter().rposition(used))
+        else {
+            return (0.0, Vec::new());
+        };
+        let bins = self.counts.iter().enumerate().skip(first).take(last + 1 - first);
+        (self.width, bins.map(|(i, n)| (at(i), *n)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_give_the_same_as_the_whole() {
+        let numbers: Vec<f64> = (0..1000).map(|i| f64::from(i * i % 317) * 0.25 - 7.0).collect();
+        let of = |part: &[f64]| {
+            let mut sum = Sum::default();
+            part.iter().for_each(|x| sum.add(*x, &x.to_le_bytes()));
+            sum
+        };
+        let whole = of(&numbers);
+        let parts = numbers.chunks(37).map(of).fold(Sum::default(), |a, b| a.with(&b));
+        assert_eq!((whole.count, whole.min, whole.max), (parts.count, parts.min, parts.max));
+        assert!(
+            (whole.mean - parts.mean).abs() < 1e-12 && (whole.squares / parts.squares - 1.0).abs() < 1e-12
+        );
+    }
+
+    #[test]
+    fn bins_grow_to_both_sides_and_lose_nothing() {
+        let mut bins = Bins { low: 0.0, width: 0.0, counts: [0; BINS], whole: true };
+        let mut total = 0;
+        for (min, max) in [(3.0, 3.0), (0.0, 10.0), (-1000.0, 5.0), (0.0, 1e6)] {
+            bins.cover(min, max);
+            for x in [min, max] {
+                assert!(bins.low <= x && x <= bins.high());
+                bins.counts[bins.place(x)] += 1;
+                total += 1;
+            }
+            assert_eq!(bins.counts.iter().sum::<u64>(), total);
+        }
+        let (width, shown) = bins.shown();
+        assert!(shown.first().unwrap().0 <= -1000.0 && shown.last().unwrap().0 + width >= 1e6);
+    }
+}

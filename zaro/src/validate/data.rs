@@ -1,0 +1,140 @@
+//! Every chunk read and decoded.
+
+use std::sync::atomic::Ordering;
+
+use super::Report;
+use crate::array::windows::{Cutting, View, Window};
+use crate::array::{Array, Order, ReadOptions, Selection};
+use crate::error::{Error, ErrorKind, Result};
+use crate::group::Zarr;
+use crate::meta::path::shown;
+use crate::meta::{Finding, Level};
+
+/// Grids of more chunks than this are not gone through one by one.
+const MOST_CHUNKS: u64 = 1 << 24;
+
+/// Reads the array at `path` within the memory that `zarr` was opened with, and adds each chunk that cannot be read.
+pub(super) async fn check(zarr: &Zarr, path: &str, report: &mut Report, options: &ReadOptions) -> Result<()> {
+    // What cannot be opened was told already.
+    let Ok(array) = zarr.array(path).await else { return Ok(()) };
+    let meta = array.meta();
+    let chunks = meta.grid.counts(&meta.shape).iter().fold(1u64, |all, n| all.saturating_mul(*n));
+    if chunks > MOST_CHUNKS {
+        let message = format!("{chunks} chunks are too many to be read");
+        report.findings.push(finding("chunk/unread", path, message));
+        return Ok(());
+    }
+    let view = View::new(&[], meta)?;
+    let item_size = meta.data_type.size().max(1);
+    let budget = zarr.options().store.context.memory().max(1 << 20) / 2;
+    let cutting = Cutting { item_size, budget, order: Order::C, sequential: false };
+    for window in view.windows(meta, cutting) {
+        let read = array.read(&view.narrowed(&window).selection()?, options).await;
+        match read {
+            Ok(_) => {}
+            Err(e) if is_cancelled(options) => return Err(e),
+            Err(e) => one_by_one(&array, &window, e, report, options).await?,
+        }
+    }
+    report.chunks = Some(report.chunks.unwrap_or(0).saturating_add(chunks));
+    Ok(())
+}
+
+/// A box in an array: the first position and how many, along each dimension.
+type Place = Vec<(u64, u64)>;
+
+/// The chunks of a window that could not be read as a whole; of shards, how many of their inner chunks are broken.
+async fn one_by_one(
+    array: &Array,
+    window: &Window,
+    whole: Error,
+    report: &mut Report,
+    options: &ReadOptions,
+) -> Result<()> {
+    let meta = array.meta();
+    let before = report.findings.len();
+    let inner = meta.inner_chunks();
+    let chunk_end = |d: usize, at: u64| {
+        let (_, first, length) = meta.grid.axes().get(d)?.chunk_at(at)?;
+        first.checked_add(length)
+    };
+    let inner_end = |d: usize, at: u64| {
+        let length = inner.as_ref()?.get(d).filter(|n| **n > 0)?;
+        (at / length + 1).checked_mul(*length)
+    };
+    for place in boxes(&window.0, &chunk_end) {
+        let Some(e) = fault(array, &place, options).await? else { continue };
+        let mut broken = 0u64;
+        if inner.is_some() {
+            for part in boxes(&place, &inner_end) {
+                broken = broken.saturating_add(u64::from(fault(array, &part, options).await?.is_some()));
+            }
+        }
+        let axes = place.iter().zip(meta.grid.axes());
+        let index: Vec<u64> = axes.map(|((at, _), a)| a.chunk_at(*at).map_or(0, |(i, ..)| i)).collect();
+        let rule = match e.kind() {
+            ErrorKind::Io | ErrorKind::NotPermitted => "chunk/unreadable",
+            ErrorKind::Unsupported => "chunk/unsupported",
+            _ => "chunk/invalid",
+        };
+        let inside = if broken > 0 { format!(" (in {broken} of its inner chunks)") } else { String::new() };
+        let key = e.key().map_or_else(|| meta.keys.key(array.path(), &index), str::to_owned);
+        let message = format!("{key}: {}{inside}", e.message());
+        report.findings.push(finding(rule, array.path(), message));
+    }
+    if report.findings.len() == before {
+        // Each by itself is sound, or was by then.
+        report.findings.push(finding("chunk/unreadable", array.path(), whole.message().to_owned()));
+    }
+    Ok(())
+}
+
+/// Why the elements at a place cannot be read, if they cannot.
+async fn fault(array: &Array, place: &[(u64, u64)], options: &ReadOptions) -> Result<Option<Error>> {
+    let (start, count): (Vec<u64>, Vec<u64>) = place.iter().copied().unzip();
+    match array.read(&Selection::start_count(&start, &count), options).await {
+        Ok(_) => Ok(None),
+        Err(e) if is_cancelled(options) => Err(e),
+        Err(e) => Ok(Some(e)),
+    }
+}
+
+fn is_cancelled(options: &ReadOptions) -> bool {
+    options.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+}
+
+/// A box cut where `end_of` says that a chunk ends which holds a position.
+fn boxes(place: &[(u64, u64)], end_of: &dyn Fn(usize, u64) -> Option<u64>) -> Vec<Place> {
+    let mut boxes = vec![Vec::new()];
+    for (d, (start, count)) in place.iter().enumerate() {
+        let (mut at, end) = (*start, start.saturating_add(*count));
+        let mut pieces = Vec::new();
+        while at < end {
+            let next = end_of(d, at).unwrap_or(end).clamp(at + 1, end);
+            pieces.push((at, next - at));
+            at = next;
+        }
+        let longer =
+            |b: &Place| pieces.iter().map(|piece| [b.as_slice(), &[*piece]].concat()).collect::<Vec<_>>();
+        boxes = boxes.iter().flat_map(longer).collect();
+    }
+    boxes
+}
+
+fn finding(rule: &'static str, path: &str, message: String) -> Finding {
+    let level = if rule == "chunk/unread" { Level::Warning } else { Level::Error };
+    Finding { rule, level, node: shown(path), field: String::new(), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_end_where_chunks_do() {
+        let ends = |d: usize, at: u64| if d == 0 { Some((at / 4 + 1) * 4) } else { None };
+        let cut = boxes(&[(2, 7), (0, 3)], &ends);
+        assert_eq!(cut, [[(2, 2), (0, 3)], [(4, 4), (0, 3)], [(8, 1), (0, 3)]]);
+        assert_eq!(boxes(&[], &ends), [Vec::new()]);
+    }
+}
