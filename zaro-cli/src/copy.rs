@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use zaro::coords::Query;
 use zaro::copy::{CopyOptions, KeysOption, conversion_notes, convert_in_place_with, copy};
-use zaro::format::dtype;
 use zaro::hierarchy::Existing;
-use zaro::meta::create::Layout;
-use zaro::meta::path::shown;
+use zaro::internal::dtype;
+use zaro::internal::path::shown;
+use zaro::meta::MemoryLayout;
 use zaro::{Error, OpenOptions, Result, Selection, Zarr};
 
 use crate::args::{Common, Target};
@@ -95,7 +95,7 @@ pub(crate) struct Copy {
     storage: Storage,
     /// The order of elements in a chunk: C, F, or dimensions such as 2,0,1
     #[arg(long, value_name = "ORDER", help_heading = "How it is stored")]
-    order: Option<Layout>,
+    order: Option<MemoryLayout>,
     /// Another type for numbers, such as float32; an integer that it does not have is an error
     #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
     dtype: Option<String>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use zaro::array::OnProgress;
-use zaro::manifest::local::Seen;
+use zaro::manifest::Seen;
 
 /// A read as a person waits for it.
 #[derive(Debug)]

@@ -104,7 +104,7 @@ async fn wait(mut signal: Signal, kind: SignalKind) {
 
 /// Ends the process there and then.
 fn end(code: i32) -> ! {
-    zaro::store::local::remove_temporaries();
+    zaro::internal::local::remove_temporaries();
     std::process::exit(code)
 }
 

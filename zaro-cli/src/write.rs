@@ -4,18 +4,14 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use zaro::array::windows::View;
-use zaro::array::{Index, WriteOptions};
-use zaro::create;
-use zaro::format::input::{Elements, Input};
-use zaro::format::raw::Origin;
+use zaro::array::View;
+use zaro::format::{Elements, Input, RawOrigin};
 use zaro::hierarchy::{self, Existing, Writing};
-use zaro::meta::create::NewArray;
-use zaro::meta::dtype::Endian;
-use zaro::meta::path::shown;
-use zaro::meta::{ArrayMeta, Json};
+use zaro::internal::path::shown;
+use zaro::internal::text::u64_of;
+use zaro::meta::{ArrayMeta, Endian, Json, NewArray};
 use zaro::store::SharedStore;
-use zaro::{Array, Error, Result, Slab, num};
+use zaro::{Array, Error, Index, Result, Slab, WriteOptions, create};
 
 use crate::args::{Common, Target};
 use crate::format::InputFormat;
@@ -214,8 +210,8 @@ impl Write {
             Error::usage("no format is known by that name (.npy .raw .bin .csv .json); add --input-format")
         })?;
         let origin = match self.from.as_os_str() == "-" {
-            true => Origin::Pipe(Box::new(signal::StoppableStdin::new()?)),
-            false => Origin::open(&self.from)?,
+            true => RawOrigin::Pipe(Box::new(signal::StoppableStdin::new()?)),
+            false => RawOrigin::open(&self.from)?,
         };
         match format {
             InputFormat::Npy => Input::npy(origin),
@@ -353,7 +349,7 @@ impl Write {
         making: Option<&create::Creating>,
     ) -> Result<()> {
         let meta = to.array.meta();
-        let bytes = to.view.count()?.saturating_mul(num::u64_of(meta.data_type.size()));
+        let bytes = to.view.count()?.saturating_mul(u64_of(meta.data_type.size()));
         let watch = Watch::new(bytes, common.progress);
         let options = WriteOptions {
             keep_fill: self.keep_fill,
@@ -367,7 +363,7 @@ impl Write {
             if let Some(making) = making {
                 making.check().await?;
             }
-            let bytes = num::u64_of(slab.bytes.len());
+            let bytes = u64_of(slab.bytes.len());
             to.array.write(&view.selection()?, slab.into(), options).await?;
             watched.window_done(bytes);
             if watched.cancel.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }

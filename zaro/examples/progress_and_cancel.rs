@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zaro::store::memory::MemoryStore;
+use zaro::store::MemoryStore;
 use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
 
 pub(crate) fn main() -> Result<()> {

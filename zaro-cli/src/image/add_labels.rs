@@ -7,8 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use zaro::hierarchy::Existing;
 use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource, collect_colors, read_properties};
-use zaro::image::model::Labels;
-use zaro::image::source::{self, SourceOptions};
+use zaro::image::{Labels, SourceOptions, open_sources};
 use zaro::{Error, Result};
 
 use super::pyramid::parse_axes;
@@ -115,7 +114,7 @@ impl AddLabels {
         if local.is_file() && !["zip", "ozx", "json"].contains(&ending.as_str()) {
             let options =
                 SourceOptions { axes: self.axes.clone(), indexes: true, ..SourceOptions::default() };
-            let mut all = source::open(&[local.to_owned()], &options)?;
+            let mut all = open_sources(&[local.to_owned()], &options)?;
             let first =
                 all.drain(..).next().ok_or_else(|| Error::invalid("there is no image in the file"))?;
             for warning in &first.warnings {

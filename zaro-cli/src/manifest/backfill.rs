@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::manifest::bucket::{Backfill as How, CreateOptions, Done, Journal, Source};
-use zaro::meta::json::Json;
+use zaro::manifest::bucket::{Backfill as How, BackfillJournal, CreateOptions, Done, ListingSource};
+use zaro::meta::Json;
 
 use super::bucket::{self, CheckArg};
 use crate::args::Common;
@@ -57,11 +57,12 @@ impl Backfill {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let (store, path) = zaro::open::open_bucket(&self.uri, &common.store_options()?)?;
-        let journal = self.journal.as_deref().map(|file| Journal::open(file, &store, &path)).transpose()?;
+        let journal =
+            self.journal.as_deref().map(|file| BackfillJournal::open(file, &store, &path)).transpose()?;
         if !self.plain {
             bucket::warn_of_versions(common, &store).await?;
         }
-        let source = if self.plain { Source::Objects } else { Source::Versions };
+        let source = if self.plain { ListingSource::Objects } else { ListingSource::Versions };
         let create = CreateOptions { source, listings: self.listings, ..CreateOptions::default() };
         let how = How {
             create,

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use zaro::manifest::place::{self, Stored};
-use zaro::manifest::{Layout, WriteOptions};
+use zaro::manifest::{ManifestLayout, ManifestOptions, Stored, check_zarr_id, key_of, store_manifest};
 use zaro::{Error, Result};
 
 use super::bucket::{self, BucketCreate, Destination};
@@ -75,12 +74,12 @@ enum LayoutArg {
 
 impl WritingArgs {
     /// The same as the library has it.
-    pub(crate) fn options(&self) -> WriteOptions {
+    pub(crate) fn options(&self) -> ManifestOptions {
         let layout = match self.layout {
-            LayoutArg::Lines => Layout::Lines,
-            LayoutArg::Compact => Layout::Compact,
+            LayoutArg::Lines => ManifestLayout::Lines,
+            LayoutArg::Compact => ManifestLayout::Compact,
         };
-        WriteOptions { layout, schema_version: self.schema_version }
+        ManifestOptions { layout, schema_version: self.schema_version }
     }
 }
 
@@ -110,14 +109,14 @@ impl Create {
         }
         // An id that is none is found before the work, not after it.
         if let Some(id) = &self.zarr {
-            place::check_zarr_id(id)?;
+            check_zarr_id(id)?;
         }
         let manifest = self.hashing.manifest(&folder_of(&self.uri)?, common)?;
         let statistics = manifest.statistics()?;
         let checksum = manifest.checksum()?;
         let options = self.writing.options();
         let path = match (&self.to, &self.zarr, &self.output) {
-            (Some(folder), Some(id), _) => folder.join(place::key_of(id, &checksum)?),
+            (Some(folder), Some(id), _) => folder.join(key_of(id, &checksum)?),
             (_, _, Some(file)) if file == Path::new("-") => {
                 return manifest.write(std::io::stdout().lock(), &statistics, &options);
             }
@@ -125,7 +124,7 @@ impl Create {
             _ => return Err(Error::usage("--to needs --zarr")),
         };
         let stored =
-            place::store(&path, &checksum, self.replace, |out| manifest.write(out, &statistics, &options))?;
+            store_manifest(&path, &checksum, self.replace, |out| manifest.write(out, &statistics, &options))?;
         if self.json {
             return output::json_line([
                 ("manifest", path.display().to_string().into()),

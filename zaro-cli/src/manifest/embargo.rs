@@ -3,7 +3,7 @@
 use clap::Args;
 use zaro::Result;
 use zaro::manifest::bucket::unembargo;
-use zaro::meta::json::Json;
+use zaro::meta::Json;
 
 use super::bucket;
 use crate::args::Common;

@@ -6,10 +6,9 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use zaro::hierarchy::{self, Existing};
-use zaro::manifest::fetch::{self, Fetched, Folder, Source, StoreSource};
-use zaro::manifest::glob;
-use zaro::store::SharedStore;
-use zaro::store::local::LocalStore;
+use zaro::internal::glob;
+use zaro::manifest::{FetchSource, Fetched, FolderSource, StoreSource, fetch};
+use zaro::store::{LocalStore, SharedStore};
 use zaro::{Error, ErrorKind, Result};
 
 use super::bucket::{self, objects_of};
@@ -71,8 +70,8 @@ impl Fetch {
         let Some(from) = &from else {
             return Err(Error::usage("say where the objects are: --from URI"));
         };
-        let source: Box<dyn Source> = if is_folder(from) {
-            Box::new(Folder(folder_of(from)?))
+        let source: Box<dyn FetchSource> = if is_folder(from) {
+            Box::new(FolderSource(folder_of(from)?))
         } else if bucket::is_bucket(from) {
             Box::new(bucket::zarr(common, from)?)
         } else {
@@ -87,7 +86,7 @@ impl Fetch {
             hierarchy::check_files_apart(&[folder_of(from)?], &to, "").await?;
         }
         let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
-        fetch::fetch(&manifest, &*source, &self.folder, &wanted, existing, jobs.into(), &done).await?;
+        fetch(&manifest, &*source, &self.folder, &wanted, existing, jobs.into(), &done).await?;
         let [files, bytes, there, unchecked] =
             [&done.files, &done.bytes, &done.there, &done.unchecked].map(|n| n.load(Ordering::Relaxed));
         if files == 0 && there == 0 && !self.glob.is_empty() {

@@ -9,7 +9,7 @@ use crate::meta::create::NewArray;
 use crate::meta::{ChunkKeys, Json};
 
 /// The name of the coordinate system that images made here have.
-pub const INTRINSIC: &str = "physical";
+pub(crate) const INTRINSIC: &str = "physical";
 
 fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
     Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
@@ -35,7 +35,7 @@ fn numbers(list: &[f64]) -> Json {
 
 /// Attributes of a group from OME's members: below `ome` with the version since 0.5, else as they are.
 #[must_use]
-pub fn group(version: Version, members: Vec<(String, Json)>) -> Json {
+pub(crate) fn group(version: Version, members: Vec<(String, Json)>) -> Json {
     if version < Version::V05 {
         return Json::Object(members);
     }
@@ -68,7 +68,7 @@ pub fn image(
 
 /// One item of `multiscales`.
 #[must_use]
-pub fn multiscale(version: Version, m: &Multiscale, made: Option<&Json>) -> Json {
+pub(crate) fn multiscale(version: Version, m: &Multiscale, made: Option<&Json>) -> Json {
     let mut out = Json::object();
     if version < Version::V05 {
         out.set("version", Json::string(version.text()));
@@ -139,7 +139,7 @@ fn dataset(version: Version, level: &Level, rank: usize) -> Json {
 
 /// `omero`.
 #[must_use]
-pub fn omero(version: Version, omero: &Omero) -> Json {
+pub(crate) fn omero(version: Version, omero: &Omero) -> Json {
     let mut out = Json::object();
     if version < Version::V05 {
         out.set("version", Json::string(version.text()));
@@ -167,7 +167,7 @@ pub fn omero(version: Version, omero: &Omero) -> Json {
 
 /// One item of `omero.channels`.
 #[must_use]
-pub fn channel(channel: &Channel) -> Json {
+pub(crate) fn channel(channel: &Channel) -> Json {
     let mut out =
         object([("active", Json::Bool(channel.active)), ("coefficient", number(channel.coefficient))]);
     if let Some(color) = channel.color {
@@ -197,7 +197,7 @@ pub fn hex([r, g, b]: [u8; 3]) -> String {
 
 /// `image-label`.
 #[must_use]
-pub fn image_label(version: Version, labels: &Labels) -> Json {
+pub(crate) fn image_label(version: Version, labels: &Labels) -> Json {
     let mut out = Json::object();
     // The text of 0.5 still asks for a version here; 0.6 has it in one place only.
     if version < Version::V06 {
@@ -222,7 +222,7 @@ pub fn image_label(version: Version, labels: &Labels) -> Json {
 
 /// `color` of a mask of the seed: values as text, colours packed in one signed number, red highest.
 #[must_use]
-pub fn mask_colors(colors: &[LabelColor]) -> Json {
+pub(crate) fn mask_colors(colors: &[LabelColor]) -> Json {
     let packed = |c: &LabelColor| (c.value.to_string(), Json::int(i32::from_be_bytes(c.rgba)));
     Json::Object(colors.iter().map(packed).collect())
 }

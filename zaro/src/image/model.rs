@@ -94,7 +94,7 @@ impl Multiscale {
 
 /// Chooses a pyramid: the only one; else the first of that name which has levels; else the first.
 #[must_use]
-pub fn choose<'a>(all: &'a [Multiscale], name: Option<&str>) -> Option<&'a Multiscale> {
+pub(crate) fn choose<'a>(all: &'a [Multiscale], name: Option<&str>) -> Option<&'a Multiscale> {
     let named = || {
         let name = name?;
         all.iter().find(|m| m.name.as_deref() == Some(name) && !m.levels.is_empty())
@@ -235,7 +235,7 @@ pub struct Labels {
 }
 
 /// A row or a column of a plate.
-pub type LineName = String;
+pub(crate) type LineName = String;
 
 /// Where a well is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -290,7 +290,7 @@ pub struct Well {
 
 /// Everything that the attributes of one group say.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// The version, if it is stated and known.
     pub version: Option<Version>,
     /// The pyramids.

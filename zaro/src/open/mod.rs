@@ -8,9 +8,13 @@ mod archive;
 #[cfg(feature = "cloud")]
 mod bucket;
 mod connect;
+mod look;
+#[cfg(feature = "manifest")]
 mod manifest;
+#[cfg_attr(not(feature = "references"), path = "no_reference.rs")]
 mod reference;
 mod spot;
+#[cfg(feature = "references")]
 mod targets;
 mod top;
 
@@ -25,12 +29,13 @@ pub use self::bucket::{is_bucket, open_bucket};
 use self::connect::connect;
 use self::connect::folder;
 pub use self::connect::wrapped;
+#[cfg(feature = "manifest")]
 pub use self::manifest::read_manifest;
+use self::reference::ReferenceStore;
 use self::spot::Spot;
 pub use self::top::{from_the_top, is_of_zarr};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
-use crate::reference::ReferenceStore;
 use crate::store::StoreExt as _;
 use crate::store::memory::MemoryStore;
 use crate::store::options::StoreOptions;
@@ -74,8 +79,8 @@ pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
 
 /// The Zarr that references make up.
 async fn referenced(found: &Found, store: ReferenceStore, uri: &str, options: &OpenOptions) -> Result<Zarr> {
-    let noun = store.map().noun();
-    let zarr = Zarr::from_store(found.within(Arc::new(store))?, options.clone()).await?;
+    let (store, noun) = reference::shared(store);
+    let zarr = Zarr::from_store(found.within(store)?, options.clone()).await?;
     if !zarr.has_root() && zarr.store().list("").await? == Listing::default() && found.beyond.is_empty() {
         return Err(Error::not_found(format!("this is {noun} with nothing in it yet")).with_store(uri));
     }
@@ -139,7 +144,7 @@ fn check_exists(path: &Path) -> Result<()> {
 pub async fn open_store(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
     let (found, reference) = locate(&Address::parse(uri)?, options).await?;
     match reference {
-        Some(store) => found.within(Arc::new(store)),
+        Some(store) => found.within(reference::shared(store).0),
         None => found.spot.rooted(),
     }
 }
@@ -176,6 +181,7 @@ pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<Zi
 ///
 /// # Errors
 /// `NotFound` if what is there is no reference store; otherwise as [`open_store`].
+#[cfg(feature = "references")]
 pub async fn open_references(uri: &str, options: &StoreOptions) -> Result<ReferenceStore> {
     let address = Address::parse(uri)?;
     let (found, reference) = locate(&address, options).await?;
@@ -288,7 +294,7 @@ pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result
 /// Fails if a store is known to hold references or a repository: a Zarr that is made in it would hide all they have.
 pub async fn refuse_references(store: &SharedStore) -> Result<()> {
     // Who cannot tell has nothing that a Zarr would hide.
-    match reference::holds_references(store).await.unwrap_or(false) {
+    match look::holds_references(store).await.unwrap_or(false) {
         true => {
             Err(Error::unsupported("this is a reference store or a repository, which cannot be written to")
                 .with_store(store))

@@ -7,9 +7,9 @@ use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource};
 use zaro::image::convert::{ConvertOptions, convert};
 use zaro::image::pyramid::{self, Frame, PyramidOptions};
 use zaro::image::upgrade::{UpgradeOptions, upgrade, upgrade_in_place};
-use zaro::manifest::fetch::{Fetched, Folder, fetch};
-use zaro::manifest::model::Manifest;
-use zaro::meta::{Format, Json, NewArray, edit};
+use zaro::internal::meta::edit;
+use zaro::manifest::{Fetched, FolderSource, Manifest, fetch};
+use zaro::meta::{Format, Json, NewArray};
 use zaro::store::{Condition, SharedStore, StoreExt as _};
 use zaro::{Array, OpenOptions, ReadOptions, Selection, Values, WriteOptions, Zarr};
 
@@ -73,7 +73,7 @@ fn all(
     send(upgrade_in_place(store, "", &options));
     send(zaro::image::validate::validate(zarr, "", &zaro::image::validate::Options::default()));
     send(zaro::validate::validate(zarr, ""));
-    let folder = Folder(std::path::PathBuf::new());
+    let folder = FolderSource(std::path::PathBuf::new());
     let (any, done) = (|_: &str| true, Arc::new(Fetched::default()));
     send(fetch(manifest, &folder, &folder.0, &any, Existing::Refuse, 1, &done));
 }

@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use zaro::store::StoreExt as _;
-use zaro::store::options::StoreOptions;
+use zaro::store::{StoreExt as _, StoreOptions};
 use zaro::testing::{TinyReply, TinyServer, ZipMaker};
 use zaro::{Error, ErrorKind, Index, OpenOptions, ReadOptions, Result, Selection, Slab, Zarr};
 

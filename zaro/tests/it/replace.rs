@@ -7,11 +7,9 @@ use futures::TryStreamExt;
 use crate::common::{V3, wait};
 use zaro::copy::{Copied, CopyOptions, Sizes, copy};
 use zaro::hierarchy::{self, Existing, Writing};
-use zaro::meta::create::NewArray;
-use zaro::meta::{DataType, Json, edit};
-use zaro::store::local::LocalStore;
-use zaro::store::memory::MemoryStore;
-use zaro::store::{Condition, SharedStore, StoreExt as _};
+use zaro::internal::meta::edit;
+use zaro::meta::{DataType, Json, NewArray};
+use zaro::store::{Condition, LocalStore, MemoryStore, SharedStore, StoreExt as _};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr, create};
 

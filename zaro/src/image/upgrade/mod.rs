@@ -1,13 +1,13 @@
 //! From one version of OME-Zarr to another: the whole hierarchy.
 //!
 //! Images with all their multiscales, labels and masks, `omero`, plates with their wells and fields, the root of a
-//! `bioformats2raw.layout` and its `OME` group: every group is [lifted](lift::lift) from its version to the new one, and what
+//! `bioformats2raw.layout` and its `OME` group: every group is lifted from its version to the new one, and what
 //! zaro has no word for stays. Chunks stay as they are where the codecs allow; in place they are not even moved, unless
 //! the new version asks for other keys.
 //!
 //! | module | |
 //! |---|---|
-//! | [`lift`] | the attributes of a group |
+//! | `lift` | the attributes of a group |
 //! | `tree` | what is there |
 //! | `arrays`, `masks`, `moves`, `plan` | what it is to become |
 //! | `run`, `sample` | elements, copied, coded anew, or taken from a mask; and compared |
@@ -16,7 +16,7 @@
 mod arrays;
 mod elsewhere;
 mod in_place;
-pub mod lift;
+pub(crate) mod lift;
 mod masks;
 mod moves;
 mod plan;
@@ -35,7 +35,7 @@ use crate::copy::CopyOptions;
 use crate::error::{Error, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::Existing;
-use crate::image::validate::{self, Finding, Level};
+use crate::image::validate::{self, FindingLevel, ImageFinding};
 use crate::image::version::Version;
 use crate::meta::Json;
 use crate::meta::path::join;
@@ -117,13 +117,13 @@ impl UpgradeOptions {
 }
 
 /// What the specification forbids in the groups `tops` of the hierarchy at `root`.
-async fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<Finding>> {
+async fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<ImageFinding>> {
     let open = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
     let zarr = Zarr::from_store(store.clone(), open).await?;
     let mut broken = Vec::new();
     for top in tops {
         let report = validate::validate(&zarr, &join(root, top), &validate::Options::default()).await?;
-        broken.extend(report.findings.into_iter().filter(|f| f.level == Level::Must));
+        broken.extend(report.findings.into_iter().filter(|f| f.level == FindingLevel::Must));
     }
     Ok(broken)
 }
@@ -174,7 +174,7 @@ pub struct Upgraded {
     /// What was assumed, left out, or is worth knowing.
     pub notes: Vec<String>,
     /// Rules of the new version that the result breaks, as far as it was validated: faults that were there before.
-    pub broken: Vec<Finding>,
+    pub broken: Vec<ImageFinding>,
     /// Whether an earlier upgrade was taken up.
     pub resumed: bool,
 }
@@ -232,7 +232,7 @@ impl Upgraded {
         };
         report.set("arrays", Json::Array(self.arrays.iter().map(array).collect()));
         report.set("notes", Json::Array(self.notes.iter().map(Json::string).collect()));
-        report.set("broken", Json::Array(self.broken.iter().map(Finding::json).collect()));
+        report.set("broken", Json::Array(self.broken.iter().map(ImageFinding::json).collect()));
         report.set("resumed", Json::Bool(self.resumed));
         report
     }
