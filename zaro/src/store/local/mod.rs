@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::ErrorKind as IoKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -23,7 +24,7 @@ use self::write::identity;
 use super::list::{Level, failed, walk};
 use super::{
     Condition, Direct, DirectObject, Entry, GetOptions, KeptOpen, KeyEntry, ListOptions, LocalMeta, Object,
-    ObjectMeta, Put, Site, Store, StoreFacts, changed, check_key, check_prefix,
+    ObjectMeta, ObjectStream, Put, Site, Store, StoreFacts, changed, check_key, check_prefix, stream,
 };
 use crate::error::{Error, Result};
 use crate::num;
@@ -196,6 +197,12 @@ impl Store for LocalStore {
         file.get(options).map(Some).map_err(|e| e.with_key(key).with_store(self))
     }
 
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let Some(file) = self.file(key)? else { return Ok(None) };
+        let opened = file.stream(options).map_err(|e| e.with_key(key).with_store(self))?;
+        Ok(Some(opened.at(key, self)))
+    }
+
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
         Ok(self.file(key)?.map(|file| file.meta()))
     }
@@ -291,27 +298,41 @@ struct LocalFile {
 }
 
 impl LocalFile {
-    fn get(&self, options: GetOptions<'_>) -> Result<Object> {
-        let pin = options.pinned();
+    /// Where the bytes lie that are asked for, as `(offset, length)`, and what is known of the file.
+    fn locate(&self, options: GetOptions<'_>) -> Result<((u64, u64), ObjectMeta)> {
         self.meta().check(options.state)?;
-        if let Some(pin) = pin {
+        if let Some(pin) = options.pinned() {
             if pin.version.is_some() {
                 return Err(Error::unsupported("files have no versions"));
             }
             pin.check_size(self.meta.size)?;
             pin.check_time(self.meta.modified.map_or(0, |(seconds, _)| seconds))?;
         }
-        let (offset, length) =
-            options.range.map_or(Ok((0, self.meta.size)), |r| r.resolve(self.meta.size))?;
-        options.check_length(length)?;
+        let span = options.range.map_or(Ok((0, self.meta.size)), |r| r.resolve(self.meta.size))?;
+        options.check_announced(span.1)?;
+        let meta = if options.for_update { self.meta_for_update()? } else { self.meta() };
+        Ok((span, meta))
+    }
+
+    fn get(&self, options: GetOptions<'_>) -> Result<Object> {
+        let ((offset, length), meta) = self.locate(options.held())?;
         let mut bytes = vec![0; num::usize_of(length)?];
         self.read_at(offset, &mut bytes)?;
         self.check_unchanged()?;
-        if let Some(pin) = pin.filter(|_| length == self.meta.size) {
+        if let Some(pin) = options.pinned().filter(|_| length == self.meta.size) {
             pin.check_whole(&bytes)?;
         }
-        let meta = if options.for_update { self.meta_for_update()? } else { self.meta() };
         Ok(Object { bytes: bytes.into(), meta })
+    }
+
+    fn stream(self, options: GetOptions<'_>) -> Result<ObjectStream> {
+        let ((offset, length), meta) = self.locate(options)?;
+        let whole = length == self.meta.size;
+        let mut body = stream::read(Arc::new(self), offset, length);
+        if let Some(pin) = options.pinned().filter(|_| whole) {
+            body = pin.check_stream(body);
+        }
+        Ok(ObjectStream { meta, range: Some(offset..offset.saturating_add(length)), body })
     }
 }
 
