@@ -429,6 +429,7 @@ pub fn hash_file(path: &Path, hasher: Hasher) -> Result<(ETag, u64)> {
     Ok(hash_reader(file, hasher, &mut vec![0; length])?)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 #[path = "local_tests.rs"]
 mod tests;

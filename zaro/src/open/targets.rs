@@ -394,5 +394,6 @@ impl Targets for AnyTargets {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

@@ -184,7 +184,8 @@ pub(super) fn linked_from(folder: &Path) -> Result<Vec<Site>> {
     Ok(sites)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 

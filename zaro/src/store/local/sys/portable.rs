@@ -139,7 +139,8 @@ impl Folder {
 }
 
 /// Both halves do the same where both can.
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::super::unix;
     use super::*;
