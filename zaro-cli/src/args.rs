@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use zaro::meta::path::shown;
 use zaro::meta::{Finding, Format, Mode};
+use zaro::open::{SourceOptions, open_with};
 use zaro::reference::ReferenceStore;
+use zaro::reference::icechunk::Version;
 use zaro::store::SharedStore;
 use zaro::store::options::StoreOptions;
 use zaro::store::wrap::log::RequestLog;
@@ -156,16 +158,6 @@ impl Common {
         for option in &self.option {
             store.add_override(option)?;
         }
-        for template in &self.template {
-            store.add_template(template)?;
-        }
-        store.root.clone_from(&self.root);
-        store.target.clone_from(&self.target);
-        store.allow_local = self.allow_local;
-        store.branch.clone_from(&self.branch);
-        store.tag.clone_from(&self.tag);
-        store.snapshot.clone_from(&self.snapshot);
-        store.objects.clone_from(&self.objects);
         if self.verbose {
             let paint = Paint::stderr(self.color);
             store.log = Some(Arc::new(RequestLog::with_sink(move |request| {
@@ -173,6 +165,22 @@ impl Common {
             })));
         }
         Ok(store)
+    }
+
+    /// How to reach what an address names, be it a store or something that leads to others.
+    pub(crate) fn source_options(&self) -> Result<SourceOptions> {
+        let mut source = SourceOptions::from(self.store_options()?);
+        for template in &self.template {
+            source.references.add_template(template)?;
+        }
+        source.references.root.clone_from(&self.root);
+        source.references.target.clone_from(&self.target);
+        source.references.allow_local = self.allow_local;
+        source.objects.clone_from(&self.objects);
+        let snapshot = self.snapshot.clone().map(Version::Snapshot);
+        let tag = self.tag.clone().map(Version::Tag);
+        source.version = snapshot.or(tag).or(self.branch.clone().map(Version::Branch));
+        Ok(source)
     }
 
     /// The options given here that say how the store is reached and read, as words of a command line; `None` if
@@ -249,7 +257,7 @@ impl Common {
     }
 
     async fn open_with(&self, uri: &str, options: &OpenOptions) -> Result<Zarr> {
-        let zarr = zaro::open(uri, options).await?;
+        let zarr = open_with(uri, &self.source_options()?, options).await?;
         // The programs that make references write NaN so, each time; who asks is told.
         if zarr.is_referenced() && !self.verbose {
             BARE_NUMBERS.store(true, Ordering::Relaxed);
@@ -266,13 +274,13 @@ impl Common {
     /// Opens the Zarr at `uri` with its metadata read tolerantly from their own documents, for `validate`.
     pub(crate) async fn open_direct(&self, uri: &str) -> Result<Zarr> {
         let options = OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options()? };
-        zaro::open(uri, &options).await
+        open_with(uri, &self.source_options()?, &options).await
     }
 
     /// The reference store at `uri`, and the Zarr that it is, read from its nodes' own documents.
     pub(crate) async fn open_references(&self, uri: &str) -> Result<(ReferenceStore, Zarr)> {
         let options = OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options()? };
-        let store = zaro::open::open_references(uri, &options.store).await?;
+        let store = zaro::open::open_references(uri, self.source_options()?).await?;
         let zarr = Zarr::from_store(Arc::new(store.clone()), options).await?;
         Ok((store, zarr))
     }

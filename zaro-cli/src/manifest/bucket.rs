@@ -179,7 +179,7 @@ fn word(stored: Stored) -> &'static str {
 
 /// Where the objects of a manifest are: as the options say, or as follows from its place in a bucket.
 pub(crate) fn objects_of(common: &Common, manifest: &str) -> Result<Option<String>> {
-    if let Some(objects) = common.store_options()?.objects {
+    if let Some(objects) = common.source_options()?.objects {
         return Ok(Some(objects));
     }
     let manifest = manifest.strip_prefix("manifest+").unwrap_or(manifest);

@@ -76,7 +76,7 @@ impl Fetch {
         } else if bucket::is_bucket(from) {
             Box::new(bucket::zarr(common, from)?)
         } else {
-            let store = zaro::open::open_store(from, &common.store_options()?).await?;
+            let store = zaro::open::open_store(from, common.source_options()?).await?;
             Box::new(StoreSource::versioned(store, ""))
         };
         let wanted = |key: &str| self.glob.is_empty() || self.glob.iter().any(|g| glob::matches(g, key));

@@ -46,7 +46,7 @@ impl List {
             (Some((base, id)), None) => (base, Some(id)),
             (_, id) => (self.uri.as_str(), id.as_deref()),
         };
-        let store = zaro::open::open_store(uri, &common.store_options()?).await?;
+        let store = zaro::open::open_store(uri, common.source_options()?).await?;
         let mut versions = list::versions(&store, id).await?;
         let now = if self.current { Some(current(common, uri, id).await?) } else { None };
         versions.sort_by_key(|v| Some(v.checksum) != now);

@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,6 +25,7 @@ use crate::blocking;
 use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::hierarchy::{self, Existing};
 use crate::num::usize_of;
+use crate::store::local::sys::read_exact_at;
 use crate::store::local::{LocalStore, check_space, free_space};
 use crate::store::{ByteRange, Condition, Pin, SharedStore, Store as _, StoreExt as _, join};
 use crate::task;
@@ -53,7 +53,7 @@ impl Source for Folder {
             let size = file.metadata()?.len();
             let (offset, length) = range.map_or(Ok((0, size)), |range| range.resolve(size))?;
             let mut bytes = vec![0; usize_of(length)?];
-            file.read_exact_at(&mut bytes, offset)?;
+            read_exact_at(&file, &mut bytes, offset)?;
             Ok(bytes)
         };
         let bytes = read().map_err(|e| e.with_key(key).with_store(self.0.display()))?;

@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::fs::{File, FileType};
 use std::io::Read as _;
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +22,7 @@ use super::model::{EntryRef, Fields, Manifest};
 use crate::context::install;
 use crate::error::{Error, Result, invalid};
 use crate::num;
-use crate::store::local::is_temporary;
+use crate::store::local::{is_temporary, sys};
 use crate::store::{DELETING, JOURNAL, REPLACEMENT, WRITING};
 use crate::time::Time;
 
@@ -360,7 +359,7 @@ impl<'a> Job<'a> {
         let hashing = match self.options.digesting {
             Digesting::None => {
                 let meta = std::fs::metadata(&path)?;
-                return Ok(Read::Done(meta.len(), None, Time::from_seconds(meta.mtime())));
+                return Ok(Read::Done(meta.len(), None, Time::from_seconds(sys::modified(&meta).0)));
             }
             Digesting::Whole => Hashing::Whole,
             Digesting::Parts => Hashing::Parts,
@@ -369,10 +368,9 @@ impl<'a> Job<'a> {
                 if matches!(wanted, Some(ETag::Parts(..))) { Hashing::Parts } else { Hashing::Whole }
             }
         };
-        // A pipe that took the place of a file must not make us wait.
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
+        let file = sys::open(&path)?;
         let meta = file.metadata()?;
-        let (size, modified) = (meta.len(), Time::from_seconds(meta.mtime()));
+        let (size, modified) = (meta.len(), Time::from_seconds(sys::modified(&meta).0));
         let stamp = Stamp::of(&meta, hashing);
         // What was remembered of other parts says nothing about these.
         let fits = |found: &ETag| hashing == Hashing::Whole || wanted.is_none_or(|w| w == *found);
@@ -432,5 +430,6 @@ pub fn hash_file(path: &Path, hasher: Hasher) -> Result<(ETag, u64)> {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 #[path = "local_tests.rs"]
 mod tests;

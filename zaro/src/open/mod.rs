@@ -9,6 +9,7 @@ mod archive;
 mod bucket;
 mod connect;
 mod manifest;
+mod options;
 mod reference;
 mod spot;
 mod targets;
@@ -26,6 +27,7 @@ use self::connect::connect;
 use self::connect::folder;
 pub use self::connect::wrapped;
 pub use self::manifest::read_manifest;
+pub use self::options::SourceOptions;
 use self::spot::Spot;
 pub use self::top::{from_the_top, is_of_zarr};
 use crate::error::{Error, ErrorKind, Result};
@@ -46,8 +48,13 @@ use crate::suggest;
 /// folder's name: it is what people see when they list the archive. A remote folder that is no Zarr is looked at once
 /// more: it may hold references in Parquet or an Icechunk repository, or be a document of references.
 pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
+    open_with(uri, &SourceOptions::from(&options.store), options).await
+}
+
+/// The same, reached as `source` says; of the store options among `options` only the context is used.
+pub async fn open_with(uri: &str, source: &SourceOptions, options: &OpenOptions) -> Result<Zarr> {
     let address = Address::parse(uri)?;
-    let (found, reference) = locate(&address, &options.store).await?;
+    let (found, reference) = locate(&address, source).await?;
     if let Some(store) = reference {
         return referenced(&found, store, uri, options).await;
     }
@@ -59,12 +66,10 @@ pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
         return Ok(zarr?.inside(found.entered));
     }
     let other = match &zarr {
-        Ok(zarr) if zarr.holds_references() => {
-            Some(reference::parquet(&found, &address, &options.store).await?)
-        }
+        Ok(zarr) if zarr.holds_references() => Some(reference::parquet(&found, &address, source).await?),
         Ok(zarr) if zarr.has_root() => None,
         Err(e) if e.kind() != ErrorKind::NotPermitted => None,
-        _ => reference::second_look(&found, &address, &options.store).await?,
+        _ => reference::second_look(&found, &address, source).await?,
     };
     match other {
         Some(store) => referenced(&found, store, uri, options).await,
@@ -136,8 +141,8 @@ fn check_exists(path: &Path) -> Result<()> {
 /// # Errors
 /// `Usage` for what is no address; `Unsupported` for kinds of store that are not known; `NotFound` for an archive
 /// that does not exist.
-pub async fn open_store(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
-    let (found, reference) = locate(&Address::parse(uri)?, options).await?;
+pub async fn open_store(uri: &str, options: impl Into<SourceOptions>) -> Result<SharedStore> {
+    let (found, reference) = locate(&Address::parse(uri)?, &options.into()).await?;
     match reference {
         Some(store) => found.within(Arc::new(store)),
         None => found.spot.rooted(),
@@ -176,7 +181,8 @@ pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<Zi
 ///
 /// # Errors
 /// `NotFound` if what is there is no reference store; otherwise as [`open_store`].
-pub async fn open_references(uri: &str, options: &StoreOptions) -> Result<ReferenceStore> {
+pub async fn open_references(uri: &str, options: impl Into<SourceOptions>) -> Result<ReferenceStore> {
+    let options = &options.into();
     let address = Address::parse(uri)?;
     let (found, reference) = locate(&address, options).await?;
     if let Some(store) = reference {
@@ -229,7 +235,7 @@ impl Found {
 }
 
 /// What the address leads to, and the reference store that it is, if it is known to be one.
-async fn locate(address: &Address, options: &StoreOptions) -> Result<(Found, Option<ReferenceStore>)> {
+async fn locate(address: &Address, options: &SourceOptions) -> Result<(Found, Option<ReferenceStore>)> {
     let found = find(address, &options.for_uri(&address.text)?).await?;
     let reference = reference::open(&found, address, options).await?;
     Ok((found, reference))

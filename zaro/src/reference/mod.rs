@@ -25,6 +25,7 @@ mod direct;
 pub mod icechunk;
 pub mod json;
 pub mod json_write;
+mod options;
 pub mod parquet;
 pub mod stat;
 mod store;
@@ -33,6 +34,7 @@ mod testing;
 pub mod validate;
 pub mod write;
 
+pub use options::ReferenceOptions;
 pub use store::ReferenceStore;
 
 /// Where the bytes of a key are.

@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
-use crate::store::{ByteRange, Entry, ListOptions, Listing, Store, StoreExt as _};
+use crate::store::{ByteRange, Entry, GetOptions, ListOptions, Listing, ObjectMeta, Store, StoreExt as _};
 
 /// Objects with the keys that stores get wrong: prefixes of each other's names, spaces, percent signs, letters beyond
 /// ASCII; and with empty and large content. With `both`, one key is an object and a prefix at once, which buckets
@@ -84,6 +84,7 @@ pub async fn store_suite_listing<K: AsRef<str>, V: AsRef<[u8]>>(
     lists: Lists,
 ) {
     reads(store, expected).await;
+    streams(store, expected).await;
     direct(store, expected);
     if lists != Lists::Nothing {
         return listings(store, expected, lists).await;
@@ -194,6 +195,60 @@ async fn reads<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K,
     let all: Result<Vec<_>> = futures::future::join_all(all).await.into_iter().collect();
     for ((key, bytes), got) in expected.iter().zip(all.unwrap()) {
         same(&format!("{store}: {:?} at once with all", key.as_ref()), got.as_deref(), Some(bytes.as_ref()));
+    }
+}
+
+/// The same bytes and facts as without a stream, for all ranges.
+async fn streams<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)]) {
+    for (key, bytes) in expected {
+        let (key, bytes) = (key.as_ref(), bytes.as_ref());
+        let all = ranges(u64_of(bytes.len())).into_iter().map(Some).chain([None]);
+        for range in all {
+            let what = format!("{store}: {key:?} {range:?} as a stream");
+            let ask = GetOptions::range(range);
+            let wanted = range.map_or(Some(bytes), |range| part(bytes, range));
+            // What does not fit may show when the bytes come.
+            let got = async {
+                let Some(stream) = store.get_stream(key, ask).await? else { return Ok(None) };
+                let said = stream.range.clone();
+                Ok(Some((stream.collect().await?, said)))
+            };
+            match (wanted, got.await) {
+                (Some(wanted), Ok(Some((object, said)))) => {
+                    same(&what, Some(&object.bytes), Some(wanted));
+                    let length = said.map_or(u64_of(wanted.len()), |said| said.end - said.start);
+                    assert_eq!(length, u64_of(wanted.len()), "{what}: the range it says");
+                    let held = store.get_opts(key, ask).await.unwrap().unwrap();
+                    assert!(object.meta.agrees(&held.meta), "{what}: {:?}, {:?}", object.meta, held.meta);
+                    // To who asks for nothing a cache may say more than the store.
+                    let tells = |meta: &ObjectMeta| (meta.size(), meta.text().is_some());
+                    if !wanted.is_empty() {
+                        assert_eq!(tells(&object.meta), tells(&held.meta), "{what}: what is known");
+                    }
+                    let of_it = store.get_stream(key, ask.of_state(&object.meta)).await;
+                    same(&what, Some(&of_it.unwrap().unwrap().collect().await.unwrap().bytes), Some(wanted));
+                }
+                (None, Err(e)) => {
+                    let e: crate::Error = e;
+                    assert_eq!(e.kind(), ErrorKind::Invalid, "{what}: {e:?}");
+                    assert!(e.key().is_some_and(|k| k.ends_with(key)), "{what}: the error names the key");
+                    assert!(e.store().is_some(), "{what}: the error names the store");
+                }
+                (_, other) => panic!("{what}: {other:?}"),
+            }
+        }
+        if let Some(most) = u64_of(bytes.len()).checked_sub(1) {
+            let got = async {
+                let stream = store.get_stream(key, GetOptions::at_most(most)).await?.unwrap();
+                stream.collect().await
+            };
+            assert!(got.await.is_err(), "{store}: {key:?} as a stream of at most {most} bytes");
+        }
+        let missing = format!("{key}.absent");
+        is_absent(store.get_stream(&missing, GetOptions::default()).await, &format!("{store}: {missing:?}"));
+    }
+    for bad in ["", "/a", "../a"] {
+        assert!(store.get_stream(bad, GetOptions::default()).await.is_err(), "{store}: {bad:?} is no key");
     }
 }
 

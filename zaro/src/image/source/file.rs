@@ -1,11 +1,11 @@
 //! Files that are read at places. They are opened for each read, so that ten thousand of them can be one image.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::num;
+use crate::store::local::sys::read_exact_at;
 
 /// A file that is there.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl Handle {
     pub(super) fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         self.check(offset, num::u64_of(length))?;
         let mut out = vec![0; length];
-        self.file.read_exact_at(&mut out, offset)?;
+        read_exact_at(&self.file, &mut out, offset)?;
         Ok(out)
     }
 }

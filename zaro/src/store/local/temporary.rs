@@ -8,12 +8,12 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind as IoKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use super::sys;
 use crate::process::{began, machine};
 
 /// A temporary file this old belongs to nobody any more.
@@ -171,15 +171,15 @@ pub struct Temporary {
 impl Temporary {
     /// A new file in `folder`.
     pub fn create(folder: &Path) -> std::io::Result<(Self, File)> {
-        Self::create_with(folder, 0o666)
+        Self::create_with(folder, false)
     }
 
-    /// The same with this mode, less what the process takes away from all (`umask`).
-    pub(super) fn create_with(folder: &Path, mode: u32) -> std::io::Result<(Self, File)> {
+    /// The same, for its owner alone if `private`.
+    pub(super) fn create_with(folder: &Path, private: bool) -> std::io::Result<(Self, File)> {
         let making = Making::begin();
         loop {
             let path = folder.join(temporary_name());
-            match File::options().read(true).write(true).create_new(true).mode(mode).open(&path) {
+            match sys::create_new(&path, private) {
                 Ok(file) => {
                     let made = Self { path, moved: false };
                     let kept = lock(&OPEN).as_mut().map(|open| open.push(made.path.clone())).is_some();

@@ -26,6 +26,7 @@ use super::transport::{Connector, fault_of, host_of, reply_of};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient;
+use crate::store::local::sys::read_exact_at;
 use crate::store::options::StoreOptions;
 use crate::store::reply::Asked;
 use crate::store::wrap::limit::place;
@@ -83,7 +84,7 @@ impl FileBody {
             let from = n.saturating_mul(PIECE);
             let length = usize::try_from(PIECE.min(size.saturating_sub(from))).unwrap_or(0);
             let mut piece = vec![0; length];
-            std::os::unix::fs::FileExt::read_exact_at(&*file, &mut piece, from)?;
+            read_exact_at(&file, &mut piece, from)?;
             Ok(Bytes::from(piece))
         })
     }

@@ -350,8 +350,9 @@ impl fmt::Display for CacheStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for CacheStore {
+    // What is streamed is too large to be held.
     forward! {
-        stat list_opts facts finish origin sites free_space
+        get_stream stat list_opts facts finish origin sites free_space
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {

@@ -415,7 +415,7 @@ impl fmt::Display for GatherStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for GatherStore {
     forward! {
-        get_ranges stat list_opts facts put delete delete_unchanged delete_prefix copy_object promote finish
+        get_stream get_ranges stat list_opts facts put delete delete_unchanged delete_prefix copy_object promote finish
         origin sites free_space direct
     }
 

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::num::u64_of;
+use crate::store::fault::copy_of;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put,
-    SharedStore, Store, each_range, join, unwritable,
+    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta,
+    ObjectStream, Put, SharedStore, Store, each_range, join, unwritable,
 };
 
 /// What was asked for.
@@ -204,6 +205,24 @@ impl LogStore {
     }
 }
 
+/// A body that comes: noted when it is dropped.
+struct Noted {
+    store: LogStore,
+    key: String,
+    range: Option<ByteRange>,
+    start: Instant,
+    /// How many came.
+    bytes: u64,
+    fault: Option<Error>,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        let answer = self.fault.take().map_or(Ok(Some(())), Err);
+        self.store.note(Method::Get, &self.key, self.range, self.start, &answer, |()| self.bytes);
+    }
+}
+
 impl fmt::Display for LogStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
@@ -222,6 +241,40 @@ impl Store for LogStore {
         let answer = self.inner.get_opts(key, options).await;
         self.note(Method::Get, key, options.range, start, &answer, |object| u64_of(object.bytes.len()));
         answer
+    }
+
+    /// One line when it ends, or nobody wants more of it.
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let start = Instant::now();
+        let got = match self.inner.get_stream(key, options).await {
+            Ok(Some(got)) => got,
+            answer => {
+                self.note(Method::Get, key, options.range, start, &answer, |_| 0);
+                return answer;
+            }
+        };
+        let noted = Noted {
+            store: self.clone(),
+            key: key.to_owned(),
+            range: options.range,
+            start,
+            bytes: 0,
+            fault: None,
+        };
+        let pieces = futures::stream::try_unfold((got.body, noted), |(mut body, mut noted)| async move {
+            match body.try_next().await {
+                Ok(piece) => Ok(piece.map(|piece| {
+                    noted.bytes = noted.bytes.saturating_add(u64_of(piece.len()));
+                    (piece, (body, noted))
+                })),
+                Err(e) => {
+                    noted.fault = Some(copy_of(&e));
+                    drop(noted);
+                    Err(e)
+                }
+            }
+        });
+        Ok(Some(ObjectStream { body: pieces.boxed(), ..got }))
     }
 
     /// Each range is a request of its own.
