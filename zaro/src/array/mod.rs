@@ -5,6 +5,7 @@
 //! read by the thread that decodes ([`direct`](self)); remote stores are fetched ahead, bounded in bytes, and decoded
 //! by the same threads ([`remote`](self)).
 
+mod ahead;
 mod direct;
 mod encode;
 mod gather;

@@ -331,7 +331,7 @@ impl Reader {
 
     /// Keeps a decoded chunk of `size` bytes: `owned`, or what lies in `scratch`, which gets the memory of a chunk that
     /// had to go. So a full cache costs no copy and no fresh memory.
-    fn remember(&self, key: Key, owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
+    pub(super) fn remember(&self, key: Key, owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
         let cache = self.array.context.chunks();
         if !cache.takes(size) {
             return;

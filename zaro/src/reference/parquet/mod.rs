@@ -53,7 +53,7 @@ pub use write::{RECORD_SIZE, Writer, Written};
 pub const ZMETADATA: &str = ".zmetadata";
 
 /// Bytes read from the end of a file at first. Most files are not longer.
-const END: u64 = 128 << 10;
+const END: u64 = 512 << 10;
 
 /// Parts of a listing that are fetched at once.
 const AT_ONCE: usize = 4;

@@ -253,9 +253,9 @@ impl GatherStore {
             Err(e) => return Err(copy_of(e)),
         };
         let own = slice(bytes, Some(ByteRange::span(offset.saturating_sub(part.start), length)))?;
-        // A small piece must not keep all of the block.
-        let small = own.len() < bytes.len() / 2;
-        let bytes = if small { Bytes::copy_from_slice(&own) } else { own };
+        // A piece must not keep all of the block.
+        let piece = own.len() < bytes.len();
+        let bytes = if piece { Bytes::copy_from_slice(&own) } else { own };
         Ok(Some(Object { bytes, meta: meta.clone() }))
     }
 
