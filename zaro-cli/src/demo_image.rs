@@ -131,7 +131,7 @@ pub(crate) async fn make(root: &Path, labels: &Path) -> Result<()> {
         model: Some(ColorModel::Color),
         ..Omero::default()
     };
-    let attributes = document::image(Version::V05, &multiscale, Some(&omero), None, None);
+    let attributes = document::image(Version::V05, &multiscale, Some(&omero), None);
     hierarchy::create_group(&store, "", array.format, &attributes, Existing::Replace).await?;
     let made = hierarchy::create_array(&store, "0", &array, Existing::Replace).await?;
     let slab = Slab::new(&array.data_type, &shape, Order::C, light)?;

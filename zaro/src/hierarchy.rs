@@ -50,7 +50,8 @@ fn text(document: &Json) -> bytes::Bytes {
     text.into()
 }
 
-async fn open(store: &SharedStore) -> Result<Zarr> {
+/// The nodes of a store, as their own documents have them.
+pub(crate) async fn open(store: &SharedStore) -> Result<Zarr> {
     let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
     Zarr::from_store(store.clone(), options).await
 }

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use zaro::hierarchy::Existing;
 use zaro::image::Version;
 use zaro::image::model::Axis;
@@ -43,8 +44,8 @@ pub(crate) struct Pyramid {
     #[arg(long, value_name = "N")]
     levels: Option<usize>,
     /// Downsampling method [default: mean; mode for labels and booleans]
-    #[arg(long, value_enum)]
-    method: Option<MethodArg>,
+    #[arg(long, value_parser = methods())]
+    method: Option<Method>,
     /// How much smaller each level is along y and x
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "factors")]
     factor: u64,
@@ -86,23 +87,9 @@ pub(crate) struct Pyramid {
     ome_version: Option<Version>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum MethodArg {
-    Mean,
-    Mode,
-    Gaussian,
-    Decimate,
-}
-
-impl From<MethodArg> for Method {
-    fn from(arg: MethodArg) -> Self {
-        match arg {
-            MethodArg::Mean => Self::Mean,
-            MethodArg::Mode => Self::Mode,
-            MethodArg::Gaussian => Self::Gaussian,
-            MethodArg::Decimate => Self::Decimate,
-        }
-    }
+fn methods() -> impl TypedValueParser<Value = Method> {
+    PossibleValuesParser::new(Method::ALL.map(Method::text))
+        .map(|text| Method::parse(&text).unwrap_or_default())
 }
 
 fn lengths(text: &str) -> std::result::Result<Vec<u64>, String> {
@@ -210,7 +197,7 @@ impl Pyramid {
     fn options(&self, common: &Common) -> Result<PyramidOptions> {
         Ok(PyramidOptions {
             levels: self.levels,
-            method: self.method.map(Method::from),
+            method: self.method,
             factors: self.factors.clone().unwrap_or(Factors::Plane(self.factor)),
             chunks: self.storage.chunk_list()?,
             shards: self.storage.shard_list()?,

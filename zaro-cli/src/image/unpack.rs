@@ -45,10 +45,7 @@ impl Unpack {
         };
         let done = ozx::unpack(&archive, &self.target).await?;
         if self.json {
-            let mut out = Json::object();
-            out.set("files", Json::int(done.files));
-            out.set("bytes", Json::int(done.bytes));
-            output::print(&format!("{out}\n"))?;
+            output::json_line(Json::from([("files", done.files.into()), ("bytes", done.bytes.into())]))?;
         } else {
             let bytes = number::human_bytes(done.bytes.into());
             common.say(&format!("unpacked {} files, {bytes}, into {}", done.files, self.target.display()));

@@ -5,25 +5,25 @@ use crate::num;
 
 /// Blocks of one shape that tile an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Blocks {
+pub(crate) struct Blocks {
     shape: Vec<u64>,
     block: Vec<u64>,
     counts: Vec<u64>,
 }
 
 impl Blocks {
-    pub(super) fn new(shape: &[u64], block: Vec<u64>) -> Self {
+    pub(crate) fn new(shape: &[u64], block: Vec<u64>) -> Self {
         let counts = shape.iter().zip(&block).map(|(n, b)| n.div_ceil((*b).max(1))).collect();
         Self { shape: shape.to_vec(), block, counts }
     }
 
     /// How many there are.
-    pub(super) fn count(&self) -> Result<u64> {
+    pub(crate) fn count(&self) -> Result<u64> {
         num::product(&self.counts)
     }
 
     /// Where block `i`, in C order, begins and how large it is.
-    pub(super) fn place(&self, i: u64) -> (Vec<u64>, Vec<u64>) {
+    pub(crate) fn place(&self, i: u64) -> (Vec<u64>, Vec<u64>) {
         let mut left = i;
         let mut start = vec![0; self.counts.len()];
         for (s, (n, b)) in start.iter_mut().zip(self.counts.iter().zip(&self.block)).rev() {
@@ -36,7 +36,7 @@ impl Blocks {
     }
 
     /// The shape of all blocks but those at the far ends.
-    pub(super) fn block(&self) -> &[u64] {
+    pub(crate) fn block(&self) -> &[u64] {
         &self.block
     }
 }

@@ -44,6 +44,7 @@ use crate::store::local::check_space;
 use crate::suggest;
 use crate::task;
 #[cfg(feature = "image")]
+pub(crate) use blocks::Blocks;
 pub(crate) use chunks::Chunks;
 pub use in_place::{convert_in_place, convert_in_place_with};
 #[cfg(feature = "image")]

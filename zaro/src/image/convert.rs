@@ -14,12 +14,14 @@ use std::sync::{Arc, Mutex};
 use bytes::BytesMut;
 
 use crate::array::{Array, OnProgress, Order, Progress, Selection, Values, WriteOptions};
+use crate::copy;
 use crate::create::New;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, usage};
 use crate::hierarchy::{self, Existing};
 use crate::image::document;
 use crate::image::model::{Axis, Channel, ColorModel, Level, Multiscale, Omero, Window};
 use crate::image::pyramid::{self, Method, PyramidOptions};
+use crate::image::render::default_colors;
 use crate::image::source::{C, Source, X, Y, Z, metadata_only};
 use crate::image::version::Version;
 use crate::journal::Journal;
@@ -134,10 +136,10 @@ pub async fn convert(
 ) -> Result<Vec<Converted>> {
     let version = options.version.unwrap_or(Version::V05);
     if !matches!(version, Version::V04 | Version::V05 | Version::V06) {
-        return Err(Error::usage(format!("images are made in version 0.4, 0.5 or 0.6, not {version}")));
+        return Err(usage!("images are made in version 0.4, 0.5 or 0.6, not {version}"));
     }
     if version < Version::V05 && options.shards.is_some() {
-        return Err(Error::usage(format!("OME-Zarr {version} has no shards; 0.5 has")));
+        return Err(usage!("OME-Zarr {version} has no shards; 0.5 has"));
     }
     if options.levels == Some(0) {
         return Err(Error::usage("an image has at least one level"));
@@ -243,11 +245,7 @@ impl Job<'_> {
                 let missing = shape.len() - list.len();
                 Ok(Some(std::iter::repeat_n(1, missing).chain(list.iter().copied()).collect::<Vec<u64>>()))
             }
-            Some(list) => Err(Error::usage(format!(
-                "{} {name} are given, the image has {} axes",
-                list.len(),
-                shape.len()
-            ))),
+            Some(list) => Err(usage!("{} {name} are given, the image has {} axes", list.len(), shape.len())),
         };
         let shards = full("lengths of shards", &self.options.shards)?;
         let chunks = match full("lengths of chunks", &self.options.chunks)? {
@@ -330,7 +328,7 @@ impl Making<'_> {
             method: None,
         };
         let omero = omero(source, &name, &extents);
-        let attributes = document::image(self.version, &multiscale, Some(&omero), None, None);
+        let attributes = document::image(self.version, &multiscale, Some(&omero), None);
         self.describe(path, attributes).await?;
         let mut levels = vec![plan.array.shape.clone()];
         if self.options.levels != Some(1) {
@@ -402,7 +400,7 @@ impl Making<'_> {
         };
         // Memory that goes from block to block.
         let (blocks, spare) = (&blocks, &Mutex::new(Vec::new()));
-        task::each(blocks.workers, 0..blocks.total, |i| async move {
+        task::each(blocks.workers, 0..blocks.all.count()?, |i| async move {
             task::check_cancel(self.options.cancel.as_deref())?;
             self.journal.beat().await?;
             let (start, count) = blocks.at(i);
@@ -445,11 +443,7 @@ fn five(used: &[usize], list: &[u64]) -> [u64; 5] {
 
 /// The blocks that are read and written together.
 struct Blocks {
-    shape: [u64; 5],
-    sizes: [u64; 5],
-    /// How many along each axis.
-    counts: [u64; 5],
-    total: u64,
+    all: copy::Blocks,
     /// How many are under way at a time.
     workers: usize,
 }
@@ -498,40 +492,25 @@ impl Blocks {
                 }
             }
         }
-        let mut counts = [1; 5];
-        for ((to, n), s) in counts.iter_mut().zip(sizes).zip(shape) {
-            *to = n.div_ceil(s.max(1));
-        }
-        let total = num::product(&counts)?;
-        Ok(Self { shape, sizes, counts, total, workers: num::usize_of(workers)? })
+        Ok(Self { all: copy::Blocks::new(&sizes, shape.to_vec()), workers: num::usize_of(workers)? })
     }
 
     /// Where a block begins, and its extents.
     fn at(&self, number: u64) -> ([u64; 5], [u64; 5]) {
-        let (mut start, mut count) = ([0; 5], [1; 5]);
-        let mut rest = number;
-        let axes = self.shape.iter().zip(self.sizes).zip(self.counts);
-        let places = start.iter_mut().zip(count.iter_mut()).zip(axes).rev();
-        for ((start, count), ((shape, size), n)) in places {
-            *start = (rest % n.max(1)) * shape;
-            *count = (*shape).min(size - *start);
-            rest /= n.max(1);
-        }
-        (start, count)
+        let (start, count) = self.all.place(number);
+        (start.try_into().unwrap_or_default(), count.try_into().unwrap_or_default())
     }
 }
 
 fn set_pixel_size(used: &[usize], sizes: &[f64], scale: &mut [f64]) -> Result<()> {
     if sizes.iter().any(|s| !(s.is_finite() && *s > 0.0)) {
-        return Err(Error::usage(format!("{sizes:?} are no sizes of pixels")));
+        return Err(usage!("{sizes:?} are no sizes of pixels"));
     }
     let axes: &[usize] = match sizes.len() {
         1 | 3 => &[Z, Y, X],
         2 => &[Y, X],
         n => {
-            return Err(Error::usage(format!(
-                "{n} sizes of pixels; there are one, two (y,x) or three (z,y,x)"
-            )));
+            return Err(usage!("{n} sizes of pixels; there are one, two (y,x) or three (z,y,x)"));
         }
     };
     for (k, axis) in axes.iter().enumerate() {
@@ -598,7 +577,7 @@ fn dividing(chunk: u64, shard: u64) -> u64 {
 /// How it is drawn: as the file says; where it says nothing, between values that nearly all pixels lie between, in colours that
 /// can be told apart.
 fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
-    let n = extents.len();
+    let colors = default_colors(extents.len());
     let top = match &source.data_type {
         DataType::UInt(8) => Some(255.0),
         DataType::UInt(16) => Some(65535.0),
@@ -623,7 +602,7 @@ fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
             min: Some(least),
             max: Some(if most > least { most } else { least + 1.0 }),
         };
-        channel.color = channel.color.or_else(|| Some(color(i, n)));
+        channel.color = channel.color.or_else(|| Some(colors.get(i).copied().unwrap_or([255; 3])));
         channel
     };
     let channels: Vec<Channel> = extents.iter().enumerate().map(channel).collect();
@@ -636,19 +615,6 @@ fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
         model: Some(if grey { ColorModel::Greyscale } else { ColorModel::Color }),
         projection: None,
     }
-}
-
-/// A colour for channel `i` of `n`.
-fn color(i: usize, n: usize) -> [u8; 3] {
-    const MANY: [[u8; 3]; 6] =
-        [[0, 255, 255], [255, 255, 0], [255, 0, 255], [255, 0, 0], [0, 255, 0], [0, 0, 255]];
-    let list: &[[u8; 3]] = match n {
-        1 => &[[255; 3]],
-        2 => &[[255, 0, 255], [0, 255, 0]],
-        3 => &[[255, 0, 0], [0, 255, 0], [0, 0, 255]],
-        _ => &MANY,
-    };
-    list.get(i).copied().unwrap_or([255; 3])
 }
 
 #[cfg(test)]

@@ -61,16 +61,9 @@ pub struct Unpacked {
 /// The comment of an archive with an image of that version.
 #[must_use]
 pub fn comment(version: &str) -> String {
-    let mut directory = Json::object();
-    directory.set("jsonFirst", Json::Bool(true));
-    let mut file = Json::object();
-    file.set("centralDirectory", directory);
-    let mut ome = Json::object();
-    ome.set("version", Json::string(version));
-    ome.set("zipFile", file);
-    let mut whole = Json::object();
-    whole.set("ome", ome);
-    whole.to_string()
+    let file = Json::from([("centralDirectory", Json::from([("jsonFirst", true.into())]))]);
+    let ome = Json::from([("version", version.into()), ("zipFile", file)]);
+    Json::from([("ome", ome)]).to_string()
 }
 
 /// How an `.ozx` is written into which entries are put in any order.

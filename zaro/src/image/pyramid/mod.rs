@@ -371,7 +371,7 @@ impl Attributes {
             Self::There(attributes) => attributes.clone(),
             Self::New(_, multiscale) => {
                 let mut all = group.clone();
-                let new = document::image(version, multiscale, None, None, None);
+                let new = document::image(version, multiscale, None, None);
                 for (name, value) in new.members().unwrap_or_default() {
                     all.set(name, value.clone());
                 }

@@ -34,7 +34,7 @@ impl Sample {
         let rank = new.shape.len();
         let level = Level { path: "0".into(), scale: Some(vec![0.5; rank]), translation: None };
         let m = Multiscale { name: None, axes: axes(names), levels: vec![level], method: None };
-        let attributes = document::image(version, &m, None, None, None);
+        let attributes = document::image(version, &m, None, None);
         wait(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
         let array = wait(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
         let options = WriteOptions { blank: true, ..WriteOptions::default() };
@@ -185,7 +185,7 @@ fn smaller(values: &[f64], shape: &[u64], plan: &LevelPlan, method: Method, floa
                 *block.iter().find(|x| count(x) == most).unwrap()
             }
         });
-        kernel::advance(&mut o, &plan.shape);
+        crate::codec::shard::advance(&mut o, &plan.shape);
     }
     out
 }

@@ -84,8 +84,7 @@ impl Overlay {
         opacity: f64,
         alone: bool,
     ) -> Result<Self> {
-        let paths: Vec<String> = levels.iter().map(|l| l.path.clone()).collect();
-        let pyramid = Pyramid::open(zarr, &paths, axes).await?;
+        let pyramid = Pyramid::open(zarr, levels, axes).await?;
         for array in &pyramid.levels {
             if Kind::of(&array.meta().data_type)?.is_float() {
                 let other = format!("labels are whole numbers, these are {}", array.meta().data_type);

@@ -44,7 +44,7 @@ enum Table {
 }
 
 impl Tone {
-    fn new(channel: &ChannelLook, model: ColorModel, kind: Kind, pixels: usize) -> Self {
+    fn new(channel: &ChannelLook, model: ColorModel, kind: &Kind, pixels: usize) -> Self {
         let origin = kind.origin(channel.curve.start);
         let curve = channel.curve.less(origin);
         let grey = |bytes: &[u8]| {
@@ -76,7 +76,7 @@ impl Tone {
                 ColorModel::Greyscale => [q; 3],
             });
         }
-        Self { curve, origin, kind, table, tints }
+        Self { curve, origin, kind: kind.clone(), table, tints }
     }
 
     pub(super) fn origin(&self) -> i128 {
@@ -117,7 +117,7 @@ impl Tone {
 }
 
 /// The tones of all channels of a picture of about `pixels`.
-pub(super) fn tones(look: &Look, kind: Kind, pixels: usize) -> Vec<Tone> {
+pub(super) fn tones(look: &Look, kind: &Kind, pixels: usize) -> Vec<Tone> {
     let tone = |channel| Tone::new(channel, look.model, kind, pixels);
     install(|| look.channels.par_iter().map(tone).collect())
 }
@@ -326,6 +326,7 @@ fn across(columns: &[Tap], offset: u64, s: &mut Scratch) {
 mod tests {
     use super::*;
     use crate::image::model::Family;
+    use crate::meta::DataType;
 
     /// The colour of one pixel of these intensities.
     fn blend(raw: [u8; 4], model: ColorModel) -> [u8; 3] {
@@ -348,7 +349,7 @@ mod tests {
         }
         let look = Look { channels, model, z: 0, t: 0, projection: None };
         let mut sums = [0];
-        for (tone, x) in tones(&look, Kind::U8, 1).iter().zip(raw) {
+        for (tone, x) in tones(&look, &Kind::of(&DataType::UINT8).unwrap(), 1).iter().zip(raw) {
             tone.add_raw(&[x], &mut sums, &mut Vec::new());
         }
         [0, 16, 32].map(|shift| u8::try_from((sums[0] >> shift) & 0xFFFF).unwrap_or(255))
@@ -379,8 +380,8 @@ mod tests {
         let channel = ChannelLook { index: 0, label: None, color: [255; 3], curve, guessed: false };
         let look =
             Look { channels: vec![channel], model: ColorModel::Greyscale, z: 0, t: 0, projection: None };
-        for (kind, sign) in [(Kind::I64, 1), (Kind::U64, 1)] {
-            let tone = tones(&look, kind, 1).remove(0);
+        for (kind, sign) in [(DataType::Int(64), 1), (DataType::UINT64, 1)] {
+            let tone = tones(&look, &Kind::of(&kind).unwrap(), 1).remove(0);
             for (above, grey) in
                 [(-1, 0), (0, 0), (1, 1), (64, 64), (128, 128), (200, 199), (255, 254), (300, 255)]
             {

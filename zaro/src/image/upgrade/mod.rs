@@ -33,8 +33,7 @@ pub use in_place::upgrade_in_place;
 use crate::array::OnProgress;
 use crate::copy::CopyOptions;
 use crate::error::{Error, Result};
-use crate::group::{OpenOptions, Zarr};
-use crate::hierarchy::Existing;
+use crate::hierarchy::{self, Existing};
 use crate::image::validate::{self, Finding, Level};
 use crate::image::version::Version;
 use crate::meta::Json;
@@ -101,10 +100,7 @@ impl UpgradeOptions {
 
     /// What decides about the result, in a form that stays the same from version to version.
     fn json(&self) -> Json {
-        let mut options = Json::object();
-        options.set("to", Json::string(self.to.text()));
-        options.set("lossy", Json::Bool(self.lossy));
-        options
+        Json::from([("to", self.to.text().into()), ("lossy", self.lossy.into())])
     }
 
     /// Versions that can be written.
@@ -118,8 +114,7 @@ impl UpgradeOptions {
 
 /// What the specification forbids in the groups `tops` of the hierarchy at `root`.
 async fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<Finding>> {
-    let open = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-    let zarr = Zarr::from_store(store.clone(), open).await?;
+    let zarr = hierarchy::open(store).await?;
     let mut broken = Vec::new();
     for top in tops {
         let report = validate::validate(&zarr, &join(root, top), &validate::Options::default()).await?;
@@ -216,24 +211,21 @@ impl Upgraded {
     /// As JSON.
     #[must_use]
     pub fn json(&self) -> Json {
-        let mut report = Json::object();
-        report.set("from", Json::string(self.from.text()));
-        report.set("seed", Json::Bool(self.from == Version::Seed));
-        report.set("assumed", Json::Bool(self.assumed));
-        report.set("to", Json::string(self.to.text()));
-        report.set("groups", Json::int(self.groups));
-        report.set("changed", Json::int(self.changed));
-        report.set("files", Json::int(self.files));
         let array = |(path, fate): &(String, Fate)| {
-            let mut array = Json::object();
-            array.set("path", Json::string(path.as_str()));
-            array.set("chunks", Json::string(fate.text()));
-            array
+            Json::from([("path", path.into()), ("chunks", fate.text().into())])
         };
-        report.set("arrays", Json::Array(self.arrays.iter().map(array).collect()));
-        report.set("notes", Json::Array(self.notes.iter().map(Json::string).collect()));
-        report.set("broken", Json::Array(self.broken.iter().map(Finding::json).collect()));
-        report.set("resumed", Json::Bool(self.resumed));
-        report
+        Json::from([
+            ("from", self.from.text().into()),
+            ("seed", (self.from == Version::Seed).into()),
+            ("assumed", self.assumed.into()),
+            ("to", self.to.text().into()),
+            ("groups", self.groups.into()),
+            ("changed", self.changed.into()),
+            ("files", self.files.into()),
+            ("arrays", self.arrays.iter().map(array).collect()),
+            ("notes", (&self.notes).into()),
+            ("broken", self.broken.iter().map(Finding::json).collect()),
+            ("resumed", self.resumed.into()),
+        ])
     }
 }

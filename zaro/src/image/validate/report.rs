@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::Judged;
+use super::{Judged, Options, text_of};
 use crate::error::redacted;
-use crate::image::version::Version;
+use crate::image::version::{Stated, Version};
 use crate::meta::Json;
 use crate::meta::path::shown;
 
@@ -128,10 +128,18 @@ impl Report {
         ])
     }
 
-    /// Puts the findings in order: by node, the grave ones first, else in the order of the documents.
-    pub(crate) fn sort(&mut self) {
-        self.findings.sort_by(|a, b| a.node.split('/').cmp(b.node.split('/')).then(b.level.cmp(&a.level)));
-        self.findings.dedup();
+    /// With the findings in order: by node, the grave ones first, else in the order of the documents.
+    pub(super) fn new(
+        judged: Judged,
+        stated: &Stated,
+        options: &Options,
+        nodes: usize,
+        mut findings: Vec<Finding>,
+    ) -> Self {
+        findings.sort_by(|a, b| a.node.split('/').cmp(b.node.split('/')).then(b.level.cmp(&a.level)));
+        findings.dedup();
+        let asked = options.version.is_some();
+        Self { version: judged.version, stated: text_of(stated), asked, nodes, findings }
     }
 }
 
@@ -352,11 +360,6 @@ pub(super) fn cut(text: &str) -> String {
     }
     let start: String = text.chars().take(MOST - 1).collect();
     format!("{start}…")
-}
-
-/// `1 level`, `2 levels`.
-pub(super) fn plural(n: usize, word: &str) -> String {
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
 /// A list of names in quotes.
