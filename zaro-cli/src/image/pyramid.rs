@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::hierarchy::Existing;
 use zaro::image::Version;
 use zaro::image::model::Axis;
@@ -13,6 +13,7 @@ use zaro::{Error, Result};
 use crate::args::{Common, Target};
 use crate::output;
 use crate::paint::plural;
+use crate::path::word;
 use crate::progress::Watch;
 use crate::storage::Storage;
 
@@ -43,8 +44,8 @@ pub(crate) struct Pyramid {
     #[arg(long, value_name = "N")]
     levels: Option<usize>,
     /// Downsampling method [default: mean; mode for labels and booleans]
-    #[arg(long, value_enum)]
-    method: Option<MethodArg>,
+    #[arg(long, value_parser = word(METHODS))]
+    method: Option<Method>,
     /// How much smaller each level is along y and x
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "factors")]
     factor: u64,
@@ -86,24 +87,13 @@ pub(crate) struct Pyramid {
     ome_version: Option<Version>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum MethodArg {
-    Mean,
-    Mode,
-    Gaussian,
-    Decimate,
-}
-
-impl From<MethodArg> for Method {
-    fn from(arg: MethodArg) -> Self {
-        match arg {
-            MethodArg::Mean => Self::Mean,
-            MethodArg::Mode => Self::Mode,
-            MethodArg::Gaussian => Self::Gaussian,
-            MethodArg::Decimate => Self::Decimate,
-        }
-    }
-}
+/// The words of `--method`.
+const METHODS: &[(&str, &str, Method)] = &[
+    ("mean", "", Method::Mean),
+    ("mode", "", Method::Mode),
+    ("gaussian", "", Method::Gaussian),
+    ("decimate", "", Method::Decimate),
+];
 
 fn lengths(text: &str) -> std::result::Result<Vec<u64>, String> {
     let length = |n: &str| match n.trim().parse::<u64>() {
@@ -210,7 +200,7 @@ impl Pyramid {
     fn options(&self, common: &Common) -> Result<PyramidOptions> {
         Ok(PyramidOptions {
             levels: self.levels,
-            method: self.method.map(Method::from),
+            method: self.method,
             factors: self.factors.clone().unwrap_or(Factors::Plane(self.factor)),
             chunks: self.storage.chunk_list()?,
             shards: self.storage.shard_list()?,
