@@ -103,7 +103,7 @@ impl Checksum {
         let in_bucket = bucket::is_bucket(&self.uri);
         if in_bucket && !self.tree && !self.json {
             let checksum = zaro::manifest::bucket::checksum(&bucket::zarr(common, &self.uri)?).await?;
-            return crate::output::print(&format!("{checksum}\n"));
+            return output::print(&format!("{checksum}\n"));
         }
         let manifest = match in_bucket {
             true => current(&bucket::zarr(common, &self.uri)?, &Source::Objects).await?,
@@ -113,20 +113,18 @@ impl Checksum {
         let root = digests.root();
         let mut out = Output::open(None)?;
         if self.json {
-            let mut report = Json::object();
-            report.set("checksum", Json::string(root.to_string()));
-            report.set("files", Json::int(root.count));
-            report.set("bytes", Json::int(root.size));
+            let mut report = Json::from([
+                ("checksum", root.to_string().into()),
+                ("files", root.count.into()),
+                ("bytes", root.size.into()),
+            ]);
             if self.tree {
                 let mut list = Vec::new();
                 each_dir(&manifest.root(), "", &digests, &mut |path, digest| {
-                    list.push(Json::Object(vec![
-                        ("path".into(), Json::string(path)),
-                        ("digest".into(), Json::string(digest)),
-                    ]));
+                    list.push(Json::from([("path", path.into()), ("digest", digest.into())]));
                     Ok(())
                 })?;
-                report.set("directories", Json::Array(list));
+                report.set("directories", list);
             }
             writeln!(out, "{}", output::safe(&report.pretty()))?;
         } else if self.tree {

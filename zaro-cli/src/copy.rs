@@ -12,11 +12,11 @@ use zaro::meta::path::shown;
 use zaro::{Error, OpenOptions, Result, Selection, Zarr};
 
 use crate::args::{Common, Target};
-use crate::making::{KeysArg, parse_separator};
+use crate::making::{PREFIXED, parse_separator};
 use crate::number;
 use crate::output;
 use crate::paint::plural;
-use crate::path::local_path;
+use crate::path::{local_path, word};
 use crate::progress::Watch;
 use crate::select::Named;
 use crate::storage::Storage;
@@ -106,14 +106,8 @@ pub(crate) struct Copy {
     #[arg(long, value_name = "/|.", value_parser = parse_separator, help_heading = "How it is stored")]
     separator: Option<char>,
     /// Chunk key encoding: default (c/0/0) or v2 (0.0)
-    #[arg(
-        long,
-        value_enum,
-        value_name = "default|v2",
-        hide_possible_values = true,
-        help_heading = "How it is stored"
-    )]
-    key_encoding: Option<KeysArg>,
+    #[arg(long, value_parser = word(PREFIXED), value_name = "default|v2", hide_possible_values = true, help_heading = "How it is stored")]
+    key_encoding: Option<bool>,
 }
 
 impl Copy {
@@ -209,10 +203,7 @@ impl Copy {
     }
 
     fn options(&self, common: &Common) -> Result<CopyOptions> {
-        let keys = KeysOption {
-            prefixed: self.key_encoding.map(|k| k == KeysArg::Default),
-            separator: self.separator,
-        };
+        let keys = KeysOption { prefixed: self.key_encoding, separator: self.separator };
         Ok(CopyOptions {
             format: common.format(),
             chunks: self.storage.chunks.clone(),

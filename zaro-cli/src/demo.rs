@@ -15,6 +15,7 @@ use zaro::array::{Order, WriteOptions};
 use zaro::hierarchy::{self, Existing};
 use zaro::meta::json::Json;
 use zaro::meta::{ChunkKeys, DataType, Fill, Format, NewArray, short};
+use zaro::num::f64_of_u64 as count;
 use zaro::store::SharedStore;
 use zaro::store::local::LocalStore;
 use zaro::{Error, Result, Selection, Slab};
@@ -255,11 +256,6 @@ fn brightness(y: f64, x: f64) -> u8 {
         light += 120.0 * (-(d * d * 2.0)).exp() + 90.0 * (-(((d - 0.9) * 8.0).powi(2))).exp();
     }
     u8::try_from(number(light.clamp(0.0, 255.0))).unwrap_or(u8::MAX)
-}
-
-/// A small count as a float; exact.
-fn count(n: u64) -> f64 {
-    u32::try_from(n).map_or(f64::NAN, f64::from)
 }
 
 /// A float as the nearest small integer.

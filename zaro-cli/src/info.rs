@@ -8,7 +8,6 @@ use zaro::format::describe::{byte_size, codec_text, main_array, size_of_item, si
 use zaro::format::text::human_bytes;
 use zaro::format::{describe, dtype, model, shape_text};
 use zaro::image::word;
-use zaro::meta::path::shown;
 use zaro::meta::{ArrayMeta, Json, NodeMeta};
 use zaro::{Node, Result};
 
@@ -117,11 +116,7 @@ impl Page<'_> {
             bytes = bytes.saturating_add(if a.data_type.is_variable() { 0 } else { byte_size(a) });
         }
         let groups = below.len() - count;
-        let place = if top.path.is_empty() {
-            self.uri.to_owned()
-        } else {
-            format!("{} {}", self.uri, shown(&top.path))
-        };
+        let place = shell::place(self.uri, &top.path);
         let mut facts = vec![self.format(&top.meta), plural(count, "array")];
         if groups > 0 {
             facts.push(plural(groups, "group"));
@@ -214,8 +209,7 @@ impl Page<'_> {
     /// One array, at length.
     fn array(&self, path: &str, a: &ArrayMeta) -> String {
         let p = self.paint;
-        let place =
-            if path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(path)) };
+        let place = shell::place(self.uri, path);
         let kind = format!("Zarr V{} array", a.format.number());
         let mut out = format!("{}\n{}\n", p.bold(&plain(&place)), p.dim(&kind));
         let mut row = |name: &str, text: String| {
@@ -350,12 +344,7 @@ impl Page<'_> {
         let line = |(command, path, more): &(&[&str], &str, &[&str])| {
             shell::line(command, self.uri, path, more, self.reached_by.as_deref()?)
         };
-        match lines.iter().map(line).collect::<Option<Vec<_>>>() {
-            Some(lines) if !lines.is_empty() => {
-                format!("{}\n", self.paint.dim(&format!("try: {}", lines.join("\n     "))))
-            }
-            _ => String::new(),
-        }
+        shell::hint(lines.iter().map(line), self.paint)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::args::{Common, Target};
 use crate::format::Format;
 use crate::output::Output;
 use crate::paint::{Paint, plain};
-use crate::path::output_path;
+use crate::path::{output_path, word};
 use crate::progress::Watch;
 use crate::select::{Part, points};
 
@@ -69,15 +69,8 @@ pub(crate) struct Read {
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
     /// The order of elements in raw and npy: C (last dimension fastest) or F
-    #[arg(
-        long,
-        value_enum,
-        value_name = "C|F",
-        default_value = "C",
-        hide_possible_values = true,
-        ignore_case = true
-    )]
-    order: OrderArg,
+    #[arg(long, value_parser = word(ORDERS), value_name = "C|F", default_value = "C", hide_possible_values = true, ignore_case = true)]
+    order: Order,
     /// Apply the CF conventions: scale_factor, add_offset, _FillValue, missing_value, and times as ISO 8601
     #[arg(long)]
     cf: bool,
@@ -99,8 +92,8 @@ pub(crate) struct Read {
     ipoints: Vec<String>,
 
     /// The colours of a picture
-    #[arg(long, value_enum, value_name = "NAME", default_value_t, help_heading = "Picture")]
-    colormap: ColormapArg,
+    #[arg(long, value_parser = word(COLORMAPS), value_name = "NAME", default_value = "viridis", help_heading = "Picture")]
+    colormap: Colormap,
     /// The numbers that get the first and the last colour [default: 1 % and 99.9 % percentiles]
     #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = parse_range, help_heading = "Picture")]
     range: Option<(f64, f64)>,
@@ -109,44 +102,15 @@ pub(crate) struct Read {
     max_size: u16,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum OrderArg {
-    #[value(name = "C")]
-    C,
-    #[value(name = "F")]
-    F,
-}
-
-impl From<OrderArg> for Order {
-    fn from(arg: OrderArg) -> Self {
-        match arg {
-            OrderArg::C => Self::C,
-            OrderArg::F => Self::F,
-        }
-    }
-}
+/// The orders of `--order`.
+pub(crate) const ORDERS: &[(&str, &str, Order)] = &[("C", "", Order::C), ("F", "", Order::F)];
 
 /// The colour maps of `--colormap`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum ColormapArg {
-    /// Dark violet over green to yellow
-    #[default]
-    Viridis,
-    /// Black over purple to pale yellow
-    Magma,
-    /// Black to white
-    Gray,
-}
-
-impl From<ColormapArg> for Colormap {
-    fn from(arg: ColormapArg) -> Self {
-        match arg {
-            ColormapArg::Viridis => Self::Viridis,
-            ColormapArg::Magma => Self::Magma,
-            ColormapArg::Gray => Self::Gray,
-        }
-    }
-}
+const COLORMAPS: &[(&str, &str, Colormap)] = &[
+    ("viridis", "Dark violet over green to yellow", Colormap::Viridis),
+    ("magma", "Black over purple to pale yellow", Colormap::Magma),
+    ("gray", "Black to white", Colormap::Gray),
+];
 
 fn parse_range(text: &str) -> std::result::Result<(f64, f64), String> {
     let numbers =
@@ -206,7 +170,7 @@ impl Read {
             common.warn(&message);
         }
         let order = match format {
-            Format::Raw | Format::Npy => self.order.into(),
+            Format::Raw | Format::Npy => self.order,
             _ => Order::C,
         };
         let as_text = matches!(format, Format::Table | Format::Csv | Format::Json);
@@ -233,7 +197,7 @@ impl Read {
             }
             Format::Raw => Box::new(raw::Raw),
             Format::Png => Box::new(picture::Picture::new(picture::Drawing {
-                colormap: self.colormap.into(),
+                colormap: self.colormap,
                 range: self.range,
                 max_size: self.max_size.into(),
                 transparent: if reading.is_decoded() { Vec::new() } else { picture::transparent(meta) },
@@ -297,13 +261,13 @@ impl Read {
         let idle = [
             (
                 "--order F",
-                matches!(self.order, OrderArg::F) && !matches!(format, Format::Raw | Format::Npy),
+                self.order == Order::F && !matches!(format, Format::Raw | Format::Npy),
                 "C order is kept",
             ),
             ("--long", self.long && format != Format::Csv, "it is for csv"),
             ("--coords", self.coords && format != Format::Csv, "it is for csv"),
             ("--range", self.range.is_some() && !picture, "it is for pictures, and limits no numbers"),
-            ("--colormap", self.colormap != ColormapArg::default() && !picture, "it is for pictures"),
+            ("--colormap", self.colormap != Colormap::Viridis && !picture, "it is for pictures"),
             (
                 "--max-size",
                 self.max_size != MAX_SIZE && !picture,

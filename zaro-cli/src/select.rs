@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::sync::OnceLock;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::array::windows::View;
 use zaro::array::{Index, Selection};
 use zaro::coords::{self, Labels, Lookup, Method, Points};
 use zaro::meta::ArrayMeta;
 use zaro::{Array, Error, Result, Zarr};
+
+use crate::path::word;
 
 /// Dimensions by name, by index and by value.
 #[derive(Debug, Clone, Default, Args)]
@@ -21,30 +23,20 @@ pub(crate) struct Named {
     #[arg(long, value_name = "NAME=INDEX", allow_hyphen_values = true, help_heading = "Selection")]
     pub(crate) isel: Vec<String>,
     /// What --sel takes where no value is exactly the one given: exact (an error), nearest, pad (the one before), backfill
-    #[arg(
-        long,
-        value_enum,
-        value_name = "METHOD",
-        default_value_t,
-        hide_possible_values = true,
-        help_heading = "Selection"
-    )]
-    method: MethodArg,
+    #[arg(long, value_parser = word(METHODS), value_name = "METHOD", default_value = "exact", hide_possible_values = true, help_heading = "Selection")]
+    method: Method,
     /// How far off that may be: a number, or a span such as 12h
     #[arg(long, value_name = "DISTANCE", help_heading = "Selection")]
     tolerance: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum MethodArg {
-    #[default]
-    Exact,
-    Nearest,
-    #[value(alias = "ffill")]
-    Pad,
-    #[value(alias = "bfill")]
-    Backfill,
-}
+/// The words of `--method`.
+const METHODS: &[(&str, &str, Method)] = &[
+    ("exact", "", Method::Exact),
+    ("nearest", "", Method::Nearest),
+    ("pad|ffill", "", Method::Pad),
+    ("backfill|bfill", "", Method::Backfill),
+];
 
 impl Named {
     /// Whether nothing was said.
@@ -54,13 +46,7 @@ impl Named {
 
     /// How values are looked up.
     pub(crate) fn lookup(&self) -> Lookup {
-        let method = match self.method {
-            MethodArg::Exact => Method::Exact,
-            MethodArg::Nearest => Method::Nearest,
-            MethodArg::Pad => Method::Pad,
-            MethodArg::Backfill => Method::Backfill,
-        };
-        Lookup { method, tolerance: self.tolerance.clone() }
+        Lookup { method: self.method, tolerance: self.tolerance.clone() }
     }
 
     pub(crate) fn labels(&self) -> Result<Labels> {

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::meta::{Finding, Level};
+use zaro::meta::Finding;
 use zaro::validate::{Report, validate, validate_data};
 use zaro::{ReadOptions, Result};
 
 use crate::args::{Common, Target};
 use crate::output;
-use crate::paint::{Paint, plain, plural};
+use crate::paint::{Paint, plural};
 use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
@@ -70,11 +70,6 @@ impl Validate {
 }
 
 fn line(f: &Finding, paint: Paint) -> String {
-    let level = match f.level {
-        Level::Error => paint.red("error"),
-        Level::Warning => paint.yellow("warning"),
-    };
-    let field = if f.field.is_empty() { String::new() } else { format!(" {}", plain(&f.field)) };
-    let rule = format!("[{}]", f.rule);
-    format!("{level}: {}{field}: {} {}\n", plain(&f.node), plain(&f.message), paint.dim(&rule))
+    let field = if f.field.is_empty() { String::new() } else { format!(" {}", f.field) };
+    paint.finding(f.level, &format!("{}{field}: ", f.node), &f.message, f.rule)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use zaro::array::windows::View;
-use zaro::array::{Index, WriteOptions};
+use zaro::array::{Index, Order, WriteOptions};
 use zaro::create;
 use zaro::format::input::{Elements, Input};
 use zaro::format::raw::Origin;
@@ -18,11 +18,11 @@ use zaro::store::SharedStore;
 use zaro::{Array, Error, Result, Slab, num};
 
 use crate::args::{Common, Target};
-use crate::format::InputFormat;
+use crate::format::Format;
 use crate::making::{self, Extents, Making};
-use crate::path::local_path;
+use crate::path::{local_path, word};
 use crate::progress::Watch;
-use crate::read::OrderArg;
+use crate::read::ORDERS;
 use crate::select::Part;
 use crate::{output, resize, signal};
 
@@ -54,21 +54,14 @@ pub(crate) struct Write {
     #[arg(long, value_name = "FILE", value_parser = local_path())]
     from: PathBuf,
     /// The format [default: by the suffix of FILE]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    input_format: Option<InputFormat>,
+    #[arg(long, value_parser = word(Format::INPUTS), value_name = "FORMAT")]
+    input_format: Option<Format>,
     /// The shape of the input, where it does not show: raw, or CSV of more than two dimensions
     #[arg(long, value_name = "N,N,…", value_parser = making::parse_extents)]
     shape: Option<Extents>,
     /// The order of raw elements: C (last dimension fastest) or F
-    #[arg(
-        long,
-        value_enum,
-        value_name = "C|F",
-        default_value = "C",
-        hide_possible_values = true,
-        ignore_case = true
-    )]
-    order: OrderArg,
+    #[arg(long, value_parser = word(ORDERS), value_name = "C|F", default_value = "C", hide_possible_values = true, ignore_case = true)]
+    order: Order,
     /// Convert numbers to the array's type; what does not fit is refused
     #[arg(long)]
     cast: bool,
@@ -153,7 +146,7 @@ impl Write {
         }
         let Place { view, shape, grow } = self.place(&target, &mut input).map_err(placed)?;
         // Everything that shows of the input without reading it all is found wrong before the array is touched.
-        let elements = input.elements(target.meta(), &shape, self.order.into(), self.cast).map_err(named)?;
+        let elements = input.elements(target.meta(), &shape, self.order, self.cast).map_err(named)?;
         let (mut appending, mut writing) = (None, None);
         let destination = match (target, grow) {
             (Found::Missing(meta), _) => {
@@ -210,19 +203,22 @@ impl Write {
 
     /// Opens the input and reads what says its shape and type.
     fn open(&self) -> Result<Input> {
-        let format = self.input_format.or_else(|| InputFormat::of_file(&self.from)).ok_or_else(|| {
-            Error::usage("no format is known by that name (.npy .raw .bin .csv .json); add --input-format")
-        })?;
-        let origin = match self.from.as_os_str() == "-" {
+        let read: fn(Origin) -> Result<Input> =
+            match self.input_format.or_else(|| Format::of_file(&self.from)) {
+                Some(Format::Npy) => Input::npy,
+                Some(Format::Raw) => |origin| Ok(Input::Raw(origin)),
+                Some(Format::Csv) => Input::csv,
+                Some(Format::Json) => Input::json,
+                Some(Format::Table | Format::Png) | None => {
+                    return Err(Error::usage(
+                        "no format is known by that name (.npy .raw .bin .csv .json); add --input-format",
+                    ));
+                }
+            };
+        read(match self.from.as_os_str() == "-" {
             true => Origin::Pipe(Box::new(signal::StoppableStdin::new()?)),
             false => Origin::open(&self.from)?,
-        };
-        match format {
-            InputFormat::Npy => Input::npy(origin),
-            InputFormat::Raw => Ok(Input::Raw(origin)),
-            InputFormat::Csv => Input::csv(origin),
-            InputFormat::Json => Input::json(origin),
-        }
+        })
     }
 
     /// An option that is for a new array only, if one was given.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
+use zaro::format::describe::times;
 use zaro::image::document::hex;
 use zaro::image::model::{AxisKind, Channel, ColorModel, Plate};
 use zaro::image::summary::{LevelSummary, Overview, PyramidSummary, Summary, extent};
@@ -54,7 +55,7 @@ impl Info {
         let overview = Overview::of(&zarr, &self.target.path).await?;
         let text = if self.json {
             let mut out = overview.to_json();
-            out.set("uri", zaro::meta::Json::string(zaro::redacted(&self.target.uri)));
+            out.set("uri", zaro::redacted(&self.target.uri).into_owned());
             format!("{}\n", out.pretty())
         } else {
             let page = Page {
@@ -107,11 +108,9 @@ impl Page<'_> {
     fn overview(&self, overview: &Overview) -> String {
         let p = self.paint;
         let mut out = String::new();
-        let place = |path: &str| {
-            if path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(path)) }
-        };
         let mut head = |path: &str, what: String| {
-            out.push_str(&format!("{}\n{}\n", p.blue(&plain(&place(path))), p.dim(&plain(&what))));
+            let place = shell::place(self.uri, path);
+            out.push_str(&format!("{}\n{}\n", p.blue(&plain(&place)), p.dim(&plain(&what))));
         };
         let count = plural(overview.images.len(), "image");
         match &overview.found {
@@ -144,12 +143,7 @@ impl Page<'_> {
         }
         if let Some((path, Ok(first))) = overview.images.first() {
             let line = |by: &[String]| shell::line(&["image", "render"], self.uri, path, &picture(first), by);
-            out.extend(
-                self.reached_by
-                    .as_deref()
-                    .and_then(line)
-                    .map(|line| format!("{}\n", p.dim(&format!("try: {line}")))),
-            );
+            out.push_str(&shell::hint([self.reached_by.as_deref().and_then(line)].into_iter(), p));
         }
         out
     }
@@ -220,10 +214,6 @@ fn is_large(summary: &Summary) -> bool {
 
 fn assumed(assumed: bool) -> &'static str {
     if assumed { " (no version is stated; this is what it looks like)" } else { "" }
-}
-
-fn times(shape: &[u64]) -> String {
-    shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" × ")
 }
 
 fn sizes(axes: &[Axis], level: &LevelSummary) -> String {

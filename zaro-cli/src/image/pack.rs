@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use clap::Args;
 use zaro::Result;
 use zaro::image::ozx;
-use zaro::meta::Json;
 
 use crate::args::Common;
 use crate::number;
@@ -58,13 +57,13 @@ impl Pack {
             common.warn(&format!("{} documents of Zarr v2 were left out", packed.left_out));
         }
         if self.json {
-            output::json_line(Json::from([
-                ("version", packed.version.into()),
+            output::json_line([
+                ("version", packed.version.as_str().into()),
                 ("entries", packed.entries.into()),
                 ("bytes", packed.bytes.into()),
-                ("unsharded", packed.unsharded.into()),
+                ("unsharded", (&packed.unsharded).into()),
                 ("left_out", packed.left_out.into()),
-            ]))?;
+            ])?;
         } else {
             common.say(&format!(
                 "packed {} entries, {}, into {}",

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use zaro::hierarchy::Existing;
 use zaro::image::Version;
 use zaro::image::model::Axis;
@@ -14,6 +13,7 @@ use zaro::{Error, Result};
 use crate::args::{Common, Target};
 use crate::output;
 use crate::paint::plural;
+use crate::path::word;
 use crate::progress::Watch;
 use crate::storage::Storage;
 
@@ -44,7 +44,7 @@ pub(crate) struct Pyramid {
     #[arg(long, value_name = "N")]
     levels: Option<usize>,
     /// Downsampling method [default: mean; mode for labels and booleans]
-    #[arg(long, value_parser = methods())]
+    #[arg(long, value_parser = word(METHODS))]
     method: Option<Method>,
     /// How much smaller each level is along y and x
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "factors")]
@@ -87,10 +87,13 @@ pub(crate) struct Pyramid {
     ome_version: Option<Version>,
 }
 
-fn methods() -> impl TypedValueParser<Value = Method> {
-    PossibleValuesParser::new(Method::ALL.map(Method::text))
-        .map(|text| Method::parse(&text).unwrap_or_default())
-}
+/// The words of `--method`.
+const METHODS: &[(&str, &str, Method)] = &[
+    ("mean", "", Method::Mean),
+    ("mode", "", Method::Mode),
+    ("gaussian", "", Method::Gaussian),
+    ("decimate", "", Method::Decimate),
+];
 
 fn lengths(text: &str) -> std::result::Result<Vec<u64>, String> {
     let length = |n: &str| match n.trim().parse::<u64>() {

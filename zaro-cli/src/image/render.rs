@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::image::model::ColorModel;
 use zaro::image::render::{
     ChannelSetting, Depth, LabelChoice, PngRows, Projection, Region, Request, Rows, Settings, Sheet, Size,
@@ -14,7 +14,7 @@ use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
 use crate::output::Output;
-use crate::path::output_path;
+use crate::path::{output_path, word};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,14 +57,8 @@ pub(crate) struct Render {
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     t: Option<u64>,
     /// Make one plane of all, or of those that --z names
-    #[arg(
-        long,
-        value_name = "max|mean",
-        value_enum,
-        hide_possible_values = true,
-        help_heading = "What to draw"
-    )]
-    project: Option<Project>,
+    #[arg(long, value_name = "max|mean", value_parser = word(PROJECTIONS), hide_possible_values = true, help_heading = "What to draw")]
+    project: Option<Projection>,
     /// Draw the planes side by side
     #[arg(long, conflicts_with = "project", help_heading = "What to draw")]
     contact_sheet: bool,
@@ -89,14 +83,8 @@ pub(crate) struct Render {
     #[arg(long, value_name = "CHANNEL[:KEY=VALUE,...]", help_heading = "How to draw it")]
     channel: Vec<String>,
     /// Add colours up, or draw the first channel in grey [default: as the image says]
-    #[arg(
-        long,
-        value_name = "color|greyscale",
-        value_enum,
-        hide_possible_values = true,
-        help_heading = "How to draw it"
-    )]
-    model: Option<Model>,
+    #[arg(long, value_name = "color|greyscale", value_parser = word(MODELS), hide_possible_values = true, help_heading = "How to draw it")]
+    model: Option<ColorModel>,
     /// Labels or a mask to draw over it, by name, or all; may be repeated
     #[arg(long, value_name = "NAME|all", help_heading = "How to draw it")]
     labels: Vec<String>,
@@ -108,19 +96,13 @@ pub(crate) struct Render {
     gap: u32,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Project {
-    Max,
-    Mean,
-}
+/// The words of `--project`.
+const PROJECTIONS: &[(&str, &str, Projection)] =
+    &[("max", "", Projection::Max), ("mean", "", Projection::Mean)];
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Model {
-    #[value(alias = "colour")]
-    Color,
-    #[value(alias = "grayscale")]
-    Greyscale,
-}
+/// The words of `--model`.
+const MODELS: &[(&str, &str, ColorModel)] =
+    &[("color|colour", "", ColorModel::Color), ("greyscale|grayscale", "", ColorModel::Greyscale)];
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,10 +201,7 @@ impl Render {
         let settings = Settings {
             multiscale: self.multiscale.clone(),
             channels: listed.chain(single).collect::<Result<_>>()?,
-            model: self.model.map(|model| match model {
-                Model::Color => ColorModel::Color,
-                Model::Greyscale => ColorModel::Greyscale,
-            }),
+            model: self.model,
             labels,
             opacity: self.opacity,
             memory: common.memory / 2,
@@ -270,8 +249,7 @@ impl Render {
         let z = asked.map(|(z, _)| z);
         Ok((
             match (self.project, z) {
-                (Some(Project::Max), z) => Depth::Projected(Projection::Max, z),
-                (Some(Project::Mean), z) => Depth::Projected(Projection::Mean, z),
+                (Some(how), z) => Depth::Projected(how, z),
                 (None, None) => Depth::Default,
                 (None, Some(z)) if z.end - z.start == 1 => Depth::Plane(z.start),
                 (None, Some(_)) => {

@@ -117,8 +117,8 @@ impl Upgrade {
     fn tell(&self, common: &Common, done: &Upgraded) -> Result<()> {
         if self.json {
             let mut report = done.json();
-            report.set("dry_run", zaro::meta::Json::Bool(self.dry_run));
-            report.set("verified", zaro::meta::Json::Bool(!self.no_verify && !self.dry_run));
+            report.set("dry_run", self.dry_run);
+            report.set("verified", !self.no_verify && !self.dry_run);
             return output::json_line(report);
         }
         for note in &done.notes {

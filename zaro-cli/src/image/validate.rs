@@ -106,28 +106,26 @@ impl Validate {
 
     /// The protocol of the specification's tests: a line of JSON, whatever was found.
     async fn conform(&self, common: &Common) -> Result<ExitCode> {
-        let mut out = Json::object();
-        match self.report(common).await {
+        let (valid, message) = match self.report(common).await {
             Ok(report) => {
-                out.set("valid", Json::Bool(report.is_valid(common.strict)));
                 let limit = if common.strict { Level::Should } else { Level::Must };
-                let broken: Vec<String> =
-                    report.findings.iter().filter(|f| f.level >= limit).map(Finding::to_string).collect();
-                if !broken.is_empty() {
-                    out.set("message", Json::string(broken.join("; ")));
-                }
+                let broken = report.findings.iter().filter(|f| f.level >= limit).map(Finding::to_string);
+                (report.is_valid(common.strict), broken.collect::<Vec<_>>().join("; "))
             }
             // What is there and cannot be read as metadata is not valid; what cannot be reached is no answer.
             Err(e)
                 if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported)
                     || (e.is_not_found() && Path::new(&self.uri).exists()) =>
             {
-                out.set("valid", Json::Bool(false));
-                out.set("message", Json::string(e.to_string()));
+                (false, e.to_string())
             }
             Err(e) => return Err(e),
+        };
+        let mut out = Json::from([("valid", valid.into())]);
+        if !message.is_empty() {
+            out.set("message", message);
         }
-        output::print(&format!("{out}\n"))?;
+        output::json_line(out)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -5,13 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::manifest::bucket::{Backfill as How, CreateOptions, Done, Journal, Source};
-use zaro::meta::json::Json;
+use zaro::manifest::bucket::{Backfill as How, CreateOptions, Done, EmbargoCheck, Journal, Source};
 
-use super::bucket::{self, CheckArg};
+use super::bucket;
 use crate::args::Common;
 use crate::output;
-use crate::path::output_path;
+use crate::path::{output_path, word};
 use crate::progress::counter;
 
 const EXAMPLES: &str = "\
@@ -43,8 +42,8 @@ pub(crate) struct Backfill {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     embargoed: Option<bool>,
     /// Which objects of a Zarr are asked whether it is under embargo: some, or each by a request
-    #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
-    embargo_check: CheckArg,
+    #[arg(long, value_parser = word(bucket::CHECKS), default_value = "sample", value_name = "WHICH")]
+    embargo_check: EmbargoCheck,
     /// List each Zarr at most so often, until nothing changes between two listings
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     listings: u32,
@@ -63,12 +62,8 @@ impl Backfill {
         }
         let source = if self.plain { Source::Objects } else { Source::Versions };
         let create = CreateOptions { source, listings: self.listings, ..CreateOptions::default() };
-        let how = How {
-            create,
-            at_once: self.jobs,
-            embargoed: self.embargoed,
-            embargo_check: self.embargo_check.into(),
-        };
+        let how =
+            How { create, at_once: self.jobs, embargoed: self.embargoed, embargo_check: self.embargo_check };
         let bar = counter(Some(0), "Zarrs", common.progress);
         let mut counts = [("new", 0u64), ("kept", 0), ("replaced", 0), ("journal", 0), ("failed", 0)];
         let see = |done: Done| {
@@ -84,9 +79,9 @@ impl Backfill {
             bar.suspend(|| {
                 if self.json {
                     return output::json_line([
-                        ("zarr", Json::string(done.id.as_str())),
-                        ("outcome", Json::string(outcome)),
-                        (what, Json::string(text.as_str())),
+                        ("zarr", (&done.id).into()),
+                        ("outcome", outcome.into()),
+                        (what, (&text).into()),
                     ]);
                 }
                 output::print(&format!("{}  {outcome}  {text}\n", done.id))
@@ -96,8 +91,7 @@ impl Backfill {
         zaro::manifest::bucket::backfill(&store, &path, &how, journal.as_ref(), begin, see).await?;
         bar.finish_and_clear();
         if self.json {
-            let members = counts.iter().map(|(name, n)| ((*name).to_owned(), Json::int(*n))).collect();
-            output::print(&format!("{}\n", Json::Object(members)))?;
+            output::json_line(counts.map(|(name, n)| (name, n.into())))?;
         } else {
             let text: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
             bucket::say(&text.join(", "))?;

@@ -3,15 +3,15 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::manifest::bucket::{
     self, BucketZarr, CreateOptions, Created, EmbargoCheck, Inventory, Source, StoreOptions,
 };
-use zaro::manifest::place::{self, Stored};
+use zaro::manifest::place;
 use zaro::manifest::store::objects_beside;
 use zaro::manifest::verify::Finding;
 use zaro::manifest::{Manifest, WriteOptions};
-use zaro::meta::json::Json;
+pub(crate) use zaro::open::is_bucket;
 use zaro::store::object::bucket::Bucket;
 use zaro::store::object::tagging::Versioning;
 use zaro::{Error, Result};
@@ -19,7 +19,7 @@ use zaro::{Error, Result};
 use super::load::load;
 use crate::args::Common;
 use crate::output::{self, Output};
-use crate::path::local_path;
+use crate::path::{local_path, word};
 use crate::progress::counter;
 
 /// Options of `create` that mean something for buckets.
@@ -38,8 +38,8 @@ pub(crate) struct BucketCreate {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Buckets")]
     pub(crate) embargoed: Option<bool>,
     /// Which objects are asked whether the Zarr is under embargo: some, or each by a request
-    #[arg(long, value_enum, default_value_t, value_name = "WHICH", help_heading = "Buckets")]
-    pub(crate) embargo_check: CheckArg,
+    #[arg(long, value_parser = word(CHECKS), default_value = "sample", value_name = "WHICH", help_heading = "Buckets")]
+    pub(crate) embargo_check: EmbargoCheck,
     /// List at most so often, until nothing changes between two listings; 1 takes the first as it is
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Buckets")]
     pub(crate) listings: u32,
@@ -56,23 +56,10 @@ impl BucketCreate {
 }
 
 /// Which objects are asked for the tag of an embargo.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-pub(crate) enum CheckArg {
-    /// Up to eight of the first thousand
-    #[default]
-    Sample,
-    /// Every object of the Zarr
-    All,
-}
-
-impl From<CheckArg> for EmbargoCheck {
-    fn from(arg: CheckArg) -> Self {
-        match arg {
-            CheckArg::Sample => Self::Sample,
-            CheckArg::All => Self::All,
-        }
-    }
-}
+pub(crate) const CHECKS: &[(&str, &str, EmbargoCheck)] = &[
+    ("sample", "Up to eight of the first thousand", EmbargoCheck::Sample),
+    ("all", "Every object of the Zarr", EmbargoCheck::All),
+];
 
 /// Says so if a bucket keeps no versions, or not any more: what is overwritten there is lost, whatever names it.
 pub(crate) async fn warn_of_versions(common: &Common, bucket: &Bucket) -> Result<()> {
@@ -96,11 +83,6 @@ pub(crate) enum Destination<'a> {
     Folder(&'a Path),
     /// To a file, or `-` for standard output.
     File(&'a Path),
-}
-
-/// Whether an address leads to a bucket whose versions can be listed.
-pub(crate) fn is_bucket(uri: &str) -> bool {
-    zaro::open::is_bucket(uri)
 }
 
 /// The Zarr at an address.
@@ -134,10 +116,10 @@ pub(crate) async fn create(
         Destination::Bucket => {
             let embargoed = match options.embargoed {
                 Some(said) => said,
-                None => zarr.is_embargoed(options.embargo_check.into()).await?,
+                None => zarr.is_embargoed(options.embargo_check).await?,
             };
             let stored = zarr.store(document, StoreOptions { embargoed, replace }).await?;
-            (format!("{}/{}", zarr.bucket(), stored.key()), stored.as_str())
+            (format!("{}/{}", zarr.bucket(), zarr.manifest_key(&checksum)?), stored)
         }
         Destination::File(path) if path == Path::new("-") => {
             let mut out = Output::open(None)?;
@@ -146,35 +128,27 @@ pub(crate) async fn create(
         }
         Destination::File(path) => {
             let stored = place::store(path, &checksum, replace, |out| document.write(out))?;
-            (path.display().to_string(), word(stored))
+            (path.display().to_string(), stored)
         }
         Destination::Folder(folder) => {
             let path = folder.join(place::key_of(zarr.id(), &checksum)?);
             let stored = place::store(&path, &checksum, replace, |out| document.write(out))?;
-            (path.display().to_string(), word(stored))
+            (path.display().to_string(), stored)
         }
     };
     if json {
-        let members = [
-            ("zarr", Json::string(zarr.to_string())),
-            ("checksum", Json::string(checksum.to_string())),
-            ("entries", Json::int(statistics.entries.unwrap_or(0))),
-            ("totalSize", Json::int(statistics.total_size.unwrap_or(0))),
-            ("manifest", Json::string(place)),
-            ("outcome", Json::string(outcome)),
-            ("listings", Json::int(listings)),
-        ];
-        return output::json_line(members);
+        return output::json_line([
+            ("zarr", zarr.to_string().into()),
+            ("checksum", checksum.to_string().into()),
+            ("entries", statistics.entries.unwrap_or(0).into()),
+            ("totalSize", statistics.total_size.unwrap_or(0).into()),
+            ("manifest", place.into()),
+            ("outcome", outcome.as_str().into()),
+            ("listings", listings.into()),
+        ]);
     }
     output::print(&format!("{checksum}\n"))?;
-    say(&format!("{place} ({outcome})"))
-}
-
-fn word(stored: Stored) -> &'static str {
-    match stored {
-        Stored::New => "new",
-        Stored::Kept => "kept",
-    }
+    say(&format!("{place} ({})", outcome.as_str()))
 }
 
 /// Where the objects of a manifest are: as the options say, or as follows from its place in a bucket.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::manifest::place::{self, Stored};
 use zaro::manifest::{Layout, WriteOptions};
 use zaro::{Error, Result};
@@ -11,7 +11,7 @@ use super::bucket::{self, BucketCreate, Destination};
 use crate::args::Common;
 use crate::checksum::{HashingArgs, folder_of};
 use crate::output;
-use crate::path::{local_path, output_path};
+use crate::path::{local_path, output_path, word};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,28 +59,20 @@ pub(crate) struct Create {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WritingArgs {
     /// One entry a line, or no white space at all
-    #[arg(long, value_enum, default_value_t)]
-    layout: LayoutArg,
+    #[arg(long, value_parser = word(LAYOUTS), default_value = "lines")]
+    layout: Layout,
     /// State a schemaVersion, which the proof of concept does (2) and the specification does not
     #[arg(long, value_name = "N")]
     schema_version: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum LayoutArg {
-    #[default]
-    Lines,
-    Compact,
-}
+/// The words of `--layout`.
+const LAYOUTS: &[(&str, &str, Layout)] = &[("lines", "", Layout::Lines), ("compact", "", Layout::Compact)];
 
 impl WritingArgs {
     /// The same as the library has it.
     pub(crate) fn options(&self) -> WriteOptions {
-        let layout = match self.layout {
-            LayoutArg::Lines => Layout::Lines,
-            LayoutArg::Compact => Layout::Compact,
-        };
-        WriteOptions { layout, schema_version: self.schema_version }
+        WriteOptions { layout: self.layout, schema_version: self.schema_version }
     }
 }
 

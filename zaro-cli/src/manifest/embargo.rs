@@ -3,7 +3,6 @@
 use clap::Args;
 use zaro::Result;
 use zaro::manifest::bucket::unembargo;
-use zaro::meta::json::Json;
 
 use super::bucket;
 use crate::args::Common;
@@ -38,11 +37,8 @@ impl Unembargo {
         let done = unembargo(&zarr, |n| bar.set_position(n)).await?;
         bar.finish_and_clear();
         if self.json {
-            return output::json_line([
-                ("objects", Json::int(done.objects)),
-                ("manifests", Json::int(done.manifests)),
-                ("seen", Json::int(done.seen)),
-            ]);
+            let counts = [("objects", done.objects), ("manifests", done.manifests), ("seen", done.seen)];
+            return output::json_line(counts.map(|(name, n)| (name, n.into())));
         }
         bucket::say(&format!(
             "{} versions of objects and {} of manifests had the tag; {} were looked at",

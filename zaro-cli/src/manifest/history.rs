@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use zaro::manifest::bucket::{History as Changes, State, document_at};
 use zaro::manifest::{Time, WriteOptions};
-use zaro::meta::json::Json;
 use zaro::{Error, Result};
 
 use super::bucket;
@@ -67,13 +66,12 @@ impl History {
                 }
             }
             if self.json {
-                let changed = statistics.last_modified.map_or(Json::Null, |t| Json::string(t.to_string()));
                 return output::json_line([
-                    ("at", Json::string(at.to_string())),
-                    ("checksum", Json::string(checksum.to_string())),
-                    ("entries", Json::int(checksum.count)),
-                    ("totalSize", Json::int(checksum.size)),
-                    ("lastModified", changed),
+                    ("at", at.to_string().into()),
+                    ("checksum", checksum.to_string().into()),
+                    ("entries", checksum.count.into()),
+                    ("totalSize", checksum.size.into()),
+                    ("lastModified", statistics.last_modified.map(|t| t.to_string()).into()),
                 ]);
             }
             return output::print(&format!("{checksum}\n"));
@@ -89,13 +87,13 @@ impl History {
         let State { since, until, checksum, put, deleted } = state;
         if self.json {
             return output::json_line([
-                ("since", Json::string(since.to_string())),
-                ("until", until.map_or(Json::Null, |t| Json::string(t.to_string()))),
-                ("checksum", Json::string(checksum.to_string())),
-                ("entries", Json::int(checksum.count)),
-                ("totalSize", Json::int(checksum.size)),
-                ("put", Json::int(*put)),
-                ("deleted", Json::int(*deleted)),
+                ("since", since.to_string().into()),
+                ("until", until.map(|t| t.to_string()).into()),
+                ("checksum", checksum.to_string().into()),
+                ("entries", checksum.count.into()),
+                ("totalSize", checksum.size.into()),
+                ("put", (*put).into()),
+                ("deleted", (*deleted).into()),
             ]);
         }
         let size = human_bytes(checksum.size.into());

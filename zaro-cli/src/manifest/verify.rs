@@ -7,14 +7,14 @@ use clap::Args;
 use zaro::Result;
 use zaro::manifest::place;
 use zaro::manifest::verify::{self, Finding};
-use zaro::meta::json::Json;
+use zaro::meta::{Json, Level};
 
 use super::bucket;
 use super::load::load;
 use crate::args::Common;
 use crate::checksum::HashingArgs;
 use crate::output;
-use crate::paint::{Paint, plain, plural};
+use crate::paint::{Paint, plural};
 use crate::path::local_path;
 use crate::progress::Spinner;
 
@@ -100,7 +100,6 @@ pub(crate) fn json(f: &Finding) -> Json {
 
 /// A finding for people.
 pub(crate) fn line(f: &Finding, paint: Paint) -> String {
-    let rule = format!("[{}]", f.rule);
-    let key = f.key.as_deref().map_or(String::new(), |k| format!("{}: ", plain(k)));
-    format!("{}: {key}{} {}\n", paint.red("error"), plain(&f.message), paint.dim(&rule))
+    let key = f.key.as_deref().map_or(String::new(), |k| format!("{k}: "));
+    paint.finding(Level::Error, &key, &f.message, f.rule)
 }

@@ -1,6 +1,6 @@
 //! Where a new reference store goes, and in which form.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::reference::ReferenceStore;
 use zaro::reference::addresses::{Addresses, Counts};
 use zaro::reference::convert::{ConvertOptions, Converted};
@@ -13,23 +13,21 @@ use zaro::{Error, Result, Zarr};
 use crate::args::Common;
 use crate::output::Output;
 use crate::paint::plural;
+use crate::path::word;
 use crate::progress::Watch;
 
-/// A form of references.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum FormArg {
-    /// One document
-    Json,
-    /// A folder, for millions of references
-    Parquet,
-}
+/// The words of `--form`.
+const FORMS: &[(&str, &str, Form)] = &[
+    ("json", "One document", Form::Json),
+    ("parquet", "A folder, for millions of references", Form::Parquet),
+];
 
 /// How the new reference store is written.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Making {
     /// The form [default: by the name: .json, .json.gz and .json.zst are JSON, .parq and .parquet Parquet]
-    #[arg(long, value_name = "FORM", value_enum)]
-    form: Option<FormArg>,
+    #[arg(long, value_name = "FORM", value_parser = word(FORMS))]
+    form: Option<Form>,
     /// Replace what is there, if it is a reference store
     #[arg(long)]
     overwrite: bool,
@@ -64,11 +62,7 @@ impl<'a> Source<'a> {
 impl Making {
     /// The form of a reference store that is called `uri`.
     fn form(&self, uri: &str) -> Result<Form> {
-        let said = self.form.map(|form| match form {
-            FormArg::Json => Form::Json,
-            FormArg::Parquet => Form::Parquet,
-        });
-        said.or_else(|| Form::of_name(uri)).ok_or_else(|| {
+        self.form.or_else(|| Form::of_name(uri)).ok_or_else(|| {
             Error::usage(format!("{uri:?} does not tell the form: say --form json or --form parquet"))
         })
     }

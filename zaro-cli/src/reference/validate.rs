@@ -4,12 +4,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::meta::Level;
 use zaro::reference::validate::{MapReport, ValidateOptions, validate};
 
 use crate::args::Common;
 use crate::output;
-use crate::paint::{Paint, plain, plural};
+use crate::paint::{Paint, plural};
 use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
@@ -78,15 +77,9 @@ impl Validate {
 fn lines(report: &MapReport, failed: bool, paint: Paint) -> String {
     let mut out = String::new();
     for f in &report.findings {
-        let level = match f.level {
-            Level::Error => paint.red("error"),
-            Level::Warning => paint.yellow("warning"),
-        };
-        let place = if f.key.is_empty() { plain(&f.node) } else { plain(&f.key) };
-        let url =
-            if f.url.is_empty() { String::new() } else { format!(" {}:", plain(&zaro::redacted(&f.url))) };
-        let rule = format!("[{}]", f.rule);
-        out.push_str(&format!("{level}: {place}:{url} {} {}\n", plain(&f.message), paint.dim(&rule)));
+        let place = if f.key.is_empty() { &f.node } else { &f.key };
+        let url = if f.url.is_empty() { String::new() } else { format!("{}: ", zaro::redacted(&f.url)) };
+        out.push_str(&paint.finding(f.level, &format!("{place}: {url}"), &f.message, f.rule));
     }
     let shown = u64::try_from(report.findings.len()).unwrap_or(u64::MAX);
     let hidden = report.errors.saturating_add(report.warnings).saturating_sub(shown);

@@ -11,7 +11,7 @@
 //!
 //! One file a codec; [`registry`] is the one list of names.
 
-mod base64;
+pub(crate) mod base64;
 mod bitround;
 mod blosc;
 mod bool_bits;

@@ -49,6 +49,21 @@ pub enum Stored {
     New,
     /// There was one with this checksum already. The first one stays.
     Kept,
+    /// In a bucket: there was one with this checksum that names objects that are gone, or no versions though there are
+    /// some; or something else that was to be replaced.
+    Replaced,
+}
+
+impl Stored {
+    /// `new`, `kept` or `replaced`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Kept => "kept",
+            Self::Replaced => "replaced",
+        }
+    }
 }
 
 /// Stores a manifest at `path`, with its folders, so that at any moment it is whole or not there, also after a power

@@ -4,7 +4,7 @@
 //! does: by depth, then by path.
 
 use super::json::Json;
-use super::write::{Stored, lawful, lawful_node, object};
+use super::write::{Stored, lawful, lawful_node};
 use crate::error::{Error, Result};
 
 /// `.zmetadata`, of the nodes at `(path, documents)`; the root's path is `""`.
@@ -17,7 +17,7 @@ pub(crate) fn v2(nodes: &[(String, Stored)]) -> Json {
     let kept = |name: &str, d: &Json| if name == ".zattrs" { d.clone() } else { lawful(d) };
     let metadata =
         entries.into_iter().map(|(path, name, d)| (super::path::join(path, name), kept(name, d))).collect();
-    object([("zarr_consolidated_format", Json::int(1)), ("metadata", Json::Object(metadata))])
+    Json::from([("zarr_consolidated_format", Json::int(1)), ("metadata", Json::Object(metadata))])
 }
 
 /// The document of a V3 group with those of the nodes below it: `(path relative to the group, zarr.json)`.
@@ -44,7 +44,7 @@ pub(crate) fn without(document: &Json) -> Json {
 
 /// The member `consolidated_metadata` of a V3 group.
 pub(super) fn inline(documents: Vec<(String, Json)>) -> Json {
-    object([
+    Json::from([
         ("kind", Json::string("inline")),
         ("must_understand", Json::Bool(false)),
         ("metadata", Json::Object(documents)),
@@ -95,7 +95,7 @@ mod tests {
         // A group that is read and written again keeps what it carries.
         assert_eq!(write::group(&g)[0].1, root);
         assert_eq!(without(&root), group);
-        let array = object([("node_type", Json::string("array"))]);
+        let array = Json::from([("node_type", Json::string("array"))]);
         assert!(v3(&array, &[]).is_err());
     }
 }

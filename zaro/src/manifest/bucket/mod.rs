@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 pub use self::backfill::{Backfill, Done, Journal, backfill};
 pub use self::create::{
-    CreateOptions, Created, Source, StoreOptions, Stored, checksum, create, current, document_at,
+    CreateOptions, Created, Source, StoreOptions, checksum, create, current, document_at,
 };
 pub use self::embargo::{EMBARGOED, EmbargoCheck, Unembargoed, unembargo};
 pub use self::gc::{Garbage, GarbageVersion, collect, delete, read_list};
