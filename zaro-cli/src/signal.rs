@@ -6,21 +6,23 @@
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use zaro::ErrorKind;
+use zaro::{CancelToken, ErrorKind};
 
 /// How long they have for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Those who can stop in order.
-static CANCEL: Mutex<Vec<Arc<AtomicBool>>> = Mutex::new(Vec::new());
+/// Those who can stop in order, as long as they are there.
+static CANCEL: Mutex<Vec<Weak<CancelToken>>> = Mutex::new(Vec::new());
 
-/// Sets `cancel` at the first signal.
-pub(crate) fn stops(cancel: &Arc<AtomicBool>) {
-    CANCEL.lock().unwrap_or_else(PoisonError::into_inner).push(cancel.clone());
+/// A token that the first signal sets.
+pub(crate) fn stops() -> Arc<CancelToken> {
+    let cancel = Arc::new(CancelToken::new());
+    CANCEL.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&cancel));
+    cancel
 }
 
 /// Whether what was to be done is all but done.
@@ -35,14 +37,12 @@ pub(crate) fn too_late() {
 pub(crate) struct StoppableStdin {
     /// Not buffered: what a buffer holds is not seen by who waits for the pipe.
     pipe: File,
-    cancel: Arc<AtomicBool>,
+    cancel: Arc<CancelToken>,
 }
 
 impl StoppableStdin {
     pub(crate) fn new() -> std::io::Result<Self> {
-        let (pipe, cancel) = (std::io::stdin().as_fd().try_clone_to_owned()?.into(), Arc::default());
-        stops(&cancel);
-        Ok(Self { pipe, cancel })
+        Ok(Self { pipe: std::io::stdin().as_fd().try_clone_to_owned()?.into(), cancel: stops() })
     }
 }
 
@@ -50,7 +50,7 @@ impl std::io::Read for StoppableStdin {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         let pause = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         loop {
-            if self.cancel.load(Ordering::Relaxed) {
+            if self.cancel.is_cancelled() {
                 return Err(std::io::Error::other("stopped by a signal"));
             }
             let mut waited = [rustix::event::PollFd::new(&self.pipe, rustix::event::PollFlags::IN)];
@@ -86,8 +86,7 @@ async fn wait(mut signal: Signal, kind: SignalKind) {
         }
         let mut told = false;
         for cancel in CANCEL.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // One whose owner is gone stops nothing.
-            told |= Arc::strong_count(cancel) > 1 && !cancel.swap(true, Ordering::Relaxed);
+            told |= cancel.upgrade().is_some_and(|cancel| cancel.cancel());
         }
         if !told {
             // Nothing was begun that could stop in order; that is no other end than if it had.

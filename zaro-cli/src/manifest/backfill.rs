@@ -12,7 +12,7 @@ use super::bucket::{self, CheckArg};
 use crate::args::Common;
 use crate::output;
 use crate::path::output_path;
-use crate::progress::counter;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,7 +69,7 @@ impl Backfill {
             embargoed: self.embargoed,
             embargo_check: self.embargo_check.into(),
         };
-        let bar = counter(Some(0), "Zarrs", common.progress);
+        let watch = Watch::new(common.progress);
         let mut counts = [("new", 0u64), ("kept", 0), ("replaced", 0), ("journal", 0), ("failed", 0)];
         let see = |done: Done| {
             let (outcome, text) = match &done.result {
@@ -79,9 +79,8 @@ impl Backfill {
             if let Some(count) = counts.iter_mut().find(|(name, _)| *name == outcome) {
                 count.1 += 1;
             }
-            bar.inc(1);
             let what = if outcome == "failed" { "error" } else { "checksum" };
-            bar.suspend(|| {
+            watch.suspend(|| {
                 if self.json {
                     return output::json_line([
                         ("zarr", Json::string(done.id.as_str())),
@@ -92,9 +91,8 @@ impl Backfill {
                 output::print(&format!("{}  {outcome}  {text}\n", done.id))
             })
         };
-        let begin = |total| bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
-        zaro::manifest::bucket::backfill(&store, &path, &how, journal.as_ref(), begin, see).await?;
-        bar.finish_and_clear();
+        zaro::manifest::bucket::backfill(&store, &path, &how, journal.as_ref(), &watch.task(), see).await?;
+        drop(watch);
         if self.json {
             let members = counts.iter().map(|(name, n)| ((*name).to_owned(), Json::int(*n))).collect();
             output::print(&format!("{}\n", Json::Object(members)))?;

@@ -8,7 +8,7 @@ use zaro::meta::json::Json;
 use super::bucket;
 use crate::args::Common;
 use crate::output;
-use crate::progress::counter;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,9 +34,9 @@ impl Unembargo {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = bucket::zarr(common, &self.uri)?;
-        let bar = counter(None, "versions", common.progress);
-        let done = unembargo(&zarr, |n| bar.set_position(n)).await?;
-        bar.finish_and_clear();
+        let watch = Watch::new(common.progress);
+        let done = unembargo(&zarr, &watch.task()).await?;
+        drop(watch);
         if self.json {
             return output::json_line([
                 ("objects", Json::int(done.objects)),

@@ -96,12 +96,8 @@ impl Making {
         uri: &str,
         addresses: &mut Addresses,
     ) -> Result<Converted> {
-        let watch = Watch::counting(common.progress);
-        let options = ConvertOptions {
-            drop_strays: self.drop_strays,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
-        };
+        let watch = Watch::new(common.progress);
+        let options = ConvertOptions { drop_strays: self.drop_strays, task: watch.task() };
         let writing = Writing {
             store: &source.store,
             zarr: &source.zarr,
@@ -112,7 +108,7 @@ impl Making {
             record_size: self.record_size,
         };
         let done = self.write(common, source, uri, writing).await;
-        watch.finish();
+        drop(watch);
         done
     }
 

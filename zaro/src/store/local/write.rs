@@ -59,14 +59,24 @@ fn write_parts(file: &mut File, parts: &[&[u8]]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Locks an open folder; `false` if its file system has no such locks.
-fn lock(folder: &File, exclusive: bool) -> std::io::Result<bool> {
+/// A lock on an open folder. Given back in so many words: closing the folder is not enough, since a child that was forked
+/// meanwhile has it open, too, and would wait for itself.
+struct Locked<'a>(&'a File);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// Locks an open folder; `None` if its file system has no such locks.
+fn lock(folder: &File, exclusive: bool) -> std::io::Result<Option<Locked<'_>>> {
     loop {
         let tried = if exclusive { folder.lock() } else { folder.lock_shared() };
         return match tried {
-            Ok(()) => Ok(true),
+            Ok(()) => Ok(Some(Locked(folder))),
             Err(e) if e.kind() == IoKind::Interrupted => continue,
-            Err(e) if lockless(&e) => Ok(false),
+            Err(e) if lockless(&e) => Ok(None),
             Err(e) => Err(e),
         };
     }
@@ -155,7 +165,7 @@ impl LocalStore {
         let locked = lock(&opened, !matches!(when, Condition::Always))?;
         let moved = match when {
             Condition::Always => temporary.rename(path),
-            _ if locked => {
+            _ if locked.is_some() => {
                 if !holds(path, when)? {
                     return Ok(Ended::Put(Put::Refused));
                 }
@@ -222,7 +232,7 @@ impl LocalStore {
             Err(e) if is_missing(&e) => return Ok(()),
             Err(e) => return Err(self.fault(key, e)),
         };
-        lock(&opened, false).map_err(|e| self.fault(key, e))?;
+        let locked = lock(&opened, false).map_err(|e| self.fault(key, e))?;
         temporary::sweep_once(&folder);
         match std::fs::remove_file(&path) {
             Ok(()) => {}
@@ -233,6 +243,7 @@ impl LocalStore {
         if self.durable {
             opened.sync_all().map_err(|e| self.fault(key, e))?;
         }
+        drop(locked);
         drop(opened);
         self.prune(&folder);
         Ok(())
@@ -247,7 +258,8 @@ impl LocalStore {
             Err(e) if is_missing(&e) => return Ok(Put::Refused),
             Err(e) => return Err(self.fault(key, e)),
         };
-        if !lock(&opened, true).map_err(|e| self.fault(key, e))? {
+        let locked = lock(&opened, true).map_err(|e| self.fault(key, e))?;
+        if locked.is_none() {
             return Err(place(Error::unsupported("this file system has no locks (flock)")));
         }
         if !holds(&path, &Condition::Unchanged(state.clone())).map_err(place)? {
@@ -257,6 +269,7 @@ impl LocalStore {
         if self.durable {
             opened.sync_all().map_err(|e| self.fault(key, e))?;
         }
+        drop(locked);
         drop(opened);
         self.prune(&folder);
         Ok(Put::Done)
