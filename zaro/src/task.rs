@@ -166,11 +166,6 @@ impl Task {
         }
     }
 
-    /// Whether somebody watches.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.progress.is_some()
-    }
-
     /// Counts what of `total` is done, and tells whoever watches.
     pub(crate) fn meter(&self, unit: Unit, total: impl Into<Option<u64>>) -> Meter {
         Meter { progress: self.progress.clone(), unit, total: total.into(), done: AtomicU64::new(0) }

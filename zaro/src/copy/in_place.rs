@@ -372,8 +372,12 @@ impl Plan {
         let nodes = walk(&old, path).await?;
         let images = images(&nodes);
         let memory = options.context.memory();
-        let run =
-            Run { options, memory, meter: Task::default().meter(Unit::Bytes, None), journal: Some(journal) };
+        let run = Run {
+            options,
+            memory,
+            meter: Task::default().meter(Unit::Bytes, None::<u64>),
+            journal: Some(journal),
+        };
         for node in &nodes {
             let at = |e: Error| e.with_node(shown(&node.path));
             let made = new.direct_node(&node.path).await?;
@@ -512,7 +516,8 @@ async fn documents(
                     "its chunks cannot stay as they are: {reason}; copy it instead, with zaro copy SRC DST --zarr-format {to}"
                 )));
             }
-            let array = |meta: &ArrayMeta| array(store, &node.path, meta, 1 << 20);
+            let array =
+                |meta: &ArrayMeta| array(store, &node.path, meta, &Context::shared().with_memory(1 << 20));
             if converted.meta.keys != meta.keys {
                 moved.0.push((array(meta)?, array(&converted.meta)?));
             } else if differ {

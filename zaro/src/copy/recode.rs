@@ -182,7 +182,7 @@ pub(super) async fn verify(run: &Run<'_>, source: &Array, made: &Array, target: 
         // Reading needs no whole chunks.
         Err(_) => cutting.smaller(run.memory / 8),
     };
-    let (blocks, quiet) = (&blocks, &Run { meter: Task::default().meter(Unit::Bytes, None), ..*run });
+    let (blocks, quiet) = (&blocks, &Run { meter: Task::default().meter(Unit::Bytes, None::<u64>), ..*run });
     task::each(AT_ONCE, 0..blocks.count()?, |i| async move {
         quiet.check().await?;
         let (start, count) = blocks.place(i);

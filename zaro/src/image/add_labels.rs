@@ -27,7 +27,7 @@ use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
 use crate::store::SharedStore;
-use crate::task::{self, Operation, Task, Unit};
+use crate::task::{Operation, Task, Unit};
 
 /// Where the pixels of labels come from.
 #[derive(Debug, Clone)]

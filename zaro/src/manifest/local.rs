@@ -106,7 +106,7 @@ pub fn files(root: &Path, options: &LocalOptions<'_>) -> Result<Vec<LocalFile>> 
         folders: Mutex::default(),
         failed: AtomicBool::new(false),
         fault: Mutex::default(),
-        meter: options.task.meter(Unit::Bytes, None),
+        meter: options.task.meter(Unit::Bytes, None::<u64>),
     };
     options.context.install(|| rayon::scope(|scope| job.folder(scope, String::new())));
     job.compare_folders();

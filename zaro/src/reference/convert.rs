@@ -73,7 +73,7 @@ impl ConvertOptions {
         if !done.is_multiple_of(STEP) {
             return Ok(());
         }
-        self.task.meter(Unit::Objects, None).set(done);
+        self.task.meter(Unit::Objects, None::<u64>).set(done);
         self.task.check()
     }
 }

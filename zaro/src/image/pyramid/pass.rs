@@ -244,7 +244,7 @@ impl Work {
             }
             (None, None) => return Err(Error::usage("there is no method")),
         }
-        self.bar.advance(num::u64_of(out.len()).saturating_mul(step.iter().product()));
+        self.meter.advance(num::u64_of(out.len()).saturating_mul(step.iter().product()));
         self.add(0, &made, out.freeze(), later)
     }
 

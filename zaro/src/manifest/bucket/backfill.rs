@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::{StreamExt, stream};
+use futures::{FutureExt as _, StreamExt, stream};
 
 use super::BucketZarr;
 use super::create::{CreateOptions, Source, StoreOptions, create};

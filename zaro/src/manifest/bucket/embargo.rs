@@ -45,7 +45,7 @@ pub struct Unembargoed {
 /// Takes the tag off every version of every object of the Zarr, and then of every manifest: who sees a manifest must
 /// see what it names. Doing it again does what was left undone.
 pub async fn unembargo(zarr: &BucketZarr, task: &Task) -> Result<Unembargoed> {
-    let meter = &task.meter(Unit::Versions, None);
+    let meter = &task.meter(Unit::Versions, None::<u64>);
     let objects = task.unless_cancelled(clear(zarr, zarr.prefix(), meter)).await?;
     let manifests = task.unless_cancelled(clear(zarr, zarr.manifests()?, meter)).await?;
     Ok(Unembargoed { manifests, objects, seen: meter.done() })

@@ -196,7 +196,7 @@ pub async fn delete(
     let mut deletions = stream::iter(going)
         .map(|g| async move { zarr.bucket().delete(&g.key, Some(&g.version)).await.map(|()| g.size) })
         .buffer_unordered(AT_ONCE);
-    let (mut count, mut size, meter) = (0u64, 0u64, task.meter(Unit::Versions, None));
+    let (mut count, mut size, meter) = (0u64, 0u64, task.meter(Unit::Versions, None::<u64>));
     while let Some(bytes) = task.unless_cancelled(deletions.try_next()).await? {
         count += 1;
         size = size.saturating_add(bytes);

@@ -328,6 +328,9 @@ impl Bucket {
     }
 
     fn note(&self, ask: &Ask<'_>, start: Instant, answer: &Result<Answer>) {
+        if self.log.is_none() && !log::is_traced() {
+            return;
+        }
         let (bytes, outcome) = match answer {
             Ok(Answer::Done(_, body)) if ask.logged() == log::Method::List => {
                 (names_in(body), log::Outcome::Found)

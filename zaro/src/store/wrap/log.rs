@@ -152,6 +152,11 @@ impl RequestLog {
     }
 }
 
+/// Whether somebody subscribes to requests.
+pub(crate) fn is_traced() -> bool {
+    tracing::enabled!(target: "zaro::request", tracing::Level::DEBUG)
+}
+
 /// Notes a request that is over: in the log, if there is one, and as an event for whoever subscribes to `zaro::request`.
 pub(crate) fn record(
     log: Option<&RequestLog>,
@@ -166,7 +171,7 @@ pub(crate) fn record(
         }
     }
     let sink = log.and_then(|log| log.sink.as_ref());
-    let traced = tracing::enabled!(target: "zaro::request", tracing::Level::DEBUG);
+    let traced = is_traced();
     if sink.is_none() && !traced {
         return;
     }
