@@ -10,7 +10,7 @@ use zaro::group::{OpenOptions, Zarr};
 use zaro::meta::{DataType, Json, Mode, NodeMeta};
 use zaro::store::memory::MemoryStore;
 use zaro::store::{Entry, GetOptions, ListOptions, Object, ObjectMeta, SharedStore, Store};
-use zaro::{Array, Index, Order, ReadOptions, Result, Selection};
+use zaro::{Array, Context, Index, Order, ReadOptions, Result, Selection};
 
 use crate::{Noise, Seed, cases, documents};
 
@@ -97,7 +97,7 @@ pub fn agree(tolerant: &Result<NodeMeta>, strict: &Result<NodeMeta>) {
 pub fn open(node: Result<NodeMeta>, mode: Mode) {
     if let Ok(NodeMeta::Array(meta)) = node {
         let store: SharedStore = Arc::new(MemoryStore::new());
-        let _ = Array::new(store, "", meta, mode, Vec::new(), 1 << 20);
+        let _ = Array::new(store, "", meta, mode, Vec::new(), &Context::shared().with_memory(1 << 20));
     }
 }
 

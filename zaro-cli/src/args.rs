@@ -295,15 +295,17 @@ impl Common {
         zaro::open::open_store_for_writing(uri, &self.store_options()?).await
     }
 
-    /// Sets the memory and the number of decoding threads of everything that is opened; has to come before the first read.
-    pub(crate) fn apply(&self) {
-        let mut options = ContextOptions::default().with_memory(self.memory / 2);
+    /// Makes what everything shares that is opened: half of the memory, the decoding threads, and `runtime`. Has to come
+    /// before anything is opened.
+    pub(crate) fn share_context(&self, runtime: tokio::runtime::Handle) {
+        let mut options = ContextOptions::default().with_memory(self.memory / 2).with_runtime(runtime);
         options.threads = self.threads.map(Into::into);
         Context::new(options).share();
-        if let Some(n) = self.threads {
-            // Fails only if the pool exists already, and then a default is no harm.
-            let _ = rayon::ThreadPoolBuilder::new().num_threads(n.into()).build_global();
-        }
+    }
+
+    /// The same with all of the memory, for operations that keep to it as a whole.
+    pub(crate) fn context(&self) -> Context {
+        Context::shared().with_memory(self.memory)
     }
 
     /// Tells of deviations that were read over.

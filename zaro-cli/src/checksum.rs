@@ -16,7 +16,7 @@ use crate::manifest::bucket;
 use crate::output::{self, Output};
 use crate::paint::plain;
 use crate::path::output_path;
-use crate::progress::Spinner;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,7 +67,7 @@ impl HashingArgs {
             all_files: self.all_files,
             digesting: if self.multipart { Digesting::Parts } else { Digesting::Whole },
             cache: self.cache.clone(),
-            named: None,
+            ..LocalOptions::default()
         }
     }
 
@@ -83,8 +83,8 @@ impl HashingArgs {
         options: &LocalOptions<'_>,
         common: &Common,
     ) -> Result<Manifest> {
-        let spinner = Spinner::start("hashed", common.progress);
-        local::manifest(folder, options, spinner.seen())
+        let watch = Watch::new(common.progress);
+        local::manifest(folder, &LocalOptions { task: watch.task(), ..options.clone() })
     }
 }
 

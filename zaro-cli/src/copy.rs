@@ -9,7 +9,7 @@ use zaro::format::dtype;
 use zaro::hierarchy::Existing;
 use zaro::meta::create::Layout;
 use zaro::meta::path::shown;
-use zaro::{Error, OpenOptions, Result, Selection, Zarr};
+use zaro::{Error, OpenOptions, Result, Selection, Task, Zarr};
 
 use crate::args::{Common, Target};
 use crate::making::{PREFIXED, parse_separator};
@@ -117,13 +117,12 @@ impl Copy {
         let source = common.open_any(&self.source).await?;
         let at = Target { uri: target.clone(), path: self.to.clone() };
         let (store, to) = common.open_for_writing(&at, self.fsync).await?;
-        let watch = Watch::new(0, common.progress);
+        let watch = Watch::new(common.progress);
         let mut options = self.options(common)?;
-        options.progress = watch.callback_of_all();
-        options.cancel = Some(watch.cancel.clone());
+        options.task = watch.task();
         let begun = std::time::Instant::now();
         let copied = copy(&source, &self.source, &self.path, &store, &to, &options).await;
-        watch.finish();
+        drop(watch);
         let copied = copied?;
         for note in &copied.notes {
             common.warn(note);
@@ -226,10 +225,9 @@ impl Copy {
                 (false, false) => None,
             },
             verify: self.verify,
-            memory: common.memory,
+            context: common.context(),
             temporary: self.temp.clone(),
-            progress: None,
-            cancel: None,
+            task: Task::default(),
         })
     }
 }

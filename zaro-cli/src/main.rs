@@ -217,8 +217,8 @@ fn failed(e: &Error, color: paint::Color) -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<ExitCode> {
-    cli.common.apply();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    cli.common.share_context(runtime.handle().clone());
     let done = runtime.block_on(async {
         signal::listen();
         dispatch(cli).await

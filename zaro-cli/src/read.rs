@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use clap::{Args, ValueEnum};
 use zaro::array::windows::View;
@@ -238,7 +237,7 @@ impl Read {
         let slab = read_points(zarr, array, &points, lookup, &rest, &options).await;
         let mut lost = job.lost();
         let slab = job.reading.apply(slab.map_err(|e| placed(e, array))?, &mut lost)?;
-        watch.finish();
+        drop(watch);
         job.steady.check().await?;
         job.warn_after(&lost);
         let names = points.dimensions(array, &rest);
@@ -395,8 +394,7 @@ impl Job<'_> {
         ReadOptions {
             order: self.order,
             missing: if self.complete { Missing::Error } else { Missing::Fill },
-            progress: watch.callback(),
-            cancel: Some(watch.cancel.clone()),
+            task: watch.task(),
         }
     }
 
@@ -426,7 +424,7 @@ impl Job<'_> {
     fn watch(&self, passes: u64) -> Result<Watch> {
         let bytes =
             self.reading.view().count()?.saturating_mul(num::u64_of(self.array.meta().data_type.size()));
-        Ok(Watch::new(bytes.saturating_mul(passes), self.common.progress))
+        Ok(Watch::windows(bytes.saturating_mul(passes), self.common.progress))
     }
 
     /// Reads window by window and writes each.
@@ -450,12 +448,10 @@ impl Job<'_> {
             self.common.note(&format!("reading {:?} of {:?}", window.shape(), layout.shape));
             let block = self.read(&window, &watch, &mut lost).await?;
             sink.block(&block, &mut out)?;
-            if watch.cancel.load(Ordering::Relaxed) {
-                return Err(Error::cancelled());
-            }
+            watch.task().check()?;
         }
         sink.end(&mut out)?;
-        watch.finish();
+        drop(watch);
         self.steady.check().await?;
         self.warn_after(&lost);
         out.finish()
@@ -482,7 +478,7 @@ impl Job<'_> {
         }
         let mut lost = self.lost();
         let block = self.read(&view, &watch, &mut lost).await?;
-        watch.finish();
+        drop(watch);
         self.steady.check().await?;
         self.warn_after(&lost);
         let mut out = Output::open(path)?;

@@ -4,20 +4,22 @@
 //! after ten seconds, the process ends there and then; its temporary files go with it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use zaro::ErrorKind;
+use zaro::{CancelToken, ErrorKind};
 
 /// How long they have for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Those who can stop in order.
-static CANCEL: Mutex<Vec<Arc<AtomicBool>>> = Mutex::new(Vec::new());
+/// Those who can stop in order, as long as they are there.
+static CANCEL: Mutex<Vec<Weak<CancelToken>>> = Mutex::new(Vec::new());
 
-/// Sets `cancel` at the first signal.
-pub(crate) fn stops(cancel: &Arc<AtomicBool>) {
-    CANCEL.lock().unwrap_or_else(PoisonError::into_inner).push(cancel.clone());
+/// A token that the first signal sets.
+pub(crate) fn stops() -> Arc<CancelToken> {
+    let cancel = Arc::new(CancelToken::new());
+    CANCEL.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&cancel));
+    cancel
 }
 
 /// Whether what was to be done is all but done.
@@ -31,21 +33,19 @@ pub(crate) fn too_late() {
 /// Standard input, whose reader does not wait on after a signal.
 pub(crate) struct StoppableStdin {
     input: system::Input,
-    cancel: Arc<AtomicBool>,
+    cancel: Arc<CancelToken>,
 }
 
 impl StoppableStdin {
     pub(crate) fn new() -> std::io::Result<Self> {
-        let (input, cancel) = (system::Input::new()?, Arc::default());
-        stops(&cancel);
-        Ok(Self { input, cancel })
+        Ok(Self { input: system::Input::new()?, cancel: stops() })
     }
 }
 
 impl std::io::Read for StoppableStdin {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         loop {
-            if self.cancel.load(Ordering::Relaxed) {
+            if self.cancel.is_cancelled() {
                 return Err(std::io::Error::other("stopped by a signal"));
             }
             if self.input.is_ready() {
@@ -165,8 +165,7 @@ impl Heard {
         }
         let mut told = false;
         for cancel in CANCEL.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // One whose owner is gone stops nothing.
-            told |= Arc::strong_count(cancel) > 1 && !cancel.swap(true, Ordering::Relaxed);
+            told |= cancel.upgrade().is_some_and(|cancel| cancel.cancel());
         }
         if !told {
             // Nothing was begun that could stop in order; that is no other end than if it had.

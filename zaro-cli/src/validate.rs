@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use zaro::Result;
 use zaro::meta::Finding;
 use zaro::validate::{Report, validate, validate_data};
-use zaro::{ReadOptions, Result};
 
 use crate::args::{Common, Target};
 use crate::output;
@@ -42,9 +42,8 @@ impl Validate {
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let report = match common.open_direct(&self.target.uri).await {
             Ok(zarr) if self.data => {
-                let watch = Watch::new(0, common.progress);
-                let options = ReadOptions { cancel: Some(watch.cancel.clone()), ..ReadOptions::default() };
-                validate_data(&zarr, &zarr.key_of(&self.target.path)?, &options).await?
+                let watch = Watch::new(common.progress);
+                validate_data(&zarr, &zarr.key_of(&self.target.path)?, &watch.task()).await?
             }
             Ok(zarr) => validate(&zarr, &zarr.key_of(&self.target.path)?).await?,
             // A root that is there but broken is a finding; a root that cannot be reached is not.

@@ -1,7 +1,6 @@
 //! `zaro write`: elements from a file into an array.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use clap::Args;
 use zaro::array::windows::View;
@@ -350,13 +349,12 @@ impl Write {
     ) -> Result<()> {
         let meta = to.array.meta();
         let bytes = to.view.count()?.saturating_mul(num::u64_of(meta.data_type.size()));
-        let watch = Watch::new(bytes, common.progress);
+        let watch = Watch::windows(bytes, common.progress);
         let options = WriteOptions {
             keep_fill: self.keep_fill,
             alone: self.alone,
             blank: to.blank,
-            progress: watch.callback(),
-            cancel: Some(watch.cancel.clone()),
+            task: watch.task(),
         };
         let (watched, options) = (&watch, &options);
         let put = |view: View, slab: Slab| async move {
@@ -366,10 +364,9 @@ impl Write {
             let bytes = num::u64_of(slab.bytes.len());
             to.array.write(&view.selection()?, slab.into(), options).await?;
             watched.window_done(bytes);
-            if watched.cancel.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
+            options.task.check()
         };
         elements.each(&to.view, meta, common.memory / 2, put).await?;
-        watch.finish();
         Ok(())
     }
 

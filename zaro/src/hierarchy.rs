@@ -14,7 +14,7 @@ mod writing;
 
 use futures::TryStreamExt as _;
 
-use crate::array::{Array, DEFAULT_MEMORY};
+use crate::array::Array;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr, unfinished};
@@ -108,7 +108,7 @@ pub async fn create_from(
     let path = normal(path)?;
     let stored = write::array(&meta)?;
     // Codecs that do not fit together are found before anything is written.
-    let array = Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), DEFAULT_MEMORY)
+    let array = Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), &Context::shared())
         .map_err(|e| match e.kind() {
             // Nothing is invalid yet; something impossible was asked for.
             ErrorKind::Invalid => Error::usage(e.message()).with_node(shown(&path)).with_store(store),
@@ -150,9 +150,9 @@ pub(crate) async fn put_documents(
 }
 
 /// The array at `path`, as its own documents have it, with the memory of `context` for its caches.
-pub async fn open_array(store: &SharedStore, path: &str, context: impl Into<Context>) -> Result<Array> {
+pub async fn open_array(store: &SharedStore, path: &str, context: &Context) -> Result<Array> {
     let mut options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-    options.store.context = context.into();
+    options.store.context = context.clone();
     Zarr::from_store(store.clone(), options).await?.array(path).await
 }
 

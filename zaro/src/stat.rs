@@ -5,20 +5,20 @@
 //! the histogram become twice as wide whenever a number lies outside.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::TryStreamExt as _;
 use rayon::prelude::*;
 
 use crate::array::windows::{Cutting, View};
-use crate::array::{Array, OnProgress, Order, Progress, ReadOptions, Slab};
+use crate::array::{Array, Order, ReadOptions, Slab};
 use crate::cf::{Cf, Lost, Related};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::format::value::{self, Style};
 use crate::group::Zarr;
 use crate::meta::{DataType, Json};
 use crate::num;
 use crate::store::StoreExt as _;
+use crate::task::{Operation, Task, Unit};
 
 /// The most bins of a histogram.
 const BINS: usize = 32;
@@ -27,18 +27,10 @@ const BINS: usize = 32;
 const PIECE: usize = 1 << 14;
 
 /// How to look at an array.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct StatOptions {
-    /// Told how far it has come, in bytes of decoded elements.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl std::fmt::Debug for StatOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("StatOptions")
-    }
+    /// How it is watched, in bytes of decoded elements, and stopped.
+    pub task: Task,
 }
 
 /// What an array's elements are like.
@@ -127,6 +119,7 @@ impl Stat {
 
 /// Reads all of `array` within the memory that `zarr` was opened with.
 pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<Stat> {
+    let _operation = Operation::begin("stat", array.store());
     let meta = array.meta();
     let view = View::new(&[], meta)?;
     let size = meta.data_type.size();
@@ -137,27 +130,30 @@ pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<S
     let (stored, present) = stored(array).await?.unzip();
     let mut out = Stat { elements, decoded, stored, chunks, present, ..Stat::default() };
     let cf = Cf::new(meta, &Related::default(), &mut |_| {});
-    let taken = Taken { data_type: &meta.data_type, fill: &meta.fill.0, cf: cf.as_ref() };
+    let changed = cf.is_some();
+    let taken = Arc::new(Taken { data_type: meta.data_type.clone(), fill: meta.fill.0.to_vec(), cf });
     let item = if meta.data_type.is_variable() { array.item_bytes().await?.max(64) } else { size.max(1) };
     let budget = zarr.options().store.context.memory().max(1 << 20) / 2;
     let cutting = Cutting { item_size: item, budget, order: Order::C, sequential: false };
-    let read = ReadOptions { cancel: options.cancel.clone(), ..ReadOptions::default() };
-    let (mut sum, mut bins, mut done) = (Sum::default(), Bins::new(&meta.data_type, cf.is_some()), 0u64);
+    let read = ReadOptions { task: options.task.without_progress(), ..ReadOptions::default() };
+    let (mut sum, mut bins) = (Sum::default(), Bins::new(&meta.data_type, changed));
+    let meter = options.task.meter(Unit::Bytes, decoded);
     for window in view.windows(meta, cutting) {
         let slab = array.read(&view.narrowed(&window).selection()?, &read).await?;
-        let part = taken.sum(&slab);
+        let (look, bytes) = (taken.clone(), num::u64_of(slab.len().saturating_mul(size)));
+        let looked = array.context().run(move || {
+            let part = look.sum(&slab);
+            if let (Some(min), Some(max)) = (part.min, part.max) {
+                bins.cover(min.0, max.0);
+                look.count(&slab, &mut bins);
+            }
+            Ok((part, bins))
+        });
+        let part;
+        (part, bins) = looked.await?;
         sum = sum.with(&part);
-        if let (Some(min), Some(max)) = (part.min, part.max) {
-            bins.cover(min.0, max.0);
-            taken.count(&slab, &mut bins);
-        }
-        done = done.saturating_add(num::u64_of(slab.len().saturating_mul(size)));
-        if let Some(progress) = &options.progress {
-            progress(Progress { done, total: decoded.unwrap_or(done) });
-        }
-        if options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
-            return Err(Error::cancelled());
-        }
+        meter.advance(bytes);
+        options.task.check()?;
     }
     (out.fill, out.missing, out.nan, out.infinite) = (sum.fill, sum.missing, sum.nan, sum.infinite);
     if taken.are_numbers() {
@@ -201,10 +197,10 @@ async fn stored(array: &Array) -> Result<Option<(u64, u64)>> {
 }
 
 /// How elements are taken.
-struct Taken<'a> {
-    data_type: &'a DataType,
-    fill: &'a [u8],
-    cf: Option<&'a Cf>,
+struct Taken {
+    data_type: DataType,
+    fill: Vec<u8>,
+    cf: Option<Cf>,
 }
 
 /// What an element is.
@@ -216,7 +212,7 @@ enum Taking {
     Other,
 }
 
-impl Taken<'_> {
+impl Taken {
     fn are_numbers(&self) -> bool {
         matches!(
             self.data_type,
@@ -230,8 +226,8 @@ impl Taken<'_> {
     }
 
     fn take(&self, item: &[u8]) -> Taking {
-        let Some(stored) = value::number(self.data_type, item) else { return Taking::Other };
-        let x = self.cf.and_then(|cf| cf.unpacked(item)).unwrap_or(stored);
+        let Some(stored) = value::number(&self.data_type, item) else { return Taking::Other };
+        let x = self.cf.as_ref().and_then(|cf| cf.unpacked(item)).unwrap_or(stored);
         match x {
             _ if stored.is_nan() => Taking::Nan,
             x if x.is_nan() => Taking::Missing,
@@ -293,8 +289,8 @@ impl Taken<'_> {
     /// An element as its attributes mean it.
     fn text(&self, bits: [u8; 8]) -> Result<String> {
         let bytes = bits.get(..self.data_type.size()).unwrap_or_default().to_vec();
-        let mut slab = Slab::new(self.data_type, &[], Order::C, bytes)?;
-        if let Some(cf) = self.cf {
+        let mut slab = Slab::new(&self.data_type, &[], Order::C, bytes)?;
+        if let Some(cf) = &self.cf {
             slab = cf.apply(&slab, &mut Lost::default())?;
         }
         let item = slab.item(0).unwrap_or_default();

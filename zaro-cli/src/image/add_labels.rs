@@ -84,7 +84,7 @@ impl AddLabels {
         let from = self.source(common).await?;
         let at = Target { uri: self.uri.clone(), path: self.image.clone() };
         let (store, path) = common.open_for_writing(&at, self.fsync).await?;
-        let watch = Watch::new(0, common.progress);
+        let watch = Watch::new(common.progress);
         let options = AddLabelsOptions {
             labels,
             as_mask: self.as_mask,
@@ -92,12 +92,11 @@ impl AddLabels {
             shards: self.storage.shard_list()?.flatten(),
             codecs: self.storage.codecs()?,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            memory: common.memory,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
+            context: common.context(),
+            task: watch.task(),
         };
         let added = add_labels::add(&store, &path, &self.name, &from, &options).await;
-        watch.finish();
+        drop(watch);
         let added = added?;
         if self.json {
             output::json_line(added.json())?;

@@ -117,7 +117,7 @@ impl Convert {
         let (store, path) = common.open_for_writing(&at, false).await?;
         let files: Vec<_> = sources.iter().flat_map(|source| source.files.clone()).collect();
         zaro::hierarchy::check_files_apart(&files, &store, &path).await?;
-        let watch = Watch::new(0, common.progress);
+        let watch = Watch::new(common.progress);
         let options = ConvertOptions {
             version: Some(self.to),
             chunks: self.storage.chunk_list()?,
@@ -131,13 +131,12 @@ impl Convert {
             unit: self.unit.as_deref().map(unit).transpose()?,
             keep_axes: self.keep_axes,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            memory: common.memory,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
+            context: common.context(),
+            task: watch.task(),
         };
         let begun = std::time::Instant::now();
         let made = convert(&sources, &store, &path, &options).await;
-        watch.finish();
+        drop(watch);
         let made = made?;
         if self.json {
             output::json_line(made.iter().map(Converted::json).collect::<Json>())?;

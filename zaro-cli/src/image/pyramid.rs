@@ -140,12 +140,8 @@ pub(super) fn parse_axes(text: &str, unit: Option<&str>) -> Vec<Axis> {
 impl Pyramid {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
-        let watch = Watch::new(0, common.progress);
-        let options = PyramidOptions {
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
-            ..self.options(common)?
-        };
+        let watch = Watch::new(common.progress);
+        let options = PyramidOptions { task: watch.task(), ..self.options(common)? };
         let frame = self.frame();
         let begun = std::time::Instant::now();
         let built = match &self.to {
@@ -175,7 +171,7 @@ impl Pyramid {
                 }
             }
         };
-        watch.finish();
+        drop(watch);
         let built = built?;
         if self.json {
             output::json_line(built.json())?;
@@ -207,7 +203,7 @@ impl Pyramid {
             codecs: self.storage.codecs()?,
             labels: !self.no_labels,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            memory: common.memory,
+            context: common.context(),
             ..PyramidOptions::default()
         })
     }

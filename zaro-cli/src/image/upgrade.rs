@@ -80,22 +80,21 @@ impl Upgrade {
         if self.target.is_none() && !self.in_place && !self.dry_run {
             return Err(Error::usage("say where to, or --in-place to change it where it is"));
         }
-        let watch = Watch::new(0, common.progress);
+        let watch = Watch::new(common.progress);
         let options = UpgradeOptions {
             to: self.to,
             lossy: self.lossy,
             verify: !self.no_verify,
             dry_run: self.dry_run,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            memory: common.memory,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
+            context: common.context(),
+            task: watch.task(),
         };
         let done = match &self.target {
             Some(target) => self.elsewhere(common, target, options).await,
             None => self.where_it_is(common, options).await,
         };
-        watch.finish();
+        drop(watch);
         let done = done?;
         self.tell(common, &done)?;
         Ok(ExitCode::SUCCESS)

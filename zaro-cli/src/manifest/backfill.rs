@@ -11,7 +11,7 @@ use super::bucket;
 use crate::args::Common;
 use crate::output;
 use crate::path::{output_path, word};
-use crate::progress::counter;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ impl Backfill {
         let create = CreateOptions { source, listings: self.listings, ..CreateOptions::default() };
         let how =
             How { create, at_once: self.jobs, embargoed: self.embargoed, embargo_check: self.embargo_check };
-        let bar = counter(Some(0), "Zarrs", common.progress);
+        let watch = Watch::new(common.progress);
         let mut counts = [("new", 0u64), ("kept", 0), ("replaced", 0), ("journal", 0), ("failed", 0)];
         let see = |done: Done| {
             let (outcome, text) = match &done.result {
@@ -74,9 +74,8 @@ impl Backfill {
             if let Some(count) = counts.iter_mut().find(|(name, _)| *name == outcome) {
                 count.1 += 1;
             }
-            bar.inc(1);
             let what = if outcome == "failed" { "error" } else { "checksum" };
-            bar.suspend(|| {
+            watch.suspend(|| {
                 if self.json {
                     return output::json_line([
                         ("zarr", (&done.id).into()),
@@ -87,9 +86,8 @@ impl Backfill {
                 output::print(&format!("{}  {outcome}  {text}\n", done.id))
             })
         };
-        let begin = |total| bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
-        zaro::manifest::bucket::backfill(&store, &path, &how, journal.as_ref(), begin, see).await?;
-        bar.finish_and_clear();
+        zaro::manifest::bucket::backfill(&store, &path, &how, journal.as_ref(), &watch.task(), see).await?;
+        drop(watch);
         if self.json {
             output::json_line(counts.map(|(name, n)| (name, n.into())))?;
         } else {

@@ -20,7 +20,7 @@ use super::load::load;
 use crate::args::Common;
 use crate::output::{self, Output};
 use crate::path::{local_path, word};
-use crate::progress::counter;
+use crate::progress::Watch;
 
 /// Options of `create` that mean something for buckets.
 #[derive(Debug, Clone, Args)]
@@ -174,9 +174,8 @@ pub(crate) async fn findings(
     let zarr = zarr(common, uri)?;
     let mut out = bucket::verify(&zarr, manifest, 1000).await?.findings();
     if bytes {
-        let bar = counter(u64::try_from(manifest.len()).ok(), "objects", common.progress);
-        out.extend(bucket::verify_bytes(&zarr, manifest, &|| bar.inc(1)).await?);
-        bar.finish_and_clear();
+        let watch = Watch::new(common.progress);
+        out.extend(bucket::verify_bytes(&zarr, manifest, &watch.task()).await?);
     }
     Ok(out)
 }

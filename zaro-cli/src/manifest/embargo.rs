@@ -7,7 +7,7 @@ use zaro::manifest::bucket::unembargo;
 use super::bucket;
 use crate::args::Common;
 use crate::output;
-use crate::progress::counter;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,9 +33,9 @@ impl Unembargo {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = bucket::zarr(common, &self.uri)?;
-        let bar = counter(None, "versions", common.progress);
-        let done = unembargo(&zarr, |n| bar.set_position(n)).await?;
-        bar.finish_and_clear();
+        let watch = Watch::new(common.progress);
+        let done = unembargo(&zarr, &watch.task()).await?;
+        drop(watch);
         if self.json {
             let counts = [("objects", done.objects), ("manifests", done.manifests), ("seen", done.seen)];
             return output::json_line(counts.map(|(name, n)| (name, n.into())));

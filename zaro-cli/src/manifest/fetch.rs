@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use zaro::hierarchy::{self, Existing};
-use zaro::manifest::fetch::{self, Fetched, Folder, Source, StoreSource};
+use zaro::manifest::fetch::{self, FetchOptions, Fetched, Folder, Source, StoreSource};
 use zaro::manifest::glob;
 use zaro::store::SharedStore;
 use zaro::store::local::LocalStore;
@@ -20,6 +20,7 @@ use crate::number::human_bytes;
 use crate::output;
 use crate::paint::plural;
 use crate::path::local_path;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -87,7 +88,10 @@ impl Fetch {
             hierarchy::check_files_apart(&[folder_of(from)?], &to, "").await?;
         }
         let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
-        fetch::fetch(&manifest, &*source, &self.folder, &wanted, existing, jobs.into(), &done).await?;
+        let watch = Watch::new(common.progress);
+        let options = FetchOptions { existing, at_once: jobs.into(), task: watch.task() };
+        fetch::fetch(&manifest, &*source, &self.folder, &wanted, &options, &done).await?;
+        drop(watch);
         let [files, bytes, there, unchecked] =
             [&done.files, &done.bytes, &done.there, &done.unchecked].map(|n| n.load(Ordering::Relaxed));
         if files == 0 && there == 0 && !self.glob.is_empty() {

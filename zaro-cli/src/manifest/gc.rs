@@ -14,7 +14,7 @@ use crate::number::human_bytes;
 use crate::output::{self, Output};
 use crate::paint::{plain, plural};
 use crate::path::{local_path, output_path};
-use crate::progress::counter;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,9 +82,9 @@ impl Gc {
         }
         let mut deleted = None;
         if let Some(list) = list {
-            let bar = counter(None, "versions deleted", common.progress);
-            deleted = Some(delete(&zarr, &garbage, &list, |n| bar.set_position(n)).await?);
-            bar.finish_and_clear();
+            let watch = Watch::new(common.progress);
+            deleted = Some(delete(&zarr, &garbage, &list, &watch.task()).await?);
+            drop(watch);
             let stay = garbage.not_among(&list);
             if !stay.is_empty() {
                 let number = plural(stay.len(), "entry");

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
+use zaro::manifest::local::LocalOptions;
 use zaro::manifest::place;
 use zaro::manifest::verify::{self, Finding};
 use zaro::meta::{Json, Level};
@@ -16,7 +17,7 @@ use crate::checksum::HashingArgs;
 use crate::output;
 use crate::paint::{Paint, plural};
 use crate::path::local_path;
-use crate::progress::Spinner;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,9 +58,9 @@ impl Verify {
         let (checksum, mut findings) =
             verify::document(&manifest, place::checksum_in(&self.manifest).as_ref())?;
         if let Some(folder) = &self.folder {
-            let spinner = Spinner::start("checked", common.progress);
-            let options = self.hashing.options();
-            findings.extend(verify::folder(&manifest, folder, self.bytes, &options, spinner.seen())?);
+            let watch = Watch::new(common.progress);
+            let options = LocalOptions { task: watch.task(), ..self.hashing.options() };
+            findings.extend(verify::folder(&manifest, folder, self.bytes, &options)?);
         }
         if self.folder.is_none()
             && let Some(objects) = bucket::objects_of(common, &self.manifest)?

@@ -90,12 +90,8 @@ impl Making {
         uri: &str,
         addresses: &mut Addresses,
     ) -> Result<Converted> {
-        let watch = Watch::counting(common.progress);
-        let options = ConvertOptions {
-            drop_strays: self.drop_strays,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
-        };
+        let watch = Watch::new(common.progress);
+        let options = ConvertOptions { drop_strays: self.drop_strays, task: watch.task() };
         let writing = Writing {
             store: &source.store,
             zarr: &source.zarr,
@@ -106,7 +102,7 @@ impl Making {
             record_size: self.record_size,
         };
         let done = self.write(common, source, uri, writing).await;
-        watch.finish();
+        drop(watch);
         done
     }
 

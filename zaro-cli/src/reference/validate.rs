@@ -54,16 +54,15 @@ impl Validate {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let (store, zarr) = common.open_references(&self.uri).await?;
-        let watch = Watch::counting(common.progress);
+        let watch = Watch::new(common.progress);
         let options = ValidateOptions {
             sample: (!self.all).then_some(self.sample),
             concurrency: self.concurrency.into(),
             limit: self.limit,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
+            task: watch.task(),
         };
         let report = validate(&**store.map(), &**store.targets(), &zarr, &options).await;
-        watch.finish();
+        drop(watch);
         let report = report?;
         let failed = report.errors > 0 || (common.strict && report.warnings > 0);
         match self.json {

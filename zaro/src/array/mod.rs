@@ -23,7 +23,6 @@ pub mod windows;
 mod write;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -46,6 +45,7 @@ use crate::meta::path;
 use crate::meta::{ArrayMeta, Finding, Format, Mode};
 use crate::store::SharedStore;
 use crate::store::StoreExt as _;
+use crate::task::Task;
 
 /// What a missing chunk means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,40 +57,15 @@ pub enum Missing {
     Error,
 }
 
-/// How far a read has come, in bytes of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes placed so far.
-    pub done: u64,
-    /// Bytes in all.
-    pub total: u64,
-}
-
-/// Told how far a read has come; called by any thread, after every chunk.
-pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
-
 /// How to read.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
     /// The order of the answer.
     pub order: Order,
     /// What a missing chunk means.
     pub missing: Missing,
-    /// Told how far the read has come.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop the read, which then fails with [`ErrorKind::Cancelled`](crate::ErrorKind).
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl fmt::Debug for ReadOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadOptions")
-            .field("order", &self.order)
-            .field("missing", &self.missing)
-            .field("progress", &self.progress.is_some())
-            .field("cancel", &self.cancel)
-            .finish()
-    }
+    /// How it is watched, in bytes of the answer, and stopped.
+    pub task: Task,
 }
 
 /// An array, open for reading. Cheap to clone; clones share their caches.
@@ -129,16 +104,15 @@ struct Inner {
 impl Array {
     /// An array from its metadata. Its codecs are built and checked here.
     ///
-    /// `path` is the node's key form, `context` has the memory for what is kept and in flight.
+    /// `path` is the node's key form, `context` has the threads, and the memory for what is kept and in flight.
     pub fn new(
         store: SharedStore,
         path: &str,
         meta: ArrayMeta,
         mode: Mode,
         findings: Vec<Finding>,
-        context: impl Into<Context>,
+        context: &Context,
     ) -> Result<Self> {
-        let context = context.into();
         let strict = mode == Mode::Strict;
         let document = if meta.format == Format::V2 { ".zarray" } else { "zarr.json" };
         let named =
@@ -162,7 +136,7 @@ impl Array {
                 path: path.to_owned(),
                 findings,
                 strict,
-                context,
+                context: context.clone(),
                 owner: owner(),
                 chains: RwLock::default(),
                 generation: AtomicU64::new(0),
@@ -204,6 +178,19 @@ impl Array {
     #[must_use]
     pub fn chain(&self) -> &Chain {
         &self.inner.chain
+    }
+
+    /// What it is read and written with.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.inner.context
+    }
+
+    /// The same array, read and written with another context.
+    pub fn with_context(&self, context: &Context) -> Result<Self> {
+        let inner = &self.inner;
+        let mode = if inner.strict { Mode::Strict } else { Mode::Tolerant };
+        Self::new(inner.store.clone(), &inner.path, inner.meta.clone(), mode, inner.findings.clone(), context)
     }
 
     /// The store it is read from.

@@ -17,7 +17,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::num;
 use crate::store::fault::copy_of;
 use crate::store::{ByteRange, GetOptions, Object};
-use crate::task;
 
 /// Chunks under way at once. What they may hold in memory is bounded apart, in bytes.
 const IN_FLIGHT: usize = 128;
@@ -62,7 +61,7 @@ pub(super) async fn read(reader: &Arc<Reader>) -> Result<()> {
     // All chunks that may be under way are asked for before anything else is done, so that their store can join what lies
     // together. The runtime would put this off after a few dozen of them.
     let all = tokio::task::unconstrained(all);
-    task::unless_cancelled(reader.cancel(), all).await
+    reader.options.task.unless_cancelled(all).await
 }
 
 /// Runs `f` on the decoding threads and waits for it. The job's share of the reader is gone before the answer comes.

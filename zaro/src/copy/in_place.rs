@@ -9,7 +9,6 @@
 //! no old document was deleted.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicU64;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -17,7 +16,8 @@ use super::chunks::Chunks;
 use super::single::Single;
 use super::target::Target;
 use super::{CopyOptions, Run, is_image, kept, missing, recode, verbatim};
-use crate::array::{Array, DEFAULT_MEMORY};
+use crate::array::Array;
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy;
@@ -28,7 +28,7 @@ use crate::meta::{ArrayMeta, ChunkKeys, Format, Json, Mode, NodeMeta, consolidat
 use crate::num;
 use crate::store::local::check_space;
 use crate::store::{Condition, SharedStore, StoreExt as _};
-use crate::task;
+use crate::task::{self, Task, Unit};
 
 const OPERATION: &str = "copy --in-place";
 
@@ -149,8 +149,8 @@ fn images(nodes: &[Node]) -> HashSet<&str> {
     nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.as_str()).collect()
 }
 
-fn array(store: &SharedStore, path: &str, meta: &ArrayMeta, memory: usize) -> Result<Array> {
-    Array::new(store.clone(), path, meta.clone(), Mode::Tolerant, Vec::new(), memory)
+fn array(store: &SharedStore, path: &str, meta: &ArrayMeta, context: &Context) -> Result<Array> {
+    Array::new(store.clone(), path, meta.clone(), Mode::Tolerant, Vec::new(), context)
 }
 
 /// All nodes of one version.
@@ -371,8 +371,13 @@ impl Plan {
         let (old, new) = (opened(store, other(self.to)).await?, opened(store, self.to).await?);
         let nodes = walk(&old, path).await?;
         let images = images(&nodes);
-        let memory = if options.memory == 0 { DEFAULT_MEMORY } else { options.memory };
-        let run = Run { options, memory, done: AtomicU64::new(0), total: 0, journal: Some(journal) };
+        let memory = options.context.memory();
+        let run = Run {
+            options,
+            memory,
+            meter: Task::default().meter(Unit::Bytes, None::<u64>),
+            journal: Some(journal),
+        };
         for node in &nodes {
             let at = |e: Error| e.with_node(shown(&node.path));
             let made = new.direct_node(&node.path).await?;
@@ -384,7 +389,8 @@ impl Plan {
                     let keys = hierarchy::keys_found(store, &node.path, old).await?;
                     let old = ArrayMeta { keys, ..old.clone() };
                     let target = Target::same(&old, new)?;
-                    let array = |meta: &ArrayMeta| array(store, &node.path, meta, memory / 4);
+                    let array =
+                        |meta: &ArrayMeta| array(store, &node.path, meta, &options.context.share_of(4));
                     recode::verify(&run, &array(&old)?, &array(&target.meta)?, &target).await.map_err(at)?;
                     let kept = kept(&node.path, self.to, |above| images.contains(above));
                     target.difference(&old, &target.meta, kept)
@@ -510,7 +516,8 @@ async fn documents(
                     "its chunks cannot stay as they are: {reason}; copy it instead, with zaro copy SRC DST --zarr-format {to}"
                 )));
             }
-            let array = |meta: &ArrayMeta| array(store, &node.path, meta, 1 << 20);
+            let array =
+                |meta: &ArrayMeta| array(store, &node.path, meta, &Context::shared().with_memory(1 << 20));
             if converted.meta.keys != meta.keys {
                 moved.0.push((array(meta)?, array(&converted.meta)?));
             } else if differ {

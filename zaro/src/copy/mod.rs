@@ -21,12 +21,10 @@ mod target;
 mod verbatim;
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::array::{Array, OnProgress, Progress, Selection};
+use crate::array::{Array, Selection};
+use crate::context::Context;
 use crate::coords::{Part, Query};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr};
@@ -42,7 +40,7 @@ use crate::store::SharedStore;
 use crate::store::StoreExt as _;
 use crate::store::local::check_space;
 use crate::suggest;
-use crate::task;
+use crate::task::{Meter, Operation, Task, Unit};
 #[cfg(feature = "image")]
 pub(crate) use blocks::Blocks;
 pub(crate) use chunks::Chunks;
@@ -114,7 +112,7 @@ impl KeysOption {
 }
 
 /// How to copy. What is left out stays as it is in the source.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CopyOptions {
     /// The version of Zarr.
     pub format: Option<Format>,
@@ -143,20 +141,12 @@ pub struct CopyOptions {
     pub consolidate: Option<bool>,
     /// Read source and copy once more and compare them: every element, and what the documents mean.
     pub verify: bool,
-    /// Memory to use; 0 for the default.
-    pub memory: usize,
+    /// Threads, connections and memory for it.
+    pub context: Context,
     /// Where pieces in between go, if chunks have to be cut quite differently: a folder. The system's, if none.
     pub temporary: Option<PathBuf>,
-    /// Told how far the copy has come, in bytes of decoded elements.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop. What was copied stays, and the copy can go on later.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl fmt::Debug for CopyOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CopyOptions {}", self.json(self.consolidate.unwrap_or(false)))
-    }
+    /// How it is watched, in bytes of decoded elements, and stopped.
+    pub task: Task,
 }
 
 impl CopyOptions {
@@ -214,8 +204,7 @@ pub struct Copied {
 struct Run<'a> {
     options: &'a CopyOptions,
     memory: usize,
-    done: AtomicU64,
-    total: u64,
+    meter: Meter,
     /// Where it is noted what is done.
     journal: Option<&'a Journal>,
 }
@@ -223,7 +212,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Fails if the copy was stopped, or lost its place to another one.
     async fn check(&self) -> Result<()> {
-        task::check_cancel(self.options.cancel.as_deref())?;
+        self.options.task.check()?;
         match self.journal {
             Some(journal) => journal.beat().await,
             None => Ok(()),
@@ -245,10 +234,7 @@ impl Run<'_> {
 
     /// Notes that `bytes` more are done.
     fn advance(&self, bytes: u64) {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        if let Some(progress) = &self.options.progress {
-            progress(Progress { done: done.min(self.total), total: self.total });
-        }
+        self.meter.advance(bytes);
     }
 }
 
@@ -275,6 +261,7 @@ pub async fn copy(
     to_path: &str,
     options: &CopyOptions,
 ) -> Result<Copied> {
+    let _operation = Operation::begin("copy", store);
     let to = normal(to_path)?;
     let room = Room::find(store, &to, options.existing).await?;
     let planned = Planned::of(source, from_path, room.store(), room.path(), options).await?;
@@ -362,7 +349,6 @@ struct Planned<'a> {
     from: String,
     to: String,
     options: &'a CopyOptions,
-    memory: usize,
     consolidate: bool,
     steps: Vec<Step>,
 }
@@ -376,9 +362,8 @@ impl<'a> Planned<'a> {
         to_path: &str,
         options: &'a CopyOptions,
     ) -> Result<Self> {
-        let memory = if options.memory == 0 { crate::array::DEFAULT_MEMORY } else { options.memory };
         let (from, to) = (normal(from_path)?, normal(to_path)?);
-        let steps = plan(source, &from, &to, options, memory).await?;
+        let steps = plan(source, &from, &to, options).await?;
         let is_group = steps.first().is_some_and(|s| s.copy.is_none());
         if is_group && options.region.is_some() {
             let what = "a part can be taken of one array, and this is a group: its arrays would not fit together any more";
@@ -386,11 +371,10 @@ impl<'a> Planned<'a> {
         }
         let consolidate = is_group && options.consolidate.unwrap_or(source.is_consolidated());
         let mode = source.options().mode;
-        let planned =
-            Self { source: source.store(), mode, store, from, to, options, memory, consolidate, steps };
+        let planned = Self { source: source.store(), mode, store, from, to, options, consolidate, steps };
         let run = planned.start(None, 0);
         for (step, array, target) in planned.arrays().filter(|(_, _, target)| !target.verbatim) {
-            recode::check(&run, array, &planned.making(step, target, 0)?, target)
+            recode::check(&run, array, &planned.making(step, target)?, target)
                 .map_err(|e| e.with_node(shown(&step.node.path)))?;
         }
         Ok(planned)
@@ -442,12 +426,14 @@ impl<'a> Planned<'a> {
     }
 
     /// An array of the copy, which nobody sees before it is whole: its documents come last.
-    fn making(&self, step: &Step, target: &Target, memory: usize) -> Result<Array> {
-        Array::new(self.store.clone(), &step.to, target.meta.clone(), self.mode, Vec::new(), memory)
+    fn making(&self, step: &Step, target: &Target) -> Result<Array> {
+        let context = &self.options.context.share_of(4);
+        Array::new(self.store.clone(), &step.to, target.meta.clone(), self.mode, Vec::new(), context)
     }
 
     fn start<'r>(&'r self, journal: Option<&'r Journal>, total: u64) -> Run<'r> {
-        Run { options: self.options, memory: self.memory, done: AtomicU64::new(0), total, journal }
+        let meter = self.options.task.meter(Unit::Bytes, total);
+        Run { options: self.options, memory: self.options.context.memory(), meter, journal }
     }
 
     /// What is copied.
@@ -488,7 +474,7 @@ impl<'a> Planned<'a> {
         let total = bytes.iter().fold(0, |a: u64, b| a.saturating_add(*b));
         let run = self.start(Some(journal), total);
         for (step, array, target) in self.arrays() {
-            let made = self.making(step, target, self.memory / 4)?;
+            let made = self.making(step, target)?;
             let copied = async {
                 if !target.verbatim {
                     return recode::copy(&run, array, &made, target).await;
@@ -500,7 +486,7 @@ impl<'a> Planned<'a> {
         }
         if self.options.verify {
             for (step, array, target) in self.arrays() {
-                recode::verify(&run, array, &self.making(step, target, self.memory / 4)?, target)
+                recode::verify(&run, array, &self.making(step, target)?, target)
                     .await
                     .map_err(|e| e.within(format_args!("verifying {}", shown(&step.to))))?;
             }
@@ -740,13 +726,10 @@ async fn nodes(source: &Zarr, from: &str) -> Result<(Vec<Node>, Option<Zarr>)> {
 }
 
 /// What is there, and what is to become of it.
-async fn plan(
-    source: &Zarr,
-    from: &str,
-    to: &str,
-    options: &CopyOptions,
-    memory: usize,
-) -> Result<Vec<Step>> {
+async fn plan(source: &Zarr, from: &str, to: &str, options: &CopyOptions) -> Result<Vec<Step>> {
+    // A quarter for what the reader keeps; blocks and what is encoded have the rest.
+    let context = options.context.share_of(4);
+
     let (mut nodes, own) = nodes(source, from).await?;
     let source = own.as_ref().unwrap_or(source);
     let mut part = Part::default();
@@ -774,8 +757,7 @@ async fn plan(
             NodeMeta::Array(meta) => {
                 let mode = source.options().mode;
                 let store = source.store().clone();
-                // A quarter for what the reader keeps; blocks and what is encoded have the rest.
-                let array = Array::new(store, &node.path, meta.clone(), mode, Vec::new(), memory / 4)?;
+                let array = Array::new(store, &node.path, meta.clone(), mode, Vec::new(), &context)?;
                 let target = Target::of(&array, part.arrays.get(&node.path), options, kept, in_group)
                     .map_err(|e| e.with_node(shown(&node.path)))?;
                 Some((array, target))

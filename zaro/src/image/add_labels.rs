@@ -3,16 +3,13 @@
 //! Labels have the image's axes; along each they are as long as the image, or 1 long. They are listed when they are
 //! whole.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
 
-use crate::array::{
-    Array, DEFAULT_MEMORY, Index, OnProgress, Order, Progress, ReadOptions, Selection, Values, WriteOptions,
-};
+use crate::array::{Array, Index, Order, ReadOptions, Selection, Values, WriteOptions};
+use crate::context::Context;
 use crate::copy::Blocks;
 use crate::create::{List, New};
 use crate::error::{Error, ErrorKind, Result, usage};
@@ -31,7 +28,7 @@ use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
 use crate::store::SharedStore;
-use crate::task;
+use crate::task::{Operation, Task, Unit};
 
 /// Where the pixels of labels come from.
 #[derive(Debug, Clone)]
@@ -43,7 +40,7 @@ pub enum LabelSource {
 }
 
 /// How to add labels. What is left out becomes what people expect.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct AddLabelsOptions {
     /// The colours of values, and what is known of them.
     pub labels: Labels,
@@ -57,22 +54,10 @@ pub struct AddLabelsOptions {
     pub codecs: Option<Vec<CodecMeta>>,
     /// What to do with labels of this name that are there already.
     pub existing: Existing,
-    /// Memory to use; 0 for the default.
-    pub memory: usize,
-    /// Told how far it has come, in bytes of pixels.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl fmt::Debug for AddLabelsOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AddLabelsOptions")
-            .field("labels", &self.labels)
-            .field("as_mask", &self.as_mask)
-            .field("chunks", &self.chunks)
-            .finish_non_exhaustive()
-    }
+    /// Threads, connections and memory for it.
+    pub context: Context,
+    /// How it is watched, in bytes of pixels, and stopped.
+    pub task: Task,
 }
 
 /// Labels that were added.
@@ -106,6 +91,7 @@ pub async fn add(
     from: &LabelSource,
     options: &AddLabelsOptions,
 ) -> Result<Added> {
+    let _operation = Operation::begin("image add-labels", store);
     let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
     let folder = if options.as_mask { "masks" } else { "labels" };
@@ -259,6 +245,7 @@ impl Job<'_> {
         let shape = &new.shape;
         let array_at = if self.options.as_mask { "" } else { "0" };
         let array = hierarchy::create_array(hidden, array_at, new, Existing::Refuse).await?;
+        let array = array.with_context(&self.options.context)?;
         self.pixels(&array, places, journal).await?;
         let mut levels = vec![shape.clone()];
         if !self.options.as_mask {
@@ -378,7 +365,7 @@ impl Job<'_> {
 
     /// Writes the pixels, block by block.
     async fn pixels(&self, array: &Array, places: &[Option<usize>], journal: &Journal) -> Result<()> {
-        let memory = if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory };
+        let memory = self.options.context.memory();
         let size = array.meta().data_type.size();
         let shape = array.shape().to_vec();
         let bytes =
@@ -397,20 +384,19 @@ impl Job<'_> {
             }
         }
         let blocks = Blocks::new(&shape, block);
-        let total = bytes(&shape);
-        let mut done = 0u64;
-        let write =
-            WriteOptions { blank: true, cancel: self.options.cancel.clone(), ..WriteOptions::default() };
+        let meter = self.options.task.meter(Unit::Bytes, bytes(&shape));
+        let write = WriteOptions {
+            blank: true,
+            task: self.options.task.without_progress(),
+            ..WriteOptions::default()
+        };
         for i in 0..blocks.count()? {
             journal.beat().await?;
             let (start, count) = blocks.place(i);
             let values = self.read(places, &start, &count, size).await?;
             let place = Selection::start_count(&start, &count);
             array.write(&place, Values::new(values, Order::C), &write).await?;
-            done = done.saturating_add(bytes(&count));
-            if let Some(progress) = &self.options.progress {
-                progress(Progress { done, total });
-            }
+            meter.advance(bytes(&count));
         }
         Ok(())
     }
@@ -431,7 +417,8 @@ impl Job<'_> {
                         *slot = Index::Span(*s, *n);
                     }
                 }
-                let options = ReadOptions { cancel: self.options.cancel.clone(), ..ReadOptions::default() };
+                let options =
+                    ReadOptions { task: self.options.task.without_progress(), ..ReadOptions::default() };
                 Ok(array.read(&Selection::new(spans), &options).await?.bytes)
             }
             LabelSource::File(source) => {
@@ -445,7 +432,7 @@ impl Job<'_> {
                 }
                 let mut out = vec![0; num::product_usize(count)?.saturating_mul(size)];
                 let source = source.clone();
-                task::compute(move || source.read_block(from, many, &mut out).map(|()| out)).await
+                self.options.context.run(move || source.read_block(from, many, &mut out).map(|()| out)).await
             }
         }
     }
@@ -480,8 +467,8 @@ impl Job<'_> {
         let options = PyramidOptions {
             method: Some(Method::Mode),
             factors: Factors::Levels(pyramid::follow(shape, shapes)),
-            memory: self.options.memory,
-            cancel: self.options.cancel.clone(),
+            context: self.options.context.clone(),
+            task: self.options.task.without_progress(),
             ..PyramidOptions::default()
         };
         let built = pyramid::build_within(hidden, "", &options, journal).await?;

@@ -30,7 +30,7 @@ pub use self::manifest::read_manifest;
 pub use self::options::SourceOptions;
 use self::spot::Spot;
 pub use self::top::{from_the_top, is_of_zarr};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, redacted};
 use crate::group::{OpenOptions, Zarr};
 use crate::reference::ReferenceStore;
 use crate::store::StoreExt as _;
@@ -142,6 +142,7 @@ fn check_exists(path: &Path) -> Result<()> {
 /// `Usage` for what is no address; `Unsupported` for kinds of store that are not known; `NotFound` for an archive
 /// that does not exist.
 pub async fn open_store(uri: &str, options: impl Into<SourceOptions>) -> Result<SharedStore> {
+    tracing::debug!(target: "zaro::open", address = &*redacted(uri), "open");
     let (found, reference) = locate(&Address::parse(uri)?, &options.into()).await?;
     match reference {
         Some(store) => found.within(Arc::new(store)),
@@ -267,6 +268,7 @@ async fn find(address: &Address, options: &StoreOptions) -> Result<Found> {
 /// `Unsupported` for web servers and remote archives; `NotPermitted` for an archive that exists; otherwise as
 /// [`open_store`].
 pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
+    tracing::debug!(target: "zaro::open", address = &*redacted(uri), "open for writing");
     let address = Address::parse(uri)?;
     if address.kind != Kind::Any {
         return Err(Error::unsupported("a reference store cannot be written to").with_store(uri));

@@ -16,7 +16,7 @@ use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
 use zaro::store::wrap::log::{LogStore, RequestLog};
 use zaro::testing::{Fault, FaultStore};
-use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
+use zaro::{CancelToken, Context, ErrorKind, OpenOptions, ReadOptions, Result, Selection, Task, Zarr};
 
 const LE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
 const ZSTD: &str = r#"{"name":"zstd","configuration":{"level":1,"checksum":false}}"#;
@@ -380,7 +380,7 @@ fn a_transpose_larger_than_memory_reads_each_chunk_once() {
     let made: SharedStore = Arc::new(LocalStore::new(&dir));
     let options = CopyOptions {
         chunks: Some(Sizes::List(vec![256, 4, 4])),
-        memory: 6 * data.bytes.len() / 20,
+        context: Context::shared().with_memory(6 * data.bytes.len() / 20),
         verify: false,
         ..CopyOptions::default()
     };
@@ -404,18 +404,17 @@ fn a_copy_that_was_stopped_goes_on() {
     ] {
         let made: SharedStore = Arc::new(MemoryStore::new());
         for stop in 1..6u64 {
-            let cancel = Arc::new(AtomicBool::new(false));
+            let cancel = CancelToken::new();
             let (seen, flag) = (AtomicU64::new(0), cancel.clone());
             let options = CopyOptions {
                 chunks: Some(Sizes::List(chunks.clone())),
                 shards: Some(shards.clone()),
-                memory,
-                cancel: Some(cancel),
-                progress: Some(Arc::new(move |_| {
+                context: Context::shared().with_memory(memory),
+                task: Task::default().with_cancel(&cancel).with_progress(move |_| {
                     if seen.fetch_add(1, Ordering::Relaxed) >= stop {
-                        flag.store(true, Ordering::Relaxed);
+                        flag.cancel();
                     }
-                })),
+                }),
                 ..CopyOptions::default()
             };
             match run(&store, &made, &options) {
@@ -431,7 +430,7 @@ fn a_copy_that_was_stopped_goes_on() {
                 chunks: Some(Sizes::List(chunks.clone())),
                 shards: Some(shards.clone()),
                 // With other memory the blocks are others, too.
-                memory: memory * 3,
+                context: Context::shared().with_memory(memory * 3),
                 verify: true,
                 ..CopyOptions::default()
             };
@@ -611,7 +610,7 @@ fn large_shards_are_verified_in_parts() {
     let (store, made): (SharedStore, SharedStore) = (Arc::new(store), Arc::new(MemoryStore::new()));
     let options = CopyOptions {
         shards: Some(Some(Sizes::List(vec![1024, 1024]))),
-        memory: 7 << 20,
+        context: Context::shared().with_memory(7 << 20),
         verify: true,
         ..CopyOptions::default()
     };

@@ -39,9 +39,9 @@ const MAY_USE: [(&str, &[&str]); 27] = [
     ("cf", &["error", "num", "meta", "array", "group", "format"]),
     // Positions by the values of coordinates, and what elements are like.
     ("coords", &["error", "num", "suggest", "meta", "array", "group", "format", "cf"]),
-    ("stat", &["error", "num", "store", "meta", "array", "group", "format", "cf"]),
+    ("stat", &["error", "num", "task", "store", "meta", "array", "group", "format", "cf"]),
     // Every document of a hierarchy against the rules, and every chunk, if asked.
-    ("validate", &["error", "meta", "store", "array", "group"]),
+    ("validate", &["error", "num", "task", "meta", "store", "array", "group"]),
     ("create", &["error", "blocking", "store", "meta", "array", "hierarchy", "journal"]),
     (
         "copy",
@@ -82,7 +82,10 @@ const MAY_USE: [(&str, &[&str]); 27] = [
             "format",
         ],
     ),
-    ("reference", &["error", "num", "blocking", "context", "store", "meta", "codec", "array", "group"]),
+    (
+        "reference",
+        &["error", "num", "blocking", "context", "task", "store", "meta", "codec", "array", "group"],
+    ),
     (
         "manifest",
         &[

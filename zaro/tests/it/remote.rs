@@ -10,7 +10,9 @@ use crate::common::{GZIP, LITTLE, Model, Rng, V2, V3, V3_GROUP, ZSTD, sharding};
 use zaro::meta::Format;
 use zaro::store::memory::MemoryStore;
 use zaro::store::{ByteRange, SharedStore, Store, StoreExt as _};
-use zaro::{Array, ErrorKind, Missing, OpenOptions, Progress, ReadOptions, Selection, Zarr};
+use zaro::{
+    Array, CancelToken, ErrorKind, Missing, OpenOptions, Progress, ReadOptions, Selection, Task, Zarr,
+};
 
 fn keys(probe: &Probe) -> Vec<String> {
     probe.take().into_iter().map(|(k, _)| k).collect()
@@ -429,8 +431,8 @@ fn a_right_separator_costs_nothing_more() {
 fn watched() -> (Arc<Mutex<Vec<Progress>>>, ReadOptions) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = seen.clone();
-    let progress: zaro::array::OnProgress = Arc::new(move |p| sink.lock().unwrap().push(p));
-    (seen, ReadOptions { progress: Some(progress), ..ReadOptions::default() })
+    let task = Task::default().with_progress(move |p| sink.lock().unwrap().push(p));
+    (seen, ReadOptions { task, ..ReadOptions::default() })
 }
 
 #[test]
@@ -460,7 +462,7 @@ fn progress_reaches_the_total() {
                 let slab = array.read_blocking(&Selection::parse(window).unwrap(), &options).unwrap();
                 let total = slab.bytes.len() as u64;
                 let seen = seen.lock().unwrap();
-                assert!(seen.iter().all(|p| p.total == total && p.done <= total), "{window}");
+                assert!(seen.iter().all(|p| p.total == Some(total) && p.done <= total), "{window}");
                 assert_eq!(seen.iter().map(|p| p.done).max(), Some(total), "{window} {spec:?}");
             }
         }
@@ -477,18 +479,16 @@ fn a_cancelled_read_stops() {
         [store.clone(), Arc::new(Probe::new(store).delay(Duration::from_millis(5)))];
     for store in stores {
         let array = common::open_array(store).unwrap();
-        let cancel = Arc::new(AtomicBool::new(false));
+        let cancel = CancelToken::new();
         let (stop, chunks) = (cancel.clone(), Arc::new(AtomicU64::new(0)));
         let count = chunks.clone();
-        let options = ReadOptions {
-            progress: Some(Arc::new(move |_| {
-                if count.fetch_add(1, Ordering::SeqCst) == 2 {
-                    stop.store(true, Ordering::SeqCst);
-                }
-            })),
-            cancel: Some(cancel),
-            ..ReadOptions::default()
+        let progress = move |_| {
+            if count.fetch_add(1, Ordering::SeqCst) == 2 {
+                stop.cancel();
+            }
         };
+        let task = Task::default().with_progress(progress).with_cancel(&cancel);
+        let options = ReadOptions { task, ..ReadOptions::default() };
         let e = array.read_blocking(&Selection::all(), &options).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Cancelled, "{e}");
         assert!(chunks.load(Ordering::SeqCst) < 64, "all chunks were read all the same");

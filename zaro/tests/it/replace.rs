@@ -13,7 +13,7 @@ use zaro::store::local::LocalStore;
 use zaro::store::memory::MemoryStore;
 use zaro::store::{Condition, SharedStore, StoreExt as _};
 use zaro::testing::{Fault, FaultStore};
-use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr, create};
+use zaro::{Context, OpenOptions, ReadOptions, Result, Selection, Zarr, create};
 
 const LE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
 
@@ -61,7 +61,9 @@ fn seen(store: &SharedStore, at: &str) -> Option<(&'static str, u8)> {
     }
     // Nor by who knows the array.
     for (name, value) in [("a", 5), ("b", 9)] {
-        let Ok(array) = wait(hierarchy::open_array(store, &format!("{at}{name}"), 1 << 20)) else { continue };
+        let Ok(array) = wait(hierarchy::open_array(store, &format!("{at}{name}"), &Context::shared())) else {
+            continue;
+        };
         let elements = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes;
         assert!(elements.iter().all(|e| *e == value || *e == 6), "half of it");
     }
@@ -250,7 +252,7 @@ fn files_that_come_meanwhile_are_not_deleted_with_the_old() {
 fn who_writes_to_an_array_that_was_replaced_meanwhile_is_told_before_and_after() {
     let store = memory();
     old(&store, "");
-    let opened = wait(hierarchy::open_array(&store, "b", 1 << 20)).unwrap();
+    let opened = wait(hierarchy::open_array(&store, "b", &Context::shared())).unwrap();
     let writing = wait(Writing::begin(&store, "b", opened.meta())).unwrap();
     // In this process nobody is in their own way.
     let new = NewArray { shape: vec![2], data_type: DataType::UInt(16), ..NewArray::default() };

@@ -144,8 +144,11 @@ fn frame_json(frame: &Frame) -> Json {
 
 /// How the largest level is copied, or what belongs to the image.
 fn copying(options: &PyramidOptions, is_level: bool) -> CopyOptions {
-    let mut copying =
-        CopyOptions { memory: options.memory, cancel: options.cancel.clone(), ..CopyOptions::default() };
+    let mut copying = CopyOptions {
+        context: options.context.clone(),
+        task: options.task.without_progress(),
+        ..CopyOptions::default()
+    };
     if is_level {
         copying.chunks = options.chunks.clone().map(Sizes::List);
         copying.shards = options.shards.clone().map(|s| s.map(Sizes::List));
@@ -191,7 +194,7 @@ pub(super) async fn make_labels(
             chunks: None,
             shards: None,
             codecs: None,
-            progress: None,
+            task: options.task.without_progress(),
             ..options.clone()
         };
         let task = Task::of_image(store, &label.path).await?;

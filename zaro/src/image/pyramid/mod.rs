@@ -17,13 +17,10 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use async_trait::async_trait;
 
-use crate::array::{Array, DEFAULT_MEMORY, OnProgress};
+use crate::array::Array;
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
@@ -80,7 +77,7 @@ impl Method {
 }
 
 /// How to make a pyramid. What is left out is as in the largest level.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PyramidOptions {
     /// How many levels there are to be, with the largest; until y and x are at most 256 long, if it is not said.
     pub levels: Option<usize>,
@@ -99,12 +96,10 @@ pub struct PyramidOptions {
     pub labels: bool,
     /// What to do with smaller levels that are there already.
     pub existing: Existing,
-    /// Memory to use; 0 for the default.
-    pub memory: usize,
-    /// Told how far it has come, in bytes of the largest level.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop. What is done stays, and the same call goes on later.
-    pub cancel: Option<Arc<AtomicBool>>,
+    /// Threads, connections and memory for it.
+    pub context: Context,
+    /// How it is watched, in bytes of the largest level, and stopped. What is done stays, and the same call goes on later.
+    pub task: crate::task::Task,
 }
 
 impl PyramidOptions {
@@ -134,19 +129,6 @@ impl PyramidOptions {
         set("codecs", self.codecs.as_ref().map(|c| write::write_codecs(c)));
         set("labels", Some(Json::Bool(self.labels)));
         options
-    }
-}
-
-impl fmt::Debug for PyramidOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PyramidOptions")
-            .field("levels", &self.levels)
-            .field("method", &self.method)
-            .field("factors", &self.factors)
-            .field("chunks", &self.chunks)
-            .field("shards", &self.shards)
-            .field("codecs", &self.codecs)
-            .finish_non_exhaustive()
     }
 }
 
@@ -401,7 +383,6 @@ struct Levels {
     stages: Vec<Stage>,
     made: Vec<Made>,
     method: Method,
-    memory: usize,
 }
 
 impl Task<'_> {
@@ -455,9 +436,8 @@ impl Task<'_> {
 
     /// The levels to be made; nothing is changed yet.
     async fn levels(&self, options: &PyramidOptions) -> Result<Levels> {
-        let memory = if options.memory == 0 { DEFAULT_MEMORY } else { options.memory };
         let at = join(&self.group, &self.first);
-        let base = hierarchy::open_array(self.store, &at, memory / 4).await?;
+        let base = hierarchy::open_array(self.store, &at, &options.context.share_of(4)).await?;
         let method = method(base.meta(), self.is_label, options.method);
         let plans = plan(base.shape(), &self.axes, &options.factors, options.levels)?;
         let mut made = Vec::with_capacity(plans.len());
@@ -471,13 +451,14 @@ impl Task<'_> {
             let meta = self.level_meta(base.meta(), &plan.shape, options)?;
             let node = join(&self.group, &path);
             // They are read, too, where levels are made of them.
-            let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), memory / 8)?;
+            let context = &options.context.share_of(8);
+            let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), context)?;
             stages.push(Stage::new(array, plan.clone()));
             made.push(Made { path, plan });
         }
         // What cannot be made is refused before anything is changed.
         can_become_one(method, &base.meta().data_type)?;
-        Ok(Levels { base, stages, made, method, memory })
+        Ok(Levels { base, stages, made, method })
     }
 
     /// What the levels are made of: the largest level, and those of labels.
@@ -503,8 +484,8 @@ impl Task<'_> {
         journal: &Journal,
         made_of: Option<(&Source<'_>, &Json)>,
     ) -> Result<()> {
-        let Levels { base, stages, made, method, memory } = levels;
-        pass::run(base, stages, *method, *memory, options, journal).await?;
+        let Levels { base, stages, made, method } = levels;
+        pass::run(base, stages, *method, options, journal).await?;
         if let Some((source, was)) = made_of {
             source.unchanged(was).await?;
         }

@@ -16,16 +16,14 @@ use super::gaussian::{Gaussian, Region};
 use super::kernel::{Kernel, strides};
 use super::{Method, PyramidOptions};
 use crate::array::select::Sel;
-use crate::array::{
-    Array, Gathering, Nest, OnProgress, Order, Progress, ReadOptions, Selection, Values, WriteOptions,
-};
+use crate::array::{Array, Gathering, Nest, Order, ReadOptions, Selection, Values, WriteOptions};
 use crate::codec::shard::advance;
 use crate::copy::Blocks;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::num;
 use crate::store::StoreExt as _;
-use crate::task::{self, Gaps, lock};
+use crate::task::{self, Gaps, Meter, Operation, Unit, lock};
 
 /// The most cells on their way from or to a remote store.
 const REMOTE_CELLS: u64 = 24;
@@ -35,12 +33,13 @@ pub(super) async fn run(
     base: &Array,
     stages: &[Stage],
     method: Method,
-    memory: usize,
     options: &PyramidOptions,
     journal: &Journal,
 ) -> Result<()> {
+    let _operation = Operation::begin("image pyramid", base.store());
     let neighbours = method == Method::Gaussian;
-    let threads = num::u64_of(task::threads()).max(1);
+    let (context, memory) = (&options.context, options.context.memory());
+    let threads = num::u64_of(context.threads()).max(1);
     let cell_bytes = (num::u64_of(memory) / 8 / threads).clamp(1 << 20, 64 << 20);
     let cutting = Cutting { base, stages, neighbours, cell_bytes };
     let passes = cutting.passes();
@@ -48,14 +47,15 @@ pub(super) async fn run(
     for pass in &passes {
         total = total.saturating_add(bytes_of(cutting.above(pass.first), cutting.above(pass.first).shape())?);
     }
-    let bar = Arc::new(Bar { done: AtomicU64::new(0), total, progress: options.progress.clone() });
+    let meter = Arc::new(options.task.meter(Unit::Bytes, total));
+    let quiet = options.task.without_progress();
     for pass in &passes {
         let above = cutting.above(pass.first);
         let made = stages.get(pass.first..pass.first.saturating_add(pass.levels)).unwrap_or_default();
         let Some(first) = made.first() else { continue };
         let read = bytes_of(above, &pass.cell)?.saturating_mul(first.plan.step.iter().product::<u64>());
         let remote = above.store().is_remote() || first.array.store().is_remote();
-        let jobs = num::u64_of(task::jobs_at_once());
+        let jobs = num::u64_of(context.jobs_at_once());
         let wanted = if remote { REMOTE_CELLS.max(jobs) } else { jobs };
         let at_once = num::usize_of((num::u64_of(memory) / 2 / read.max(1)).clamp(1, wanted))?;
         let data_type = &base.meta().data_type;
@@ -69,9 +69,9 @@ pub(super) async fn run(
             shards: Mutex::default(),
             spare: Mutex::default(),
             reads: Mutex::default(),
-            write: WriteOptions { blank: true, cancel: options.cancel.clone(), ..WriteOptions::default() },
-            read: ReadOptions { cancel: options.cancel.clone(), ..ReadOptions::default() },
-            bar: bar.clone(),
+            write: WriteOptions { blank: true, task: quiet.clone(), ..WriteOptions::default() },
+            read: ReadOptions { task: quiet.clone(), ..ReadOptions::default() },
+            meter: meter.clone(),
         });
         run_pass(&work, pass, &pass.order(stages)?, at_once, journal)
             .await
@@ -82,21 +82,6 @@ pub(super) async fn run(
 
 fn bytes_of(array: &Array, shape: &[u64]) -> Result<u64> {
     Ok(num::product(shape)?.saturating_mul(num::u64_of(array.meta().data_type.size())))
-}
-
-struct Bar {
-    done: AtomicU64,
-    total: u64,
-    progress: Option<OnProgress>,
-}
-
-impl Bar {
-    fn advance(&self, bytes: u64) {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        if let Some(progress) = &self.progress {
-            progress(Progress { done: done.min(self.total), total: self.total });
-        }
-    }
 }
 
 /// A chunk whose pixels are coming.
@@ -136,7 +121,7 @@ struct Work {
     reads: Mutex<Vec<Vec<u8>>>,
     write: WriteOptions,
     read: ReadOptions,
-    bar: Arc<Bar>,
+    meter: Arc<Meter>,
 }
 
 /// Which cells are not done.
@@ -161,12 +146,12 @@ async fn run_pass(
     let before = journal.done(name).min(total);
     for i in 0..before {
         let made = bytes_of(&work.above, &blocks.place(i).1)?;
-        work.bar.advance(made.saturating_mul(first.plan.step.iter().product()));
+        work.meter.advance(made.saturating_mul(first.plan.step.iter().product()));
     }
     let queue = &Mutex::new(Queue { left: HashMap::new(), blocks: Gaps::new(before) });
     let all = (before..total).flat_map(|block| (0..cells.len()).map(move |cell| (block, cell)));
     task::each(at_once, all, |(block, cell)| async move {
-        task::check_cancel(work.read.cancel.as_deref())?;
+        work.read.task.check()?;
         journal.beat().await?;
         // The last block may be shorter than others, and a cell outside of it.
         let (mut start, within) = blocks.place(block);
@@ -216,22 +201,25 @@ impl Work {
             None => Some(self.above.read(&place, &self.read).await?.bytes),
         };
         let work = self.clone();
-        let later = task::compute(move || {
-            let mut later = Vec::new();
-            match far {
-                Some(read) => work.reduce(&read, &needed, made, &mut later)?,
-                None => {
-                    let length = num::product_usize(&needed.count)?.saturating_mul(work.size);
-                    let mut read = lock(&work.reads).pop().unwrap_or_default();
-                    read.resize(length, 0);
-                    work.above.read_into(&place, &work.read, &mut read)?;
-                    work.reduce(&read, &needed, made, &mut later)?;
-                    lock(&work.reads).push(read);
+        let later = self
+            .above
+            .context()
+            .run(move || {
+                let mut later = Vec::new();
+                match far {
+                    Some(read) => work.reduce(&read, &needed, made, &mut later)?,
+                    None => {
+                        let length = num::product_usize(&needed.count)?.saturating_mul(work.size);
+                        let mut read = lock(&work.reads).pop().unwrap_or_default();
+                        read.resize(length, 0);
+                        work.above.read_into(&place, &work.read, &mut read)?;
+                        work.reduce(&read, &needed, made, &mut later)?;
+                        lock(&work.reads).push(read);
+                    }
                 }
-            }
-            Ok(later)
-        })
-        .await?;
+                Ok(later)
+            })
+            .await?;
         for put in later {
             match put {
                 Later::Chunk(array, place, pixels) => {
@@ -255,7 +243,7 @@ impl Work {
             }
             (None, None) => return Err(Error::usage("there is no method")),
         }
-        self.bar.advance(num::u64_of(out.len()).saturating_mul(step.iter().product()));
+        self.meter.advance(num::u64_of(out.len()).saturating_mul(step.iter().product()));
         self.add(0, &made, out.freeze(), later)
     }
 

@@ -140,7 +140,8 @@ impl Renderer {
         let (how, z) = self.planes(&view.depth)?;
         let array = self.pyramid.levels.get(frame.level).map_or_else(|| self.pyramid.first(), Ok)?;
         let kind = Kind::of(&array.meta().data_type)?;
-        let tones = paint::tones(&self.look, &kind, frame.x.count.saturating_mul(frame.y.count));
+        let tones =
+            paint::tones(array.context(), &self.look, &kind, frame.x.count.saturating_mul(frame.y.count));
         Ok(Drawing { renderer: self, array, kind, tones, how, z, t: self.time(view.t)?, frame })
     }
 
@@ -277,7 +278,7 @@ impl Drawing<'_> {
                 };
                 let band = rows.start * row_bytes..rows.end * row_bytes;
                 let rgba = picture.rgba.get_mut(band).unwrap_or_default();
-                paint::rows(&raw, &self.tones, &fit, rgba, row_bytes, columns.clone());
+                paint::rows(array.context(), &raw, &self.tones, &fit, rgba, row_bytes, columns.clone());
             }
             column = columns.end;
         }
@@ -390,7 +391,7 @@ impl Layers<'_> {
             let block = Block::read(self.array, self.axes, &wanted(z..end)).await?;
             planes
                 .get_or_insert_with(|| Projected::new(how, &self.origins, block.rows, block.width))
-                .add(&block);
+                .add(self.array.context(), &block);
             z = end;
         }
         let mut planes = planes.ok_or_else(|| Error::usage("there are no planes to draw"))?;

@@ -24,6 +24,7 @@ use crate::meta::write::Stored;
 use crate::meta::{Format, Json, NodeMeta, consolidate};
 use crate::num;
 use crate::store::{Condition, SharedStore, StoreExt as _};
+use crate::task::Operation;
 
 const OPERATION: &str = "image upgrade --in-place";
 
@@ -31,6 +32,7 @@ const OPERATION: &str = "image upgrade --in-place";
 ///
 /// One that was killed is finished by beginning it again.
 pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOptions) -> Result<Upgraded> {
+    let _operation = Operation::begin("image upgrade", store);
     options.check()?;
     let root = normal(path)?;
     let placed = |e: Error| e.with_node(shown(&root)).with_store(store);

@@ -24,13 +24,10 @@ mod run;
 mod sample;
 mod tree;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 pub use elsewhere::upgrade;
 pub use in_place::upgrade_in_place;
 
-use crate::array::OnProgress;
+use crate::context::Context;
 use crate::copy::CopyOptions;
 use crate::error::{Error, Result};
 use crate::hierarchy::{self, Existing};
@@ -39,10 +36,11 @@ use crate::image::version::Version;
 use crate::meta::Json;
 use crate::meta::path::join;
 use crate::store::SharedStore;
+use crate::task::Task;
 use plan::{Data, Plan};
 
 /// How to upgrade.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct UpgradeOptions {
     /// The version wanted.
     pub to: Version,
@@ -54,12 +52,10 @@ pub struct UpgradeOptions {
     pub dry_run: bool,
     /// What to do with what is in another place already.
     pub existing: Existing,
-    /// Memory to use; 0 for the default.
-    pub memory: usize,
-    /// Told how far it has come, in bytes of elements.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop. The upgrade can go on later.
-    pub cancel: Option<Arc<AtomicBool>>,
+    /// Threads, connections and memory for it.
+    pub context: Context,
+    /// How it is watched, in bytes of elements, and stopped. It can go on later.
+    pub task: Task,
 }
 
 impl Default for UpgradeOptions {
@@ -70,20 +66,9 @@ impl Default for UpgradeOptions {
             verify: true,
             dry_run: false,
             existing: Existing::Refuse,
-            memory: 0,
-            progress: None,
-            cancel: None,
+            context: Context::default(),
+            task: Task::default(),
         }
-    }
-}
-
-impl std::fmt::Debug for UpgradeOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UpgradeOptions")
-            .field("to", &self.to)
-            .field("lossy", &self.lossy)
-            .field("verify", &self.verify)
-            .finish_non_exhaustive()
     }
 }
 
@@ -91,9 +76,8 @@ impl UpgradeOptions {
     fn copying(&self) -> CopyOptions {
         CopyOptions {
             existing: self.existing,
-            memory: self.memory,
-            progress: self.progress.clone(),
-            cancel: self.cancel.clone(),
+            context: self.context.clone(),
+            task: self.task.clone(),
             ..CopyOptions::default()
         }
     }

@@ -2,7 +2,7 @@
 
 use super::plan::{Data, Plan, Planned, Source, What};
 use super::sample::{Task, sample};
-use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection};
+use crate::array::{Array, ReadOptions, Selection};
 use crate::copy::{Chunks, CopyOptions, Single, decoded_bytes};
 use crate::error::{Error, Result};
 use crate::group::{OpenOptions, Zarr};
@@ -25,18 +25,28 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn memory(&self) -> usize {
-        (if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory }) / 4
-    }
-
     fn source(&self, source: &Source) -> Result<Array> {
         let (path, meta) = (&source.path, source.meta.clone());
-        Array::new(self.from.clone(), path, meta, Mode::Tolerant, Vec::new(), self.memory())
+        Array::new(
+            self.from.clone(),
+            path,
+            meta,
+            Mode::Tolerant,
+            Vec::new(),
+            &self.options.context.share_of(4),
+        )
     }
 
     fn made(&self, planned: &Planned, meta: &ArrayMeta) -> Result<Array> {
         let path = join(self.root, &planned.path);
-        Array::new(self.to.clone(), &path, meta.clone(), Mode::Tolerant, Vec::new(), self.memory())
+        Array::new(
+            self.to.clone(),
+            &path,
+            meta.clone(),
+            Mode::Tolerant,
+            Vec::new(),
+            &self.options.context.share_of(4),
+        )
     }
 
     /// The bytes of all elements that are brought.
@@ -119,7 +129,7 @@ impl Work<'_> {
     }
 
     fn reading(&self) -> ReadOptions {
-        ReadOptions { cancel: self.options.cancel.clone(), ..ReadOptions::default() }
+        ReadOptions { task: self.options.task.without_progress(), ..ReadOptions::default() }
     }
 
     /// Reads all documents once more: every node is there, and is what it should be.

@@ -127,7 +127,7 @@ impl LocalStore {
         let locked = opened.lock(!matches!(when, Condition::Always))?;
         let moved = match when {
             Condition::Always => temporary.rename(path),
-            _ if locked => {
+            _ if locked.is_some() => {
                 if !holds(path, when)? {
                     return Ok(Ended::Put(Put::Refused));
                 }
@@ -194,7 +194,7 @@ impl LocalStore {
             Err(e) if is_missing(&e) => return Ok(()),
             Err(e) => return Err(self.fault(key, e)),
         };
-        opened.lock(false).map_err(|e| self.fault(key, e))?;
+        let locked = opened.lock(false).map_err(|e| self.fault(key, e))?;
         temporary::sweep_once(&folder);
         match std::fs::remove_file(&path) {
             Ok(()) => {}
@@ -205,6 +205,7 @@ impl LocalStore {
         if self.durable {
             opened.sync().map_err(|e| self.fault(key, e))?;
         }
+        drop(locked);
         drop(opened);
         self.prune(&folder);
         Ok(())
@@ -219,7 +220,8 @@ impl LocalStore {
             Err(e) if is_missing(&e) => return Ok(Put::Refused),
             Err(e) => return Err(self.fault(key, e)),
         };
-        if !opened.lock(true).map_err(|e| self.fault(key, e))? {
+        let locked = opened.lock(true).map_err(|e| self.fault(key, e))?;
+        if locked.is_none() {
             return Err(place(Error::unsupported("this file system has no locks (flock)")));
         }
         if !holds(&path, &Condition::Unchanged(state.clone())).map_err(place)? {
@@ -229,6 +231,7 @@ impl LocalStore {
         if self.durable {
             opened.sync().map_err(|e| self.fault(key, e))?;
         }
+        drop(locked);
         drop(opened);
         self.prune(&folder);
         Ok(Put::Done)

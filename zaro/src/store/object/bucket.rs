@@ -329,7 +329,9 @@ impl Bucket {
     }
 
     fn note(&self, ask: &Ask<'_>, start: Instant, answer: &Result<Answer>) {
-        let Some(log) = &self.log else { return };
+        if self.log.is_none() && !log::is_traced() {
+            return;
+        }
         let (bytes, outcome) = match answer {
             Ok(Answer::Done(_, body)) if ask.logged() == log::Method::List => {
                 (names_in(body), log::Outcome::Found)
@@ -348,7 +350,7 @@ impl Bucket {
             None => Some(u64_of(ask.body.len())).filter(|length| *length > 0),
         };
         let bytes = sent.unwrap_or(bytes);
-        log.record(ask.logged(), bytes, || log::Request {
+        log::record(self.log.as_deref(), ask.logged(), bytes, || log::Request {
             store: self.to_string(),
             method: ask.logged(),
             key: format!("{}{}", ask.key, shown.collect::<String>()),

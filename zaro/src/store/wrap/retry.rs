@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use tokio::time::{Instant, sleep};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, redacted};
 use crate::num::u64_of;
 use crate::store::fault::as_transient;
 use crate::store::wrap::forward::forward;
@@ -89,6 +89,7 @@ impl RetryPolicy {
                     n => error.within(format!("{n} attempts in {:.1} s", start.elapsed().as_secs_f64())),
                 });
             };
+            repeated(&error, tries, pause);
             sleep(pause).await;
             tries += 1;
         }
@@ -106,6 +107,12 @@ impl RetryPolicy {
         };
         (tries < at_most && !late).then_some(pause)
     }
+}
+
+/// Tells whoever subscribes that a request is made once more.
+fn repeated(error: &Error, tries: u32, pause: Duration) {
+    let ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+    tracing::debug!(target: "zaro::retry", fault = &*redacted(error.message()), tries, pause_ms = ms, "another try");
 }
 
 /// A random byte. Only spreads requests over time, so any source will do.
@@ -317,6 +324,7 @@ impl Store for RetryStore {
                     walk.entries = futures::stream::empty().boxed();
                     return Some((Err(error), walk));
                 };
+                repeated(&error, walk.tries, pause);
                 sleep(pause).await;
                 if let Some(last) = &walk.last {
                     walk.options.after = Some(last.cursor());

@@ -129,8 +129,8 @@ impl Folder {
         }
     }
 
-    pub(crate) fn lock(&self, _exclusive: bool) -> Result<bool> {
-        Ok(false)
+    pub(crate) fn lock(&self, _exclusive: bool) -> Result<Option<()>> {
+        Ok(None)
     }
 
     pub(crate) fn sync(&self) -> Result<()> {

@@ -115,14 +115,14 @@ impl Folder {
         File::open(path).map(Self)
     }
 
-    /// Locks it until it is dropped; `false` if its file system has no such locks.
-    pub(crate) fn lock(&self, exclusive: bool) -> Result<bool> {
+    /// Locks it; `None` if its file system has no such locks.
+    pub(crate) fn lock(&self, exclusive: bool) -> Result<Option<Locked<'_>>> {
         loop {
             let tried = if exclusive { self.0.lock() } else { self.0.lock_shared() };
             return match tried {
-                Ok(()) => Ok(true),
+                Ok(()) => Ok(Some(Locked(&self.0))),
                 Err(e) if e.kind() == IoKind::Interrupted => continue,
-                Err(e) if lockless(&e) => Ok(false),
+                Err(e) if lockless(&e) => Ok(None),
                 Err(e) => Err(e),
             };
         }
@@ -131,6 +131,16 @@ impl Folder {
     /// Returns when the names in it are on the disk.
     pub(crate) fn sync(&self) -> Result<()> {
         self.0.sync_all()
+    }
+}
+
+/// A lock on an open folder. Given back in so many words: closing the folder is not enough, since a child that was forked
+/// meanwhile has it open, too, and would wait for itself.
+pub(crate) struct Locked<'a>(&'a File);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
     }
 }
 
