@@ -145,6 +145,7 @@ pub mod validate;
 
 pub use array::{
     Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab, Values, WriteOptions,
+    Writing,
 };
 pub use context::{Context, ContextOptions};
 pub use error::{Error, ErrorKind, Hint, Result, redacted};

@@ -341,7 +341,9 @@ impl Document {
                 NodeMeta::Group(_) => return Err(Error::conflict("somebody else made this a group")),
             },
         };
-        Array::new(self.store.clone(), &self.path, read, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)
+        let array =
+            Array::new(self.store.clone(), &self.path, read, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY);
+        array.map(Array::announced)
     }
 
     /// The shape it says now.

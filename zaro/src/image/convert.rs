@@ -319,8 +319,9 @@ impl Making<'_> {
     async fn image(&self, source: &Arc<Source>, plan: &Plan, path: &str) -> Result<Converted> {
         let format = self.version.format();
         hierarchy::create_group(self.store, path, format, &Json::object(), Existing::Refuse).await?;
-        let array =
-            hierarchy::create_array(self.store, &join(path, "0"), &plan.array, Existing::Refuse).await?;
+        let array = hierarchy::create_array(self.store, &join(path, "0"), &plan.array, Existing::Refuse)
+            .await?
+            .unseen();
         let extents = self.pixels(source, plan, &array).await?;
         let name = self.options.name.clone().unwrap_or_else(|| source.name.clone());
         let multiscale = Multiscale {

@@ -54,7 +54,7 @@ fn all(
     send(hierarchy::extend(store, "", 0, 1));
     send(hierarchy::append(store, "", 0, 1, false));
     send(appending.publish());
-    send(hierarchy::Writing::begin(store, "", meta));
+    send(array.writing());
     send(zaro::create::array(store, "", meta, Existing::Refuse));
     send(making.check());
     send(making.finish(Ok(())));
