@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use zaro::coords::Query;
-use zaro::copy::{CopyOptions, KeysOption, conversion_notes, convert_in_place_with, copy};
+use zaro::copy::{CopyOptions, KeysOption, Note, conversion_notes, convert_in_place_with, copy};
 use zaro::format::dtype;
 use zaro::hierarchy::Existing;
 use zaro::meta::create::Layout;
@@ -12,6 +12,7 @@ use zaro::meta::path::shown;
 use zaro::{Error, OpenOptions, Result, Selection, Task, Zarr};
 
 use crate::args::{Common, Target};
+use crate::hinted;
 use crate::making::{PREFIXED, parse_separator};
 use crate::number;
 use crate::output;
@@ -125,7 +126,7 @@ impl Copy {
         drop(watch);
         let copied = copied?;
         for note in &copied.notes {
-            common.warn(note);
+            common.warn(&noted(note));
         }
         let seconds = begun.elapsed().as_secs_f64();
         if self.json {
@@ -185,7 +186,7 @@ impl Copy {
         };
         let nodes = convert_in_place_with(&store, &path, format, &options).await?;
         for note in &notes {
-            common.warn(note);
+            common.warn(&noted(note));
         }
         if nodes == 0 {
             let (path, format) = (shown(&self.path), format.number());
@@ -229,5 +230,12 @@ impl Copy {
             temporary: self.temp.clone(),
             task: Task::default(),
         })
+    }
+}
+
+fn noted(note: &Note) -> String {
+    match &note.hint {
+        Some(hint) => format!("{}; {}", note.text, hinted(hint)),
+        None => note.text.clone(),
     }
 }

@@ -49,7 +49,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 pub(crate) use zaro::format::text as number;
-use zaro::{Error, ErrorKind, Result};
+use zaro::{Error, ErrorKind, Hint, Result};
 
 use crate::args::Common;
 use crate::paint::{Paint, plain};
@@ -203,8 +203,17 @@ fn main() -> ExitCode {
 
 /// An error as the command line tells it: an option that helps is called as it is here.
 fn said(e: &Error) -> String {
-    let hint = e.hint().map(|h| format!("; --{} {}", h.option.replace('_', "-"), h.does));
-    format!("{e:#}{}", hint.unwrap_or_default())
+    let hints: Vec<String> = e.hints().iter().map(hinted).collect();
+    format!("{e:#}{}{}", if hints.is_empty() { "" } else { "; " }, hints.join(", or "))
+}
+
+/// What helps, as it is typed here, and what it does.
+fn hinted(hint: &Hint) -> String {
+    let operation = hint.operation.map(|o| format!("zaro {o}"));
+    let option = hint.option.map(|o| format!("--{}", o.replace('_', "-")));
+    let value = hint.value.as_deref().map(shell::quoted);
+    let does = Some(hint.does.to_owned()).filter(|d| !d.is_empty());
+    [operation, option, value, does].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn failed(e: &Error, color: paint::Color) -> ExitCode {

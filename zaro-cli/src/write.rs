@@ -8,7 +8,7 @@ use zaro::array::{Index, Order, WriteOptions};
 use zaro::create;
 use zaro::format::input::{Elements, Input};
 use zaro::format::raw::Origin;
-use zaro::hierarchy::{self, Existing, Writing};
+use zaro::hierarchy::{self, Existing};
 use zaro::meta::create::NewArray;
 use zaro::meta::dtype::Endian;
 use zaro::meta::path::shown;
@@ -137,6 +137,8 @@ impl Write {
         if !self.create {
             self.refuse_idle_options()?;
         }
+        let folder = PathBuf::from(self.target.uri.strip_prefix("file://").unwrap_or(&self.target.uri));
+        let is_new = !folder.exists();
         let (store, path) = common.open_for_writing(&self.target, self.fsync).await?;
         let target = self.find(common, &store, &path, &mut input).await?;
         let placed = |e: Error| e.with_node(shown(&path)).with_store(&store);
@@ -153,12 +155,17 @@ impl Write {
                 let making = create::array(&store, &path, &meta, existing).await?;
                 let to = Destination { array: making.array.clone(), view, blank: true, grown: None };
                 let written = self.write(common, &to, elements, Some(&making)).await.map_err(named);
-                let made = making.finish(written).await?;
+                let made = making.finish(written).await;
+                if made.is_err() && is_new {
+                    // Nothing is to be left of it; what is not empty stays.
+                    let _ = std::fs::remove_dir(&folder);
+                }
+                let made = made?;
                 store.finish().await?;
                 return self.report(common, &made, None, &shape);
             }
             (Found::There(array), None) => {
-                writing = Some(Writing::begin(&store, &path, array.meta()).await?);
+                writing = Some(array.writing().await?);
                 Destination { array, view, blank: false, grown: None }
             }
             (Found::There(_), Some((axis, count))) => {

@@ -44,7 +44,7 @@ pub async fn array(
     let new = New::array(&store, &path, meta.format, existing);
     let place = new.take().await?;
     let array = match hierarchy::create_from(&place.hidden, "", meta.clone(), Existing::Refuse).await {
-        Ok(array) => array,
+        Ok(array) => array.unseen(),
         Err(e) => return new.finish(place, Err(e)).await,
     };
     Ok(Creating { array, store, path, meta, existing, place })
@@ -60,7 +60,8 @@ impl Creating {
     pub async fn finish(self, filled: Result<()>) -> Result<Array> {
         let Self { array, store, path, meta, existing, place } = self;
         New::array(&store, &path, meta.format, existing).finish(place, filled).await?;
-        Array::new(store.clone(), &path, meta, Mode::Strict, Vec::new(), array.context())
+        let made = Array::new(store.clone(), &path, meta, Mode::Strict, Vec::new(), array.context());
+        made.map(Array::announced)
     }
 }
 

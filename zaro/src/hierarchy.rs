@@ -10,7 +10,9 @@ mod consolidate;
 mod delete;
 mod replace;
 mod resize;
-mod writing;
+mod transaction;
+
+use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 
@@ -36,7 +38,7 @@ pub use delete::{delete, is_half_deleted};
 pub(crate) use replace::Room;
 pub(crate) use resize::keys_found;
 pub use resize::{Appended, Appending, append, extend, resize, resize_by, waits_for};
-pub use writing::Writing;
+pub(crate) use transaction::{Change, Chunks};
 
 /// How often a document is changed anew because somebody else changed it first.
 const ATTEMPTS: usize = 100;
@@ -107,6 +109,8 @@ pub async fn create_from(
 ) -> Result<Array> {
     let path = normal(path)?;
     let stored = write::array(&meta)?;
+    let document = stored.first().map_or_else(|| meta.document.clone(), |(_, d)| Arc::new(d.clone()));
+    let meta = ArrayMeta { document, ..meta };
     // Codecs that do not fit together are found before anything is written.
     let array = Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), &Context::shared())
         .map_err(|e| match e.kind() {
@@ -121,14 +125,14 @@ pub async fn create_from(
     }
     refuse_unfinished(store, &path, existing).await?;
     if existing == Existing::Replace && replace::by_documents(store, &path, meta.format, &stored).await? {
-        return Ok(array);
+        return Ok(array.announced());
     }
     make_room(store, &path, meta.format, existing).await?;
     if existing == Existing::Replace {
         delete::check_unused(store, &path, &meta).await?;
     }
     make_alone(store, &path, meta.format, stored).await?;
-    Ok(array)
+    Ok(array.announced())
 }
 
 /// Puts the documents of a node as they are; those of the `top` one of several come last, with the groups it lies in.
@@ -351,6 +355,19 @@ pub(crate) async fn change_attributes(
     .await
 }
 
+/// Gives the dimensions of an array names, where those are in the document that holds its attributes.
+#[cfg(feature = "image")]
+pub(crate) async fn name_dimensions(store: &SharedStore, path: &str, names: &[String]) -> Result<()> {
+    let names: Json = names.iter().collect();
+    change_document(store, &normal(path)?, |format, document| {
+        let mut document = document.clone();
+        document
+            .set(if format == Format::V3 { "dimension_names" } else { "_ARRAY_DIMENSIONS" }, names.clone());
+        Ok(document)
+    })
+    .await
+}
+
 /// Changes the document that holds a node's attributes, and the copies of it.
 async fn change_document(
     store: &SharedStore,
@@ -389,7 +406,5 @@ async fn change_document(
 /// Fails if somebody else works on all that is at `path`, or on something it lies in, or did so and has not come to an end: a
 /// change would be lost, or be in their way. What this process itself has begun is not in its own way.
 pub async fn check_settled(store: &SharedStore, path: &str) -> Result<()> {
-    let path = normal(path)?;
-    let above = ancestors(&path).into_iter().chain([path.as_str()]);
-    futures::future::try_join_all(above.map(|at| journal::check_settled(store, at))).await.map(drop)
+    journal::check_settled_above(store, &normal(path)?).await
 }

@@ -143,7 +143,9 @@ pub mod testing;
 mod time;
 pub mod validate;
 
-pub use array::{Array, Element, Index, Missing, Order, ReadOptions, Selection, Slab, Values, WriteOptions};
+pub use array::{
+    Array, Element, Index, Missing, Order, ReadOptions, Selection, Slab, Values, WriteOptions, Writing,
+};
 pub use context::{Context, ContextOptions};
 pub use error::{Error, ErrorKind, Hint, Result, redacted};
 pub use group::{Node, OpenOptions, Zarr};

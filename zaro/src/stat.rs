@@ -158,13 +158,13 @@ pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<S
     (out.fill, out.missing, out.nan, out.infinite) = (sum.fill, sum.missing, sum.nan, sum.infinite);
     if taken.are_numbers() {
         let text = |end: End| end.map_or(Ok(String::new()), |(_, bits)| taken.text(bits));
-        let (width, histogram) = bins.shown();
+        let ((mean, std), (width, histogram)) = (sum.moments(), bins.shown());
         out.numbers = Some(Numbers {
             count: sum.count,
             min: text(sum.min)?,
             max: text(sum.max)?,
-            mean: sum.mean,
-            std: if sum.count > 0 { (sum.squares / num::f64_of_u64(sum.count)).sqrt() } else { 0.0 },
+            mean,
+            std,
             histogram,
             width,
         });
@@ -309,13 +309,21 @@ fn further(a: End, b: End, is_further: fn(f64, f64) -> bool) -> End {
     }
 }
 
+/// Numbers beyond this are counted as [`SMALLER`].
+const LARGE: f64 = 1e150;
+
+/// A power of two by which no number is too large for its square.
+const SMALLER: f64 = f64::from_bits((1023 - 600) << 52);
+
 /// What is known of some numbers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     count: u64,
+    /// Their mean, and the sum of the squares of distances from it: of the numbers as they are, or, if one of them is so large
+    /// that its square is none any more, of them times [`SMALLER`].
     mean: f64,
-    /// The sum of the squares of distances from the mean.
     squares: f64,
+    large: bool,
     min: End,
     max: End,
     fill: u64,
@@ -326,10 +334,14 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, x: f64, item: &[u8]) {
+        if x.abs() > LARGE {
+            *self = self.smaller();
+        }
         self.count += 1;
-        let apart = x - self.mean;
+        let scaled = if self.large { x * SMALLER } else { x };
+        let apart = scaled - self.mean;
         self.mean += apart / num::f64_of_u64(self.count);
-        self.squares += apart * (x - self.mean);
+        self.squares += apart * (scaled - self.mean);
         let bits = || {
             let mut bits = [0; 8];
             bits.iter_mut().zip(item).for_each(|(to, from)| *to = *from);
@@ -343,8 +355,31 @@ impl Sum {
         }
     }
 
+    /// The same of the numbers times [`SMALLER`].
+    fn smaller(&self) -> Self {
+        match self.large {
+            true => *self,
+            false => Self {
+                mean: self.mean * SMALLER,
+                squares: self.squares * SMALLER * SMALLER,
+                large: true,
+                ..*self
+            },
+        }
+    }
+
+    /// The mean, and the square root of the mean square distance from it.
+    fn moments(&self) -> (f64, f64) {
+        let scale = if self.large { SMALLER } else { 1.0 };
+        let std = if self.count > 0 { (self.squares / num::f64_of_u64(self.count)).sqrt() } else { 0.0 };
+        (self.mean / scale, std / scale)
+    }
+
     /// Both together.
     fn with(&self, other: &Self) -> Self {
+        if self.large != other.large {
+            return self.smaller().with(&other.smaller());
+        }
         let (a, b) = (num::f64_of_u64(self.count), num::f64_of_u64(other.count));
         let apart = other.mean - self.mean;
         let (mean, squares) = if self.count + other.count == 0 {
@@ -357,6 +392,7 @@ impl Sum {
             count: self.count + other.count,
             mean,
             squares,
+            large: self.large,
             min: further(self.min, other.min, |b, a| b < a),
             max: further(self.max, other.max, |b, a| b > a),
             fill: self.fill + other.fill,
@@ -388,17 +424,18 @@ impl Bins {
     }
 
     fn place(&self, x: f64) -> usize {
-        num::usize_of_f64((x - self.low) / self.width).min(BINS - 1)
+        // Of numbers near the largest there are, the difference may be none any more.
+        num::usize_of_f64(x / self.width - self.low / self.width).min(BINS - 1)
     }
 
     /// Makes room for numbers from `min` to `max`.
     fn cover(&mut self, min: f64, max: f64) {
         if self.width == 0.0 {
-            let width = (max - min) / num::f64_of_usize(BINS);
+            let width = max / num::f64_of_usize(BINS) - min / num::f64_of_usize(BINS);
             let least = if self.whole { 1.0 } else { min.abs().max(max.abs()).max(1e-300) * 1e-9 };
             // A width that is no power of two would give edges that nobody wants to read.
             self.width = width.max(least).log2().ceil().exp2();
-            self.low = (min / self.width).floor() * self.width;
+            self.low = ((min / self.width).floor() * self.width).max(f64::MIN);
         }
         while max > self.high() && self.width.is_finite() {
             let merged = self.merged();
@@ -408,7 +445,7 @@ impl Bins {
         }
         while min < self.low && self.width.is_finite() {
             let merged = self.merged();
-            self.low -= self.width * num::f64_of_usize(BINS);
+            self.low = (self.low - self.width * num::f64_of_usize(BINS)).max(f64::MIN);
             self.counts = [0; BINS];
             self.counts.iter_mut().skip(BINS / 2).zip(merged).for_each(|(slot, n)| *slot = n);
             self.width *= 2.0;
@@ -422,7 +459,7 @@ impl Bins {
 
     /// The width of a bin, and where each begins and what it holds, without empty ones at the ends.
     fn shown(&self) -> (f64, Vec<(f64, u64)>) {
-        let at = |i: usize| self.low + self.width * num::f64_of_usize(i);
+        let at = |i: usize| (self.low / self.width + num::f64_of_usize(i)) * self.width;
         let used = |n: &u64| *n > 0;
         let (Some(first), Some(last)) =
             (self.counts.iter().position(used), self.counts.iter().rposition(used))
@@ -452,6 +489,36 @@ mod tests {
         assert!(
             (whole.mean - parts.mean).abs() < 1e-12 && (whole.squares / parts.squares - 1.0).abs() < 1e-12
         );
+    }
+
+    #[test]
+    fn the_largest_numbers_have_a_mean_and_a_deviation() {
+        let of = |part: &[f64]| {
+            let mut sum = Sum::default();
+            part.iter().for_each(|x| sum.add(*x, &x.to_le_bytes()));
+            sum
+        };
+        for (numbers, mean, std) in [
+            (&[1e308, -1e308][..], 0.0, 1e308),
+            (&[1.5e308, 1.7e308, 1.6e308], 1.6e308, 8.164_965_809e306),
+            (&[3.0, 1e200, -1e200, 5.0], 2.0, 7.071_067_811_865_475e199),
+        ] {
+            let halves = numbers.split_at(1);
+            for sum in [of(numbers), of(halves.0).with(&of(halves.1))] {
+                let (got_mean, got_std) = sum.moments();
+                assert!((got_mean - mean).abs() <= std * 1e-12 && (got_std / std - 1.0).abs() < 1e-9);
+            }
+            let mut bins = Bins::new(&DataType::FLOAT64, false);
+            let [min, max] = [
+                numbers.iter().copied().fold(f64::MAX, f64::min),
+                numbers.iter().copied().fold(f64::MIN, f64::max),
+            ];
+            bins.cover(min, max);
+            numbers.iter().for_each(|x| bins.counts[bins.place(*x)] += 1);
+            let (width, shown) = bins.shown();
+            assert!(width.is_finite() && shown.iter().all(|(at, _)| at.is_finite()), "{shown:?}");
+            assert!(shown.first().unwrap().0 <= min && shown.last().unwrap().0 <= max);
+        }
     }
 
     #[test]

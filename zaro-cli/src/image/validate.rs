@@ -14,6 +14,7 @@ use zaro::{ErrorKind, Result};
 
 use super::is_ozx;
 use crate::args::Common;
+use crate::hinted;
 use crate::output;
 use crate::paint::{Paint, plain, plural};
 
@@ -180,8 +181,10 @@ fn text(report: &Report, valid: bool, paint: Paint) -> String {
             let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
             out.push_str(&format!("    also at {}{more}\n", plain(&some.join(", "))));
         }
-        if let Some(fix) = &f.fix {
-            out.push_str(&format!("    {} {}\n", paint.dim("fix:"), plain(fix)));
+        let fixes: Vec<String> =
+            f.fix.iter().map(|fix| plain(fix).into_owned()).chain(f.hint.iter().map(hinted)).collect();
+        if !fixes.is_empty() {
+            out.push_str(&format!("    {} {}\n", paint.dim("fix:"), fixes.join("; ")));
         }
     }
     let verdict = if valid { paint.green("valid") } else { paint.red("not valid") };

@@ -10,7 +10,7 @@ use zaro::manifest::fetch::{self, FetchOptions, Fetched, Folder, Source, StoreSo
 use zaro::manifest::glob;
 use zaro::store::SharedStore;
 use zaro::store::local::LocalStore;
-use zaro::{Error, ErrorKind, Result};
+use zaro::{Error, Result};
 
 use super::bucket::{self, objects_of};
 use super::load::{is_folder, load};
@@ -94,9 +94,6 @@ impl Fetch {
         drop(watch);
         let [files, bytes, there, unchecked] =
             [&done.files, &done.bytes, &done.there, &done.unchecked].map(|n| n.load(Ordering::Relaxed));
-        if files == 0 && there == 0 && !self.glob.is_empty() {
-            return Err(Error::new(ErrorKind::NotFound, "no entry of the manifest is like that"));
-        }
         if unchecked > 0 {
             common.warn(&format!(
                 "the ETags of {} tell nothing of their bytes; only sizes were checked",

@@ -229,3 +229,15 @@ fn groups_in_the_middle_carry_what_they_did() {
         );
     }
 }
+
+#[test]
+fn consolidated_metadata_of_a_group_in_the_middle_are_kept_in_v2_too() {
+    let s = Store::new();
+    s.group("a.zarr").group("a.zarr/g").array("a.zarr/g/x", &[2], "uint8", "0", "", &[1, 2]);
+    s.zaro(&["copy", "@:/a.zarr", "@:/two.zarr", "--zarr-format", "2"]).text();
+    s.zaro(&["consolidate", "@:/two.zarr", "g"]).text();
+    s.zaro(&["copy", "@:/two.zarr", "@:/again.zarr"]).text();
+    assert!(s.file("again.zarr/g/.zmetadata").exists() && !s.file("again.zarr/.zmetadata").exists());
+    s.zaro(&["copy", "@:/two.zarr", "@:/without.zarr", "--no-consolidate"]).text();
+    assert!(!s.file("without.zarr/g/.zmetadata").exists());
+}

@@ -21,6 +21,7 @@ mod steady;
 mod typed;
 pub mod windows;
 mod write;
+mod writing;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
@@ -36,7 +37,9 @@ pub use steady::Steady;
 pub use typed::bytes_of;
 pub(crate) use write::Guard;
 pub use write::{Values, WriteOptions};
+pub use writing::Writing;
 
+use self::writing::Writers;
 use crate::codec::Repr;
 use crate::codec::chain::Chain;
 use crate::context::{Context, Key, owner};
@@ -99,6 +102,8 @@ struct Inner {
     separator: AtomicU8,
     /// Whether a chunk was missing in a store far away.
     missed: AtomicBool,
+    /// Writes through this array and its clones, if others may know it.
+    writers: Option<Arc<Writers>>,
 }
 
 impl Array {
@@ -123,11 +128,14 @@ impl Array {
             // A few bytes may say that a chunk holds millions of empty texts, and each takes a place.
             let least = chain.decoded().byte_size()?;
             if least > context.memory().max(DEFAULT_MEMORY) {
-                return Err(named(Error::unsupported(format!(
-                    "a chunk of {} elements of variable length takes {} MiB at least; more memory is needed (--memory)",
-                    chain.decoded().count()?,
-                    least >> 20
-                ))));
+                return Err(named(
+                    Error::unsupported(format!(
+                        "a chunk of {} elements of variable length takes {} MiB at least",
+                        chain.decoded().count()?,
+                        least >> 20
+                    ))
+                    .with_hint("memory", "gives more"),
+                ));
             }
         }
         Ok(Self {
@@ -145,6 +153,7 @@ impl Array {
                 touched: Mutex::default(),
                 separator: AtomicU8::new(0),
                 missed: AtomicBool::new(false),
+                writers: None,
                 meta,
             }),
         })

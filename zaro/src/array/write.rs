@@ -88,8 +88,14 @@ impl Array {
     /// Every chunk is put whole, so that a reader, or a write that is killed, leaves each either old or new. Which
     /// chunks were written before an error is not known. If the future is dropped, chunks that are under way may still be
     /// put.
+    ///
+    /// Whoever replaces or converts the array meanwhile is told that somebody writes, and a write is told if somebody did.
+    /// For many small writes, hold what [`Array::writing`] gives.
     pub async fn write(&self, selection: &Selection, values: Values, options: &WriteOptions) -> Result<()> {
-        let run = async { self.writer(selection, values, options, None)?.run().await };
+        let run = async {
+            let writer = self.writer(selection, values, options, None)?;
+            if self.announces(options) { self.announcing(writer.run()).await } else { writer.run().await }
+        };
         run.await.map_err(|e| self.named(e))
     }
 
@@ -106,7 +112,12 @@ impl Array {
             let small = writer.plan.jobs() < 2 && self.chain().shard().is_none();
             let here = small || rayon::current_thread_index().is_some();
             match self.inner.store.direct().filter(|_| here) {
-                Some(direct) => writer.batch(direct, 0..writer.plan.jobs()),
+                Some(direct) if !self.announces(options) => writer.batch(direct, 0..writer.plan.jobs()),
+                Some(direct) => {
+                    let write = async { writer.batch(direct, 0..writer.plan.jobs()) };
+                    self.inner.context.block_on(self.announcing(write))
+                }
+                None if self.announces(options) => self.inner.context.block_on(self.announcing(writer.run())),
                 None => self.inner.context.block_on(writer.run()),
             }
         };

@@ -148,9 +148,8 @@ async fn read(run: &Run<'_>, source: &Array, target: &Target, start: &[u64], cou
 /// An array of uncompressed temporary chunks.
 fn between(scratch: &Scratch, like: &ArrayMeta, pieces: &[Vec<u64>], context: &Context) -> Result<Array> {
     if like.data_type.is_variable() {
-        return Err(Error::unsupported(
-            "elements without a fixed size cannot be cut so differently; use more --memory",
-        ));
+        return Err(Error::unsupported("elements without a fixed size cannot be cut so differently")
+            .with_hint("memory", "of a greater size helps"));
     }
     // The elements are only bytes here, whatever they mean; their fill value is known again at the end.
     let lengths: Vec<Json> = pieces.iter().map(|p| Json::Array(p.iter().map(Json::int).collect())).collect();

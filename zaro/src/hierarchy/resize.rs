@@ -342,7 +342,9 @@ impl Document {
                 NodeMeta::Group(_) => return Err(Error::conflict("somebody else made this a group")),
             },
         };
-        Array::new(self.store.clone(), &self.path, read, Mode::Tolerant, Vec::new(), &Context::shared())
+        let context = Context::shared();
+        let array = Array::new(self.store.clone(), &self.path, read, Mode::Tolerant, Vec::new(), &context);
+        array.map(Array::announced)
     }
 
     /// The shape it says now.

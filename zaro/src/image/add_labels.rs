@@ -182,7 +182,7 @@ impl Job<'_> {
         let version = self.image.version;
         if self.options.as_mask && version > Version::V01 {
             return Err(Error::usage(format!(
-                "masks were before OME-Zarr 0.1, and this image is of {version}; without --as-mask it gets labels"
+                "masks were before OME-Zarr 0.1, and this image is of {version}; it can get labels, not a mask"
             )));
         }
         let multiscale = self.image.multiscale(None)?;
@@ -245,7 +245,7 @@ impl Job<'_> {
         let shape = &new.shape;
         let array_at = if self.options.as_mask { "" } else { "0" };
         let array = hierarchy::create_array(hidden, array_at, new, Existing::Refuse).await?;
-        let array = array.with_context(&self.options.context)?;
+        let array = array.with_context(&self.options.context)?.unseen();
         self.pixels(&array, places, journal).await?;
         let mut levels = vec![shape.clone()];
         if !self.options.as_mask {

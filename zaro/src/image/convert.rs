@@ -298,7 +298,7 @@ impl Making<'_> {
         hierarchy::create_group(self.store, path, format, &Json::object(), Existing::Refuse).await?;
         let array =
             hierarchy::create_array(self.store, &join(path, "0"), &plan.array, Existing::Refuse).await?;
-        let array = array.with_context(&self.options.context)?;
+        let array = array.with_context(&self.options.context)?.unseen();
         let extents = self.pixels(source, plan, &array).await?;
         let name = self.options.name.clone().unwrap_or_else(|| source.name.clone());
         let multiscale = Multiscale {

@@ -4,7 +4,7 @@
 //! [`apply`] changes the attributes of a group as they are written; [`edit`] does it to a store, on the condition that
 //! nobody else changed them meanwhile.
 
-use crate::error::{Error, Result, not_found, unsupported, usage};
+use crate::error::{Error, Hint, Result, not_found, unsupported, usage};
 use crate::group::Zarr;
 use crate::hierarchy;
 use crate::image::document::{self, hex, number, set_known, versioned};
@@ -197,8 +197,9 @@ fn multiscale(one: &mut Json, version: Version, edit: &Edit) -> Result<()> {
     }
     if version < Version::V04 {
         return Err(unsupported!(
-            "OME-Zarr {version} has no pixel sizes and units; bring the image to 0.4 or later first (zaro image upgrade)"
-        ));
+            "OME-Zarr {version} has no pixel sizes and units; bring the image to 0.4 or later first"
+        )
+        .or_hint(Hint::operation("image upgrade", "does that")));
     }
     let model = parse::group(&Json::from([("multiscales", vec![one.clone()].into())]));
     let axes = model.multiscales.first().map(|m| m.axes.clone()).unwrap_or_default();

@@ -150,10 +150,13 @@ pub async fn fetch(
     if !m.fields().size {
         return Err(Error::invalid("a manifest without sizes cannot be fetched by").with_field("fields"));
     }
+    let (turns, missing) = survey(m, folder, wanted);
+    if turns.is_empty() && !m.is_empty() {
+        return Err(Error::not_found("no entry of the manifest is like that"));
+    }
     std::fs::create_dir_all(folder).map_err(|e| Error::from(e).within(folder.display()))?;
     // What earlier ones that were killed have left.
     LocalStore::new(folder).sweep()?;
-    let (turns, missing) = survey(m, folder, wanted);
     check_space(free_space(folder), missing).map_err(|e| e.within(folder.display()))?;
     let others = Others::in_folder(m, folder).await?;
     match options.existing {

@@ -158,6 +158,7 @@ fn holds(path: &Path, checksum: &Digest) -> bool {
 }
 
 fn occupied(path: &Path) -> Error {
-    let message = "something else is in the place of the manifest, and was left alone; --replace replaces it";
-    Error::conflict(message).with_store(path.display())
+    Error::conflict("something else is in the place of the manifest, and was left alone")
+        .with_hint("replace", "replaces it")
+        .with_store(path.display())
 }

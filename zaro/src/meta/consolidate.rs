@@ -3,6 +3,7 @@
 //! V2 has a file of its own, `.zmetadata`; V3 a member of the root group's `zarr.json`. Both list nodes as zarr-python
 //! does: by depth, then by path.
 
+use super::Format;
 use super::json::Json;
 use super::write::{Stored, lawful, lawful_node};
 use crate::error::{Error, Result};
@@ -33,6 +34,28 @@ pub(crate) fn v3(root: &Json, nodes: &[(String, Json)]) -> Result<Json> {
     let mut document = without(root);
     document.set("consolidated_metadata", inline(documents));
     Ok(document)
+}
+
+/// The document by which the group at `group` carries those of all `nodes` below it, and its name.
+pub(crate) fn carrying(
+    format: Format,
+    group: &str,
+    nodes: &[(String, Stored)],
+) -> Result<(&'static str, Json)> {
+    let below = |(path, stored): &(String, Stored)| {
+        let rest = path.strip_prefix(group)?;
+        let inside = group.is_empty() || rest.is_empty() || rest.starts_with('/');
+        inside.then(|| (rest.trim_start_matches('/').to_owned(), stored.clone()))
+    };
+    let nodes: Vec<(String, Stored)> = nodes.iter().filter_map(below).collect();
+    if format == Format::V2 {
+        return Ok((".zmetadata", v2(&nodes)));
+    }
+    let own = |(path, stored): (String, Stored)| Some((path, stored.into_iter().next()?.1));
+    let nodes: Vec<(String, Json)> = nodes.into_iter().filter_map(own).collect();
+    let root = nodes.iter().find(|(path, _)| path.is_empty()).map(|(_, document)| document);
+    let root = root.ok_or_else(|| Error::invalid("a group that carries metadata is not there"))?;
+    Ok(("zarr.json", v3(root, &nodes)?))
 }
 
 /// A document without those of other nodes.

@@ -7,7 +7,7 @@ use super::spot::Spot;
 use super::targets::AnyTargets;
 use super::{Found, SourceOptions, find};
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Hint, Result};
 use crate::meta::Json;
 use crate::reference::icechunk::Repository;
 use crate::reference::{ReferenceStore, SharedMap, json};
@@ -47,7 +47,7 @@ pub(super) async fn open(
     }
     if *file {
         if address.kind == Kind::Any && !begins_as_document(spot).await? {
-            return Err(Error::unsupported(no_zarr(spot).await?).with_store(&address.text));
+            return Err(no_zarr(spot).await?.with_store(&address.text));
         }
         return opening.certain_json(spot, address).await.map(Some);
     }
@@ -181,11 +181,11 @@ struct Opening<'a> {
 }
 
 /// What to say of a file that is no Zarr, and what helps.
-async fn no_zarr(spot: &Spot) -> Result<&'static str> {
+async fn no_zarr(spot: &Spot) -> Result<Error> {
     let spot = unlogged(spot);
     let size = spot.store.size(&spot.path).await?.unwrap_or(0).min(8);
     let start = spot.store.get(&spot.path, Some(ByteRange::span(0, size))).await?.unwrap_or_default();
-    Ok(match &*start {
+    Ok(Error::unsupported(match &*start {
         [b'C', b'D', b'F', 1 | 2 | 5, ..] | [0x89, b'H', b'D', b'F', ..] => {
             "this is a NetCDF or HDF5 file, no Zarr; make references to it with kerchunk or VirtualiZarr, and open those"
         }
@@ -193,10 +193,11 @@ async fn no_zarr(spot: &Spot) -> Result<&'static str> {
             "this is a GRIB file, no Zarr; make references to it with kerchunk, and open those"
         }
         [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => {
-            "this is a TIFF file, no Zarr; zaro image convert makes an OME-Zarr of it"
+            let convert = Hint::operation("image convert", "makes an OME-Zarr of it");
+            return Ok(Error::unsupported("this is a TIFF file, no Zarr").or_hint(convert));
         }
         _ => "a file, but neither a ZIP archive nor references; a Zarr is a folder or one of these",
-    })
+    }))
 }
 
 /// Whether a file begins as a JSON object does, or as what may hold one.

@@ -1,5 +1,7 @@
 //! Every chunk read and decoded.
 
+use futures::TryStreamExt as _;
+
 use super::Report;
 use crate::array::windows::{Cutting, View, Window};
 use crate::array::{Array, Order, ReadOptions, Selection};
@@ -8,6 +10,7 @@ use crate::group::Zarr;
 use crate::meta::path::shown;
 use crate::meta::{ArrayMeta, Finding, Level};
 use crate::num;
+use crate::store::StoreExt as _;
 use crate::task::{Meter, Task};
 
 /// Grids of more chunks than this are not gone through one by one.
@@ -45,6 +48,35 @@ pub(super) async fn check(
         meter.advance(bytes(meta, &window.0.iter().map(|(_, n)| *n).collect::<Vec<_>>()));
     }
     report.chunks = Some(report.chunks.unwrap_or(0).saturating_add(chunks));
+    trailing(&array, report).await
+}
+
+/// Adds chunks of files behind which something lies that nobody reads: blosc says in each how long it is. Elsewhere every
+/// chunk would be asked for once more.
+async fn trailing(array: &Array, report: &mut Report) -> Result<()> {
+    /// Where the header has the length of all.
+    const LENGTH: u64 = 12;
+    let (meta, store) = (array.meta(), array.store());
+    let last = meta.codecs.last().map(|c| c.name.trim_start_matches("numcodecs.").trim_start_matches("v2."));
+    let Some(direct) = store.direct().filter(|_| last == Some("blosc")) else { return Ok(()) };
+    let mut entries = store.keys(array.path());
+    while let Some(entry) = entries.try_next().await? {
+        let below = entry.key.strip_prefix(array.path()).unwrap_or(&entry.key).trim_start_matches('/');
+        if meta.keys.index(below, meta.shape.len()).is_none() {
+            continue;
+        }
+        let Some(object) = direct.open(&entry.key)? else { continue };
+        let mut length = [0; 4];
+        // What is too short was told of.
+        if object.size() < LENGTH + 4 || object.read_at(LENGTH, &mut length).is_err() {
+            continue;
+        }
+        let behind = object.size().saturating_sub(u32::from_le_bytes(length).into());
+        if behind > 0 {
+            let message = format!("{}: {behind} bytes lie behind the end of the chunk", entry.key);
+            report.findings.push(finding("chunk/trailing", array.path(), message));
+        }
+    }
     Ok(())
 }
 
@@ -132,7 +164,7 @@ fn boxes(place: &[(u64, u64)], end_of: &dyn Fn(usize, u64) -> Option<u64>) -> Ve
 }
 
 fn finding(rule: &'static str, path: &str, message: String) -> Finding {
-    let level = if rule == "chunk/unread" { Level::Warning } else { Level::Error };
+    let level = if matches!(rule, "chunk/unread" | "chunk/trailing") { Level::Warning } else { Level::Error };
     Finding { rule, level, node: shown(path), field: String::new(), message }
 }
 

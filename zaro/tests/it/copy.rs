@@ -2,7 +2,7 @@
 
 use crate::common;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use zaro::store::StoreExt as _;
 
 use crate::common::{Model, V2, V3, put_array, put_array_without, sharding, transpose, wait};

@@ -7,7 +7,7 @@ use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource};
 use zaro::image::convert::{ConvertOptions, convert};
 use zaro::image::pyramid::{self, Frame, PyramidOptions};
 use zaro::image::upgrade::{UpgradeOptions, upgrade, upgrade_in_place};
-use zaro::manifest::fetch::{Fetched, Folder, fetch};
+use zaro::manifest::fetch::{FetchOptions, Fetched, Folder, fetch};
 use zaro::manifest::model::Manifest;
 use zaro::meta::{Format, Json, NewArray, edit};
 use zaro::store::{Condition, SharedStore, StoreExt as _};
@@ -54,7 +54,7 @@ fn all(
     send(hierarchy::extend(store, "", 0, 1));
     send(hierarchy::append(store, "", 0, 1, false));
     send(appending.publish());
-    send(hierarchy::Writing::begin(store, "", meta));
+    send(array.writing());
     send(zaro::create::array(store, "", meta, Existing::Refuse));
     send(making.check());
     send(making.finish(Ok(())));
@@ -75,5 +75,5 @@ fn all(
     send(zaro::validate::validate(zarr, ""));
     let folder = Folder(std::path::PathBuf::new());
     let (any, done) = (|_: &str| true, Arc::new(Fetched::default()));
-    send(fetch(manifest, &folder, &folder.0, &any, Existing::Refuse, 1, &done));
+    send(fetch(manifest, &folder, &folder.0, &any, &FetchOptions::default(), &done));
 }

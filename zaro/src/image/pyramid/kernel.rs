@@ -5,7 +5,7 @@
 
 use super::Method;
 use crate::codec::shard::advance;
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::meta::DataType;
 use crate::meta::dtype::Float;
 use crate::num;
@@ -103,9 +103,10 @@ impl Kernel {
 
 pub(super) fn refused(method: Method, data_type: &DataType) -> Error {
     Error::unsupported(format!(
-        "pixels of type {data_type} have no {}; --method decimate takes the first",
+        "pixels of type {data_type} have no {}",
         if method == Method::Gaussian { "Gaussian mean" } else { method.text() }
     ))
+    .or_hint(Hint::option("method", "takes the first").set_to("decimate"))
 }
 
 /// Bytes between neighbours, for each dimension.

@@ -21,7 +21,7 @@ use async_trait::async_trait;
 
 use crate::array::Array;
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
 use crate::image::model::{Axis, Level, Multiscale};
@@ -222,10 +222,9 @@ impl<'a> Task<'a> {
         let Some((group, name)) =
             path.rsplit_once('/').or(Some(("", path.as_str()))).filter(|(_, n)| !n.is_empty())
         else {
-            return Err(Error::usage(
-                "this array lies in no group that could be an image; name another place with --to",
-            )
-            .with_node(shown(&path)));
+            return Err(Error::usage("this array lies in no group that could be an image")
+                .with_hint("to", "names another place")
+                .with_node(shown(&path)));
         };
         let array = zarr.array(&path).await?;
         let attributes = match hierarchy::find(store, group).await? {
@@ -273,7 +272,8 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
         let names = meta.dimension_names.as_deref().unwrap_or_default();
         let named: Option<Vec<Axis>> = names.iter().map(|n| n.as_deref().map(Axis::named)).collect();
         named.filter(|n| n.len() == rank && rank > 0).ok_or_else(|| {
-            Error::usage("the array's dimensions have no names; say what they are with --axes, such as tczyx")
+            Error::usage("the array's dimensions have no names")
+                .or_hint(Hint::option("axes", "or the like says what they are").set_to("tczyx"))
         })?
     } else {
         frame.axes.clone()
@@ -285,10 +285,15 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
         frame.version.unwrap_or(if meta.format == Format::V3 { Version::V05 } else { Version::V04 });
     if version.format() != meta.format {
         return Err(Error::usage(format!(
-            "OME-Zarr {version} is Zarr V{}, and the array is V{}; zaro copy --zarr-format makes one of the other",
+            "OME-Zarr {version} is Zarr V{}, and the array is V{}",
             version.format().number(),
             meta.format.number()
-        )));
+        ))
+        .or_hint(
+            Hint::operation("copy", "makes one of the other")
+                .with("zarr_format")
+                .set_to(version.format().number()),
+        ));
     }
     if version < Version::V03
         && (rank != 5 || !axes.iter().map(|a| a.name.as_str()).eq(["t", "c", "z", "y", "x"]))
@@ -296,9 +301,8 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
         return Err(Error::usage(format!("an image of OME-Zarr {version} has the axes tczyx")));
     }
     if version == Version::V04 && meta.keys.separator != '/' {
-        return Err(Error::usage(
-            "OME-Zarr 0.4 has chunks in folders (0/0), this array has not; zaro copy --separator / makes one that has",
-        ));
+        return Err(Error::usage("OME-Zarr 0.4 has chunks in folders (0/0), this array has not")
+            .or_hint(Hint::operation("copy", "makes one that has").with("separator").set_to('/')));
     }
     let scale = if frame.scale.is_empty() { vec![1.0; rank] } else { frame.scale.clone() };
     if scale.len() != rank || scale.iter().any(|s| !s.is_finite() || *s <= 0.0) {
@@ -311,8 +315,20 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
 
 /// Says what is wrong with a pyramid of an array that is not there yet.
 pub(crate) fn check(meta: &ArrayMeta, axes: &[Axis], options: &PyramidOptions) -> Result<()> {
+    let rank = meta.shape.len();
+    check_lengths("chunks", options.chunks.as_ref(), rank)?;
+    check_lengths("shards", options.shards.as_ref().and_then(Option::as_ref), rank)?;
     plan(&meta.shape, axes, &options.factors, options.levels)?;
     can_become_one(method(meta, false, options.method), &meta.data_type)
+}
+
+fn check_lengths(what: &str, lengths: Option<&Vec<u64>>, rank: usize) -> Result<()> {
+    match lengths.filter(|l| l.len() != rank || l.contains(&0)) {
+        Some(lengths) => {
+            Err(Error::usage(format!("{lengths:?} is not the shape of {what} of {rank} dimensions")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Whether pixels of this type become one by this method.
@@ -387,7 +403,15 @@ struct Levels {
 
 impl Task<'_> {
     async fn run(&self, options: &PyramidOptions) -> Result<Built> {
-        let levels = self.levels(options).await?;
+        let mut levels = self.levels(options).await?;
+        if Left::find(self.store, &self.group).await?.is_none() {
+            // What is refused changes nothing.
+            self.in_the_way(&levels, options.existing, None).await?;
+        }
+        // Before the journal says what the levels are made of.
+        if self.name_dimensions(levels.base.meta()).await? {
+            levels = self.levels(options).await?;
+        }
         let bases = self.bases(&levels, options).await?;
         let source =
             Source::new(self.store, &self.group, bases.iter().map(|(path, meta)| (path.as_str(), meta)));
@@ -421,6 +445,19 @@ impl Task<'_> {
         };
         journal.end().await?;
         Ok(levels.built(labels, resumed))
+    }
+
+    /// Gives the array that becomes an image the names of its axes, where its version wants them, and says whether it had others.
+    async fn name_dimensions(&self, base: &ArrayMeta) -> Result<bool> {
+        let wanted = matches!(self.attributes, Attributes::New(..))
+            && (base.format == Format::V3 || self.version == Version::V03);
+        let names: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
+        let has = base.dimension_names.iter().flatten().map(Option::as_deref);
+        if !wanted || has.eq(names.iter().map(|name| Some(name.as_str()))) {
+            return Ok(false);
+        }
+        hierarchy::name_dimensions(self.store, &join(&self.group, &self.first), &names).await?;
+        Ok(true)
     }
 
     /// Renews what groups above say of labels: a run before was perhaps killed when one had all of its levels, and only that
@@ -541,14 +578,8 @@ impl Task<'_> {
             new.codecs = Some(codecs.clone());
         }
         let chunks = new.chunks.take().unwrap_or_else(|| base.grid.largest());
-        for (what, lengths) in [("chunks", Some(&chunks)), ("shards", new.shards.as_ref())] {
-            if let Some(lengths) = lengths.filter(|l| l.len() != shape.len() || l.contains(&0)) {
-                return Err(Error::usage(format!(
-                    "{lengths:?} is not the shape of {what} of {} dimensions",
-                    shape.len()
-                )));
-            }
-        }
+        check_lengths("chunks", Some(&chunks), shape.len())?;
+        check_lengths("shards", new.shards.as_ref(), shape.len())?;
         // A level that is smaller than a chunk is one chunk.
         let cut: Vec<u64> = chunks.iter().zip(shape).map(|(c, n)| (*c).min((*n).max(1))).collect();
         if let Some(shards) = &mut new.shards {

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::{C, Pixels, Source, SourceOptions, T, Window, Y, Z, natural, open_file, stem};
 use crate::context::install;
-use crate::error::{Error, Result, invalid, unsupported, usage};
+use crate::error::{Error, Hint, Result, invalid, unsupported, usage};
 use crate::image::model::Channel;
 use crate::num;
 
@@ -493,11 +493,11 @@ fn guess(names: &[String], order: bool) -> Result<Option<Vec<Token>>> {
             && other.iter().zip(first).all(|(a, b)| a == b || (is_digits(a) && is_digits(b)))
     };
     let unclear = |why: &str| {
-        Err(usage!(
-            "{why}; say what the names mean, such as --pattern '{}', or stack the files in the order of their names with \
-             --axes zyx",
-            suggestion(names).unwrap_or_else(|| "img_t{t}_{c}_z{z}.tif".to_owned())
-        ))
+        let pattern = suggestion(names).unwrap_or_else(|| "img_t{t}_{c}_z{z}.tif".to_owned());
+        let axes = Hint::option("axes", "stacks the files in the order of their names").set_to("zyx");
+        Err(usage!("{why}")
+            .or_hint(Hint::option("pattern", "says what the names mean").set_to(pattern))
+            .or_hint(axes))
     };
     if !split.iter().all(alike) {
         return if order { Ok(None) } else { unclear("the names of the files differ in more than numbers") };
@@ -653,7 +653,7 @@ mod tests {
             (&["same.tif", "same.tif"], "img_t{t}_{c}_z{z}.tif"),
         ] {
             let e = guess(&names(list), false).unwrap_err();
-            assert!(e.message().contains(&format!("--pattern '{wanted}'")), "{list:?}: {e}");
+            assert_eq!(e.hints()[0].value.as_deref(), Some(wanted), "{list:?}: {e}");
             // It can be said that the order is what counts.
             assert_eq!(guess(&names(list), true).unwrap(), None, "{list:?}");
         }

@@ -3,9 +3,10 @@
 use super::plan::{Data, Plan, Planned, Source, What};
 use super::sample::{Task, sample};
 use crate::array::{Array, ReadOptions, Selection};
-use crate::copy::{Chunks, CopyOptions, Single, decoded_bytes};
+use crate::copy::{CopyOptions, Single, decoded_bytes};
 use crate::error::{Error, Result};
 use crate::group::{OpenOptions, Zarr};
+use crate::hierarchy::Chunks;
 use crate::meta::path::{join, shown};
 use crate::meta::{ArrayMeta, Mode, NodeMeta};
 use crate::store::SharedStore;
@@ -96,16 +97,20 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Deletes what was brought, in place: new chunks that lie beside the old ones.
-    pub(super) async fn take_back(&self) -> Result<()> {
-        for (planned, meta, data) in self.plan.arrays() {
-            let (Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) = data else { continue };
+    /// What is brought, in place: new chunks that lie beside the old ones.
+    pub(super) fn brought(&self) -> Vec<Chunks> {
+        let new = |(planned, meta, data): (&Planned, &ArrayMeta, &Data)| {
+            let (Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) = data else {
+                return None;
+            };
             let path = join(self.root, &planned.path);
-            if source.path != path || source.meta.keys != meta.keys {
-                Chunks { path, keys: meta.keys, rank: meta.shape.len() }.delete(self.to).await?;
-            }
-        }
-        Ok(())
+            (source.path != path || source.meta.keys != meta.keys).then(|| Chunks {
+                path,
+                keys: meta.keys,
+                rank: meta.shape.len(),
+            })
+        };
+        self.plan.arrays().filter_map(new).collect()
     }
 
     /// Reads what was brought once more, and compares it with what it comes from; of what stays, one chunk as both

@@ -5,7 +5,7 @@ use futures::future::try_join_all;
 use super::image::Pyramid;
 use super::report::{Finding, Level, Sink, Spot, nth, quoted, show};
 use super::walk::{Look, Walk};
-use crate::error::Result;
+use crate::error::{Hint, Result};
 use crate::image::model::integers;
 use crate::image::version::Version;
 use crate::meta::path::{join, normal};
@@ -106,12 +106,13 @@ fn array(sink: &mut Sink, meta: &ArrayMeta, pyramid: &Pyramid) {
             Some(stated) => show(stated),
         };
         sink.must("V7", ".zarray dimension_separator", found, format!("\"{wanted}\""));
-        sink.fix(match version {
+        match version {
             Version::Seed | Version::V01 => {
-                "say \"version\": \"0.2\" if all else is of 0.2, or: zaro image upgrade --to 0.2"
+                sink.fix("say \"version\": \"0.2\" if all else is of 0.2");
+                sink.mend_by(Hint::operation("image upgrade", "").with("to").set_to("0.2"));
             }
-            _ => "zaro image upgrade renames the chunks",
-        });
+            _ => sink.mend("image upgrade", "renames the chunks"),
+        }
     }
     if version == Version::V03 {
         let stated = Spot::new(meta.attributes.get("_ARRAY_DIMENSIONS"), ".zattrs _ARRAY_DIMENSIONS");

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Judged, Options, text_of};
-use crate::error::redacted;
+use crate::error::{Hint, redacted};
 use crate::image::version::{Stated, Version};
 use crate::meta::Json;
 use crate::meta::path::shown;
@@ -54,6 +54,8 @@ pub struct Finding {
     pub wanted: String,
     /// How to mend it, where there is a way.
     pub fix: Option<String>,
+    /// The operation that does so, where there is one.
+    pub hint: Option<Hint>,
 }
 
 impl Finding {
@@ -68,6 +70,7 @@ impl Finding {
             ("found", (&self.found).into()),
             ("wanted", (&self.wanted).into()),
             ("fix", self.fix.as_deref().into()),
+            ("operation", self.hint.as_ref().and_then(|h| h.operation).into()),
         ])
     }
 }
@@ -171,13 +174,24 @@ impl Sink {
         wanted: impl Into<String>,
     ) {
         let (node, path, found, wanted) = (self.node.clone(), place.into(), found.into(), wanted.into());
-        self.findings.push(Finding { rule, level, node, path, found, wanted, fix: None });
+        self.findings.push(Finding { rule, level, node, path, found, wanted, fix: None, hint: None });
     }
 
     /// How the last finding is mended.
     pub(super) fn fix(&mut self, how: impl Into<String>) {
         if let Some(last) = self.findings.last_mut() {
             last.fix = Some(how.into());
+        }
+    }
+
+    /// Which operation mends the last finding.
+    pub(super) fn mend(&mut self, operation: &'static str, does: &'static str) {
+        self.mend_by(Hint::operation(operation, does));
+    }
+
+    pub(super) fn mend_by(&mut self, hint: Hint) {
+        if let Some(last) = self.findings.last_mut() {
+            last.hint = Some(hint);
         }
     }
 

@@ -407,7 +407,7 @@ impl Walk<'_> {
                     let wanted = format!("a group with multiscales at {name:?}");
                     self.lacking(&mut sink, "V25", place, &look, look.found(), wanted);
                     if matches!(look, Look::Array(_)) {
-                        sink.fix("zaro image upgrade makes label images of plain arrays");
+                        sink.mend("image upgrade", "makes label images of plain arrays");
                     }
                 }
             }
@@ -637,7 +637,7 @@ fn sizes(sink: &mut Sink, label: &Facts, image: &Facts, seen: &Seen) {
     if label.arrays.len() != image.arrays.len() {
         let found = format!("{} levels, where the image has {}", label.arrays.len(), image.arrays.len());
         sink.must("V26", at(&pyramid.place, "datasets"), found, "as many levels as the image");
-        sink.fix("zaro image pyramid");
+        sink.mend("image pyramid", "");
     }
     for ((level, own), other) in pyramid.levels.iter().zip(&label.arrays).zip(&image.arrays) {
         let (Some(own), Some(other)) = (own, other) else { continue };

@@ -354,9 +354,8 @@ impl BucketZarr {
 /// The manifest in `text`, which must be of the state with this checksum: its entries must give it.
 fn same_state(text: &[u8], checksum: &Digest) -> Result<Manifest> {
     let other = || {
-        Error::conflict(
-            "something else is in the place of the manifest, and was left alone; --replace replaces it",
-        )
+        Error::conflict("something else is in the place of the manifest, and was left alone")
+            .with_hint("replace", "replaces it")
     };
     match parse(text) {
         Ok(manifest) if manifest.checksum().is_ok_and(|found| found == *checksum) => Ok(manifest),

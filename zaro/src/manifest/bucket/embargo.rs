@@ -84,7 +84,9 @@ impl BucketZarr {
             Ok(tags) => Ok(tags.unwrap_or_default().iter().any(|(k, v)| k == EMBARGOED && v == "true")),
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
             // Those who may not see it are told nothing, least of all that there is no embargo.
-            Err(e) => Err(e.within("whether the Zarr is under embargo cannot be told; --embargoed says it")),
+            Err(e) => Err(e
+                .within("whether the Zarr is under embargo cannot be told")
+                .with_hint("embargoed", "says it")),
         }
     }
 }

@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::BucketZarr;
 use super::create::named;
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::manifest::digest::Digest;
 use crate::manifest::model::Manifest;
 use crate::meta::Json;
@@ -127,10 +127,8 @@ pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -
                 Err(_) if !version.latest => out.unreadable.push((version.key, version.version)),
                 Err(e) => {
                     return Err(e
-                        .within(
-                            "a manifest that cannot be read, so what it names is unknown; delete it, or \
-                             zaro manifest create --replace",
-                        )
+                        .within("a manifest that cannot be read, so what it names is unknown; delete it")
+                        .or_hint(Hint::operation("manifest create", "makes it anew").with("replace"))
                         .with_key(&version.key)
                         .with_store(zarr.bucket()));
                 }

@@ -248,7 +248,12 @@ impl ZipCreateStore {
 
     /// Gives the archive its name.
     fn publish(&self, temporary: &mut Temporary) -> Result<()> {
-        temporary.publish(&self.path)?;
+        temporary.publish(&self.path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                Error::conflict("somebody else made a file of this name at the same time; it was left alone")
+            }
+            _ => e.into(),
+        })?;
         Folder::open(folder_of(&self.path))?.sync()?;
         Ok(())
     }
