@@ -96,7 +96,7 @@ fn in_place_only_documents_change() {
         .text();
     let want = values(&s, "@:/a.zarr", "g/x");
     s.zaro(&["copy", "@:/shards.zarr", "--in-place", "--zarr-format", "2"])
-        .fails(5, "V2 has no shards; copy it instead, with zaro copy SRC DST --zarr-format 2");
+        .fails(5, "V2 has no shards; zaro copy --zarr-format 2 to another place codes them anew");
     // What somebody left at the new keys is not taken for chunks.
     s.put("a.zarr/g/x/7/7", "left");
     s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(2, "7/7");

@@ -10,6 +10,8 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use futures::TryStreamExt as _;
+
 use super::{Array, Inner, WriteOptions};
 use crate::context::runtime;
 use crate::error::{Error, ErrorKind, Result};
@@ -45,6 +47,8 @@ struct Now {
     kept: Option<Arc<Writing>>,
     /// When a write came to its end.
     last: Option<Instant>,
+    /// Whether nobody else can see the store: it is memory.
+    private: Option<bool>,
 }
 
 impl Now {
@@ -81,6 +85,14 @@ impl Array {
         let mut now = writers.0.lock().await;
         if let Some(held) = now.held.upgrade() {
             return Ok(held);
+        }
+        if now.private.is_none() {
+            let at_hand = self.store().direct().is_some();
+            let site = if at_hand { self.store().sites(self.path()).try_next().await? } else { None };
+            now.private = Some(site.is_some_and(|site| site.is_own()));
+        }
+        if now.private == Some(true) {
+            return Writing::begin(&self.inner, Turn::alone()).await.map(Arc::new);
         }
         journal::check_settled_above(self.store(), self.path()).await?;
         let turn = Turn::writing(self.store(), self.path()).await?;

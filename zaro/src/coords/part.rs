@@ -128,7 +128,7 @@ impl Part {
             };
             let has = |name: &&str| meta.dimension_names.iter().flatten().flatten().any(|n| n == name);
             let here = unnamed.iter().filter(|(coordinate, dimensions)| {
-                split(coordinate).0 == split(path).0 && dimensions.iter().all(|d| has(d))
+                split(coordinate).0 == split(path).0 && dimensions.iter().all(&has)
             });
             let here: Vec<&str> = here.map(|(coordinate, _)| coordinate.as_str()).collect();
             part.coordinates = with_names(&meta.attributes, &here);

@@ -182,8 +182,9 @@ impl Job<'_> {
         let version = self.image.version;
         if self.options.as_mask && version > Version::V01 {
             return Err(Error::usage(format!(
-                "masks were before OME-Zarr 0.1, and this image is of {version}; it can get labels, not a mask"
-            )));
+                "masks were before OME-Zarr 0.1, and this image is of {version}"
+            ))
+            .with_hint("as_mask", "left away gives it labels"));
         }
         let multiscale = self.image.multiscale(None)?;
         let arrays = self.image.arrays(self.zarr, multiscale).await?;

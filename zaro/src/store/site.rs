@@ -112,6 +112,11 @@ impl Site {
         Self(Kind::Own(number, parts(path)))
     }
 
+    /// Whether this process alone has it, as far as is known.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self.0, Kind::Own(..))
+    }
+
     /// What lies below `path` in the archive that lies here.
     #[must_use]
     pub fn entry(self, path: &str) -> Self {

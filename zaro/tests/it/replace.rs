@@ -277,7 +277,9 @@ fn every_write_through_an_opened_array_is_seen_by_who_replaces_it() {
             noted.lock().unwrap().insert(request.key.clone());
         }
     });
-    let store: SharedStore = Arc::new(LogStore::new(memory(), Arc::new(log)));
+    let dir = tempfile::tempdir().unwrap();
+    let files: SharedStore = Arc::new(LocalStore::new(dir.path()));
+    let store: SharedStore = Arc::new(LogStore::new(files, Arc::new(log)));
     let marks = || marked.lock().unwrap().len();
     let data_type = DataType::UInt(16);
     let new = NewArray { shape: vec![64], chunks: Some(vec![1]), data_type, ..NewArray::default() };

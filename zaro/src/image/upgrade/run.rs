@@ -104,11 +104,8 @@ impl Work<'_> {
                 return None;
             };
             let path = join(self.root, &planned.path);
-            (source.path != path || source.meta.keys != meta.keys).then(|| Chunks {
-                path,
-                keys: meta.keys,
-                rank: meta.shape.len(),
-            })
+            let moved = source.path != path || source.meta.keys != meta.keys;
+            moved.then_some(Chunks { path, keys: meta.keys, rank: meta.shape.len() })
         };
         self.plan.arrays().filter_map(new).collect()
     }
