@@ -127,7 +127,7 @@ pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<S
     let decoded = (!meta.data_type.is_variable()).then(|| elements.saturating_mul(num::u64_of(size)));
     let counts = meta.grid.counts(&meta.shape);
     let chunks = counts.iter().fold(1u64, |all, n| all.saturating_mul(*n));
-    let (stored, present) = stored(array).await?.unzip();
+    let (stored, present) = options.task.unless_cancelled(stored(array)).await?.unzip();
     let mut out = Stat { elements, decoded, stored, chunks, present, ..Stat::default() };
     let cf = Cf::new(meta, &Related::default(), &mut |_| {});
     let changed = cf.is_some();

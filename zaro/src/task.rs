@@ -160,9 +160,11 @@ impl Task {
     /// Waits for `future`, a request that may hang for as long as its time-out; whoever wants to stop does not wait for it.
     pub async fn unless_cancelled<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         let Some(cancel) = &self.cancel else { return future.await };
-        match select(pin!(cancel.cancelled()), pin!(future)).await {
-            Either::Left(_) => Err(Error::cancelled()),
-            Either::Right((done, _)) => done,
+        self.check()?;
+        // What is ready at once does not ask to be woken.
+        match select(pin!(future), pin!(cancel.cancelled())).await {
+            Either::Left((done, _)) => done,
+            Either::Right(_) => Err(Error::cancelled()),
         }
     }
 

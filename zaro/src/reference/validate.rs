@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
+use futures::future::FutureExt as _;
 use futures::stream::{self, StreamExt};
 
 use super::addresses::is_relative;
@@ -204,17 +205,12 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn go_on(&self) -> Result<()> {
-        self.options.task.check()
-    }
-
     async fn gather(&mut self, map: &dyn Map) -> Result<()> {
         let arrays = self.arrays;
         let mut hint = 0;
         let mut last: Option<(Object, u64)> = None;
         let mut entries = map.entries("");
-        while let Some(entry) = entries.next().await {
-            self.go_on()?;
+        while let Some(entry) = self.options.task.unless_cancelled(entries.next().map(Ok)).await? {
             let (key, location) = match entry {
                 Ok(entry) => entry,
                 // An entry that says nothing sensible; the others are looked at all the same.
@@ -325,8 +321,7 @@ impl<'a> Check<'a> {
         });
         let mut asked = asked.buffer_unordered(options.concurrency.max(1));
         let mut faults = HashMap::new();
-        while let Some((object, fault)) = asked.next().await {
-            self.go_on()?;
+        while let Some((object, fault)) = self.options.task.unless_cancelled(asked.next().map(Ok)).await? {
             if let Some(fault) = fault {
                 faults.insert(object, fault);
             }
@@ -338,8 +333,7 @@ impl<'a> Check<'a> {
     async fn name_keys(&mut self, map: &dyn Map, faults: &HashMap<Object, Fault>) -> Result<()> {
         let mut hint = 0;
         let mut entries = map.entries("");
-        while let Some(entry) = entries.next().await {
-            self.go_on()?;
+        while let Some(entry) = self.options.task.unless_cancelled(entries.next().map(Ok)).await? {
             let Ok((key, Location::Remote(remote))) = entry else { continue };
             let Some(fault) = faults.get(&Object::of(&remote)) else { continue };
             let node = match self.arrays.part(&key, &mut hint) {
@@ -406,8 +400,7 @@ impl<'a> Check<'a> {
                 tried
             });
             let mut tried = tried.buffer_unordered(options.concurrency.clamp(1, DECODES_AT_ONCE));
-            while let Some(tried) = tried.next().await {
-                self.go_on()?;
+            while let Some(tried) = self.options.task.unless_cancelled(tried.next().map(Ok)).await? {
                 match tried {
                     Tried::Passed => {}
                     Tried::Well => self.report.decoded += 1,

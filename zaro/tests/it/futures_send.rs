@@ -11,7 +11,7 @@ use zaro::manifest::fetch::{FetchOptions, Fetched, Folder, fetch};
 use zaro::manifest::model::Manifest;
 use zaro::meta::{Format, Json, NewArray, edit};
 use zaro::store::{Condition, SharedStore, StoreExt as _};
-use zaro::{Array, OpenOptions, ReadOptions, Selection, Values, WriteOptions, Zarr};
+use zaro::{Array, OpenOptions, ReadOptions, Selection, Task, Values, WriteOptions, Zarr};
 
 fn send<T>(future: impl Future<Output = T> + Send) {
     drop(future);
@@ -73,7 +73,10 @@ fn all(
     send(upgrade_in_place(store, "", &options));
     send(zaro::image::validate::validate(zarr, "", &zaro::image::validate::Options::default()));
     send(zaro::validate::validate(zarr, ""));
+    send(zaro::validate::validate_data(zarr, "", &Task::default()));
+    send(zaro::stat::stat(zarr, array, &zaro::stat::StatOptions::default()));
     let folder = Folder(std::path::PathBuf::new());
     let (any, done) = (|_: &str| true, Arc::new(Fetched::default()));
-    send(fetch(manifest, &folder, &folder.0, &any, &FetchOptions::default(), &done));
+    let fetching = &FetchOptions { existing: Existing::Refuse, at_once: 1, task: Task::default() };
+    send(fetch(manifest, &folder, &folder.0, &any, fetching, &done));
 }
