@@ -35,7 +35,7 @@ pub(crate) struct Target {
     /// A path, file://, s3://, gs://, az:// or http(s):// address; a .zip is opened in place
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
-    /// The node inside it, such as group/array [default: the root]
+    /// Path of the node, e.g. group/array [default: the root]
     #[arg(value_name = "PATH", default_value = "", hide_default_value = true)]
     pub(crate) path: String,
 }
@@ -46,29 +46,29 @@ pub(crate) struct Common {
     /// Never sign requests, even where credentials are found
     #[arg(long, global = true, help_heading = STORE_OPTIONS)]
     anonymous: bool,
-    /// The region of an S3 bucket [default: found out]
+    /// AWS region of the bucket [default: detected]
     #[arg(long, global = true, value_name = "NAME", help_heading = STORE_OPTIONS)]
     region: Option<String>,
-    /// Another server than the provider's own, such as http://localhost:9000
+    /// Endpoint URL in place of the provider's, e.g. http://localhost:9000
     #[arg(long, global = true, value_name = "URL", help_heading = STORE_OPTIONS)]
     endpoint: Option<String>,
-    /// The profile in ~/.aws to take keys and region from
+    /// AWS profile to take credentials and region from
     #[arg(long, global = true, value_name = "NAME", help_heading = STORE_OPTIONS)]
     profile: Option<String>,
     /// Agree to pay for requests to a requester-pays bucket
     #[arg(long, global = true, help_heading = STORE_OPTIONS)]
     request_payer: bool,
-    /// A header to send along, "Name: value"; may be repeated
+    /// HTTP header to send with each request, "Name: value"; may be repeated
     #[arg(long, global = true, value_name = "HEADER", help_heading = STORE_OPTIONS)]
     header: Vec<String>,
-    /// An option for addresses with a prefix only, such as s3://bucket:anonymous=true or https://:read_timeout=60
+    /// Option for addresses with a prefix only, e.g. s3://bucket:anonymous=true or https://:read_timeout=60
     /// (others: retries, connect_timeout, concurrency, missing_403); may be repeated
     #[arg(long, global = true, value_name = "PREFIX:KEY=VALUE", help_heading = STORE_OPTIONS)]
     option: Vec<String>,
-    /// What relative addresses in a reference store are relative to [default: its own folder]
+    /// Base of relative addresses in a reference store [default: its own directory]
     #[arg(long, global = true, value_name = "URI", help_heading = STORE_OPTIONS)]
     root: Option<String>,
-    /// The object meant by references that name none
+    /// Target of references that name none
     #[arg(
         id = "reference_target",
         long = "target",
@@ -77,16 +77,16 @@ pub(crate) struct Common {
         help_heading = STORE_OPTIONS
     )]
     target: Option<String>,
-    /// A value for a template of a reference store, in place of its own; may be repeated
+    /// Override a template of a reference store; may be repeated
     #[arg(long, global = true, value_name = "NAME=VALUE", help_heading = STORE_OPTIONS)]
     template: Vec<String>,
-    /// Let a remote reference store name local files
+    /// Allow a remote reference store to refer to local files
     #[arg(long, global = true, help_heading = STORE_OPTIONS)]
     allow_local: bool,
-    /// The branch of an Icechunk repository [default: main]
+    /// Branch of an Icechunk repository [default: main]
     #[arg(long, global = true, value_name = "NAME", help_heading = STORE_OPTIONS)]
     branch: Option<String>,
-    /// The tag of an Icechunk repository
+    /// Tag of an Icechunk repository
     #[arg(
         long,
         global = true,
@@ -95,33 +95,33 @@ pub(crate) struct Common {
         help_heading = STORE_OPTIONS
     )]
     tag: Option<String>,
-    /// The snapshot of an Icechunk repository
+    /// Snapshot of an Icechunk repository
     #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["branch", "tag"], help_heading = STORE_OPTIONS)]
     snapshot: Option<String>,
-    /// Where the objects of a manifest are [default: beside it]
+    /// Address of the objects a manifest lists [default: derived from the manifest's own]
     #[arg(long, global = true, value_name = "URI", help_heading = STORE_OPTIONS)]
     objects: Option<String>,
 
-    /// Hold to the letter of the specification: refuse what the world forgives
+    /// Follow the specification to the letter: treat every deviation as an error
     #[arg(long, global = true, help_heading = "Reading options")]
     pub(crate) strict: bool,
-    /// Read as this version only, where both are present; for create and copy, the version to make
+    /// Zarr format to read where both are present; for create and copy, the format to write
     #[arg(long, global = true, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3), help_heading = "Reading options")]
     zarr_format: Option<u8>,
-    /// Ignore consolidated metadata, read each node's own
+    /// Ignore consolidated metadata and read each node's own document
     #[arg(long, global = true, help_heading = "Reading options")]
     pub(crate) no_consolidated: bool,
-    /// How many threads decode and encode [default: all cores]
+    /// Threads that decode and encode [default: one per core]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reading options")]
     threads: Option<u16>,
     /// Memory budget; larger reads and writes are streamed in windows
     #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = number::parse_bytes, help_heading = "Reading options")]
     pub(crate) memory: usize,
 
-    /// Say what is being done, and every read of a file or request to a remote store
+    /// Log what is done, with every file read and every request
     #[arg(short, long, global = true, help_heading = "Output options")]
     pub(crate) verbose: bool,
-    /// When to colour
+    /// When to use colour
     #[arg(
         long,
         global = true,
@@ -132,7 +132,7 @@ pub(crate) struct Common {
         help_heading = "Output options"
     )]
     pub(crate) color: Color,
-    /// Show a progress bar at once [default: on a terminal, after a second]
+    /// Show a progress bar immediately [default: on a terminal, after one second]
     #[arg(long, global = true, help_heading = "Output options")]
     pub(crate) progress: bool,
 }

@@ -38,10 +38,10 @@ pub(crate) struct Checksum {
     uri: String,
     #[command(flatten)]
     hashing: HashingArgs,
-    /// The digests of all directories, not of the root alone
+    /// Print the digest of every directory, not only the root
     #[arg(long)]
     tree: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -49,13 +49,13 @@ pub(crate) struct Checksum {
 /// How the files of a folder are hashed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HashingArgs {
-    /// Count every file, also those that the archive's client leaves out
+    /// Include files the archive's client leaves out
     #[arg(long)]
     pub(crate) all_files: bool,
-    /// Multipart ETags as digests, which new Zarrs of the archive have
+    /// Use multipart ETags as digests, as new Zarrs of the archive do
     #[arg(long)]
     pub(crate) multipart: bool,
-    /// Keep digests in this file, and hash only files that changed since
+    /// Cache digests in this file, and hash only files that have changed
     #[arg(long, value_name = "FILE", value_parser = output_path())]
     pub(crate) cache: Option<PathBuf>,
 }

@@ -58,7 +58,7 @@ pub(crate) struct Copy {
     /// The node of DST to make [default: the root]
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     to: String,
-    /// Convert SRC to --zarr-format where it is; chunks stay, or get keys that V2 has
+    /// Convert SRC to --zarr-format in place; chunks stay, or are renamed to V2 keys
     #[arg(long)]
     in_place: bool,
     /// Replace what is in DST
@@ -74,15 +74,15 @@ pub(crate) struct Copy {
     /// Do not write consolidated metadata
     #[arg(long)]
     no_consolidate: bool,
-    /// Only a part of an array: ranges such as 0:365,:,10:20 (a single number keeps its dimension)
+    /// Copy only part of an array: ranges, e.g. 0:365,:,10:20 (a single number keeps its dimension)
     #[arg(long, value_name = "RANGES", allow_hyphen_values = true, conflicts_with_all = ["sel", "isel", "vars"], help_heading = "Selection")]
     select: Option<String>,
-    /// Only these arrays of a group, and the coordinates along their dimensions
+    /// Copy only these arrays of a group, with the coordinates of their dimensions
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Selection")]
     vars: Vec<String>,
     #[command(flatten)]
     named: Named,
-    /// Wait until everything is on the disk (fsync)
+    /// Wait until everything is on disk (fsync)
     #[arg(long)]
     fsync: bool,
     /// Directory for temporary files while rechunking [default: the system's]
@@ -94,13 +94,13 @@ pub(crate) struct Copy {
 
     #[command(flatten)]
     storage: Storage,
-    /// The order of elements in a chunk: C, F, or dimensions such as 2,0,1
+    /// Order of elements within a chunk: C, F, or dimensions such as 2,0,1
     #[arg(long, value_name = "ORDER", help_heading = "How it is stored")]
     order: Option<Layout>,
-    /// Another type for numbers, such as float32; an integer that it does not have is an error
+    /// Convert numbers to this type, e.g. float32; a number it cannot hold is an error
     #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
     dtype: Option<String>,
-    /// Numbers that the new type does not have become the nearest that it has
+    /// Clamp numbers the new type cannot hold to the nearest it can
     #[arg(long, requires = "dtype", help_heading = "How it is stored")]
     clamp: bool,
     /// Separator in chunk keys

@@ -23,10 +23,10 @@ use zaro::{Error, Result, Selection, Slab};
 use crate::path::local_path;
 use crate::{demo_image, output};
 
-/// Make a small example of everything in a folder, and show it
+/// Create a small example of everything in a directory, and show it
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// The folder to make; it must not exist yet, unless an earlier demo made it
+    /// Directory to create; it must not exist, unless an earlier demo created it
     #[arg(value_name = "DIR", default_value = "zaro-demo", value_parser = local_path())]
     dir: PathBuf,
 }

@@ -34,10 +34,10 @@ const MOST_LINES: usize = 200;
 pub(crate) struct Info {
     #[command(flatten)]
     target: Target,
-    /// Show every node and every attribute, however many
+    /// Show every node and every attribute
     #[arg(short, long)]
     all: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

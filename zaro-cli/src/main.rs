@@ -78,7 +78,7 @@ Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 invalid data, 5 unsupporte
 #[derive(Debug, Parser)]
 #[command(name = "zaro", version, after_help = EXAMPLES, arg_required_else_help = true, override_usage = "zaro [OPTIONS] <COMMAND>")]
 struct Cli {
-    /// The public conformance contract: print the array in this folder, one element a line
+    /// The public conformance contract: print the array in this directory, one element per line
     #[arg(long = "array_path", value_name = "DIR", hide = true)]
     array_path: Option<String>,
     #[command(flatten)]

@@ -14,7 +14,7 @@ use crate::storage::{Shards, Storage, lengths};
 /// How an array is stored.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Making {
-    /// The type of the elements: float32, uint16, string, '<i2', datetime64[s], or JSON
+    /// Data type: float32, uint16, string, '<i2', datetime64[s], or JSON
     #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
     pub(crate) dtype: Option<String>,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(crate) struct Making {
     /// Chunk key encoding: default (c/0/0) or v2 (0.0) [default: that of the version]
     #[arg(long, value_parser = word(PREFIXED), value_name = "default|v2", hide_possible_values = true, help_heading = "How it is stored")]
     pub(crate) key_encoding: Option<bool>,
-    /// The names of the dimensions, such as time,lat,lon; an empty one for none
+    /// Dimension names, e.g. time,lat,lon; leave one empty for none
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "How it is stored")]
     pub(crate) dims: Option<Vec<String>>,
     /// Attributes: a JSON object, or @FILE to take it from a file

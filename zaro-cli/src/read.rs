@@ -61,42 +61,42 @@ pub(crate) struct Read {
     #[command(flatten)]
     part: Part,
 
-    /// Write to this file (- for standard output); its suffix (.npy .csv .json .png .raw .bin) says the format
+    /// Output file (- for standard output); its extension (.npy .csv .json .png .raw .bin) sets the format
     #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     output: Option<PathBuf>,
-    /// The format [default: by the suffix of FILE, else table]
+    /// Output format [default: by the extension of FILE, else table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// The order of elements in raw and npy: C (last dimension fastest) or F
+    /// Element order of raw and npy output: C (last dimension fastest) or F
     #[arg(long, value_parser = word(ORDERS), value_name = "C|F", default_value = "C", hide_possible_values = true, ignore_case = true)]
     order: Order,
     /// Apply the CF conventions: scale_factor, add_offset, _FillValue, missing_value, and times as ISO 8601
     #[arg(long)]
     cf: bool,
-    /// Fail on missing chunks instead of filling in the fill value
+    /// Fail on missing chunks instead of using the fill value
     #[arg(long)]
     complete: bool,
-    /// In CSV: one line per element, with its place in the array and a header
+    /// CSV: one line per element, with its indices and a header
     #[arg(long)]
     long: bool,
-    /// In CSV: one line per element, with the values of its coordinates and a header
+    /// CSV: one line per element, with its coordinate values and a header
     #[arg(long)]
     coords: bool,
 
     /// One value per point: lat=10,lon=20.5 (may be repeated), or a CSV file with a header of dimension names
     #[arg(long, value_name = "FILE|NAME=VALUE,…", allow_hyphen_values = true, help_heading = "Selection")]
     points: Vec<String>,
-    /// The same with positions, counted from 0
+    /// The same by position, counted from 0
     #[arg(long, value_name = "FILE|NAME=INDEX,…", conflicts_with = "points", help_heading = "Selection")]
     ipoints: Vec<String>,
 
-    /// The colours of a picture
+    /// Colour map of a picture
     #[arg(long, value_parser = word(COLORMAPS), value_name = "NAME", default_value = "viridis", help_heading = "Picture")]
     colormap: Colormap,
-    /// The numbers that get the first and the last colour [default: 1 % and 99.9 % percentiles]
+    /// Values mapped to the first and last colour [default: the 1st and 99.9th percentiles]
     #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = parse_range, help_heading = "Picture")]
     range: Option<(f64, f64)>,
-    /// The most pixels along a side; larger arrays are averaged down
+    /// Maximum pixels along a side; larger arrays are averaged
     #[arg(long, value_name = "PIXELS", default_value_t = MAX_SIZE, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Picture")]
     max_size: u16,
 }

@@ -30,7 +30,7 @@ const BAR: u64 = 40;
 pub(crate) struct Stat {
     #[command(flatten)]
     target: Target,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

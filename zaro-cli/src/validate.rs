@@ -29,10 +29,10 @@ that is broken is an error, with its key. Exit code 1 if there is an error.";
 pub(crate) struct Validate {
     #[command(flatten)]
     target: Target,
-    /// Read and decode every chunk, too
+    /// Also read and decode every chunk
     #[arg(long)]
     data: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -49,19 +49,19 @@ one array at the same time; no element of any is lost.";
 pub(crate) struct Write {
     #[command(flatten)]
     target: Target,
-    /// The file to take elements from, - for standard input; its suffix (.npy .raw .bin .csv .json) says the format
+    /// Input file, - for standard input; its extension (.npy .raw .bin .csv .json) sets the format
     #[arg(long, value_name = "FILE", value_parser = local_path())]
     from: PathBuf,
-    /// The format [default: by the suffix of FILE]
+    /// Input format [default: by the extension of FILE]
     #[arg(long, value_parser = word(Format::INPUTS), value_name = "FORMAT")]
     input_format: Option<Format>,
-    /// The shape of the input, where it does not show: raw, or CSV of more than two dimensions
+    /// Shape of the input where the format does not tell: raw, or CSV of more than two dimensions
     #[arg(long, value_name = "N,N,…", value_parser = making::parse_extents)]
     shape: Option<Extents>,
-    /// The order of raw elements: C (last dimension fastest) or F
+    /// Element order of raw input: C (last dimension fastest) or F
     #[arg(long, value_parser = word(ORDERS), value_name = "C|F", default_value = "C", hide_possible_values = true, ignore_case = true)]
     order: Order,
-    /// Convert numbers to the array's type; what does not fit is refused
+    /// Convert numbers to the array's type; a number that does not fit is an error
     #[arg(long)]
     cast: bool,
     #[command(flatten)]
@@ -70,26 +70,26 @@ pub(crate) struct Write {
     #[arg(long, value_name = "DIM", conflicts_with_all = ["start", "count", "select", "sel"])]
     append: Option<String>,
 
-    /// Make the array if it is not there, of the input's shape and type
+    /// Create the array if it does not exist, with the input's shape and type
     #[arg(long)]
     create: bool,
-    /// With --create: replace an array that is there
+    /// With --create: replace an existing array
     #[arg(long, requires = "create")]
     overwrite: bool,
     #[command(flatten)]
     making: Making,
 
-    /// Store chunks that are nothing but fill value, too
+    /// Also store chunks that hold nothing but the fill value
     #[arg(long, help_heading = "How to write")]
     keep_fill: bool,
-    /// Assume a single writer: needed where a store cannot tell, as some S3 servers. If somebody else writes, their writes
+    /// Assume a single writer: needed where a store has no conditional puts, as some S3 servers. Concurrent writes
     /// are lost
     #[arg(long = "single-writer", alias = "alone", help_heading = "How to write")]
     alone: bool,
-    /// Wait until every file is on the disk, so that it outlives a crash of the machine
+    /// Wait until every file is on disk (fsync), so that it survives a crash of the machine
     #[arg(long, help_heading = "How to write")]
     fsync: bool,
-    /// Say what was written as JSON
+    /// Print a JSON summary
     #[arg(long, help_heading = "How to write")]
     json: bool,
 }

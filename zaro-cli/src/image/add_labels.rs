@@ -41,10 +41,10 @@ pub(crate) struct AddLabels {
     /// The Zarr that the image is in
     #[arg(value_name = "URI")]
     uri: String,
-    /// The name of the labels; also a path below `labels`
+    /// Name of the labels; may be a path below `labels`
     #[arg(value_name = "NAME")]
     name: String,
-    /// The pixels: a TIFF, PNG or .npy file, or an array of a Zarr
+    /// Pixels: a TIFF, PNG or .npy file, or an array of a Zarr
     #[arg(long, value_name = "FILE|URI")]
     from: String,
     /// The image inside the Zarr [default: the root]
@@ -53,22 +53,22 @@ pub(crate) struct AddLabels {
     /// The axes of the pixels, such as zyx [default: as the file says, or the last ones of the image]
     #[arg(long, value_name = "AXES")]
     axes: Option<String>,
-    /// The colour of a value, red green blue alpha, or a file of them; may be repeated
+    /// Colour of a label value as red,green,blue,alpha, or a file of colours; may be repeated
     #[arg(long, value_name = "VALUE=RRGGBBAA|FILE")]
     colors: Vec<String>,
-    /// What is known of values: a JSON file, a list of objects that each have a label-value
+    /// Properties of label values: a JSON file with a list of objects that each have a label-value
     #[arg(long, value_name = "FILE", value_parser = local_path())]
     properties: Option<PathBuf>,
-    /// Write a plain array below `masks`, as images before 0.1 had it
+    /// Write a plain array below `masks`, as images before 0.1 did
     #[arg(long)]
     as_mask: bool,
     /// Replace labels of this name
     #[arg(long)]
     overwrite: bool,
-    /// Wait until everything is on the disk (fsync)
+    /// Wait until everything is on disk (fsync)
     #[arg(long)]
     fsync: bool,
-    /// What was added, as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 

@@ -35,7 +35,7 @@ Axes t, c and z of length 1 are left out; --keep-axes keeps those the file speak
 levels are made until y and x are small; --levels 1 makes none. A file of several images becomes
 a collection (bioformats2raw.layout) with the images 0, 1, 2; --series takes one of them.";
 
-/// Make an image of TIFF, PNG, JPEG or numpy files
+/// Convert TIFF, PNG, JPEG or numpy files to an image
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Convert {
@@ -45,43 +45,43 @@ pub(crate) struct Convert {
     /// Where to: a path, s3://, gs://, az://, or a new .ozx or .zip
     #[arg(value_name = "OUTPUT")]
     output: String,
-    /// The version to write: 0.4, 0.5 or 0.6
+    /// OME-Zarr version to write: 0.4, 0.5 or 0.6
     #[arg(long, value_name = "VERSION", default_value = "0.5", value_parser = parse_version)]
     to: Version,
-    /// What the names of files mean: img_t{t}_c{c}_z{z}.tif
+    /// Pattern of file names: img_t{t}_c{c}_z{z}.tif
     #[arg(long, value_name = "PATTERN")]
     pattern: Option<String>,
-    /// Planes that are missing are zeros
+    /// Fill missing planes with zeros
     #[arg(long)]
     allow_missing: bool,
-    /// What the dimensions are, letters of tczyx: of a numpy file, of the pages of a TIFF file, of a list of files
+    /// Axes, letters of tczyx: of a numpy file, of the pages of a TIFF file, of a list of files
     #[arg(long, value_name = "LETTERS")]
     axes: Option<String>,
-    /// Keep the axes that the file speaks of, also those of length 1
+    /// Keep all axes the file declares, including those of length 1
     #[arg(long)]
     keep_axes: bool,
-    /// Only this image of a file that holds several, from 0
+    /// Convert only this image of a file that holds several, from 0
     #[arg(long, value_name = "N")]
     series: Option<usize>,
-    /// The name of the image [default: that of the file]
+    /// Name of the image [default: the file name]
     #[arg(long)]
     name: Option<String>,
-    /// The size of a pixel: z,y,x or y,x or one for all [default: what the file says]
+    /// Pixel size: z,y,x or y,x or one for all [default: from the file]
     #[arg(long, value_name = "SIZES", value_delimiter = ',')]
     pixel_size: Option<Vec<f64>>,
-    /// The unit of that, such as micrometer or um [default: what the file says]
+    /// Unit of the pixel size, e.g. micrometer or um [default: from the file]
     #[arg(long)]
     unit: Option<String>,
-    /// Replace what is at the output
+    /// Replace an existing output
     #[arg(long)]
     overwrite: bool,
-    /// What was made, as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
     storage: Storage,
-    /// How many levels, the largest among them
+    /// Number of levels, including the largest
     #[arg(long, value_name = "N", help_heading = "How it is stored")]
     levels: Option<usize>,
     /// Downsampling method: mean, mode, gaussian or decimate

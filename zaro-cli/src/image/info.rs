@@ -37,7 +37,7 @@ pub(crate) struct Info {
     /// Show every image at length
     #[arg(short, long)]
     all: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -28,7 +28,7 @@ pub(crate) struct Pack {
     /// The image, plate or collection: any address that can be listed
     #[arg(value_name = "SRC")]
     source: String,
-    /// The archive to make, such as image.ozx
+    /// Archive to create, e.g. image.ozx
     #[arg(value_name = "DST", value_parser = output_path())]
     target: PathBuf,
     /// The node of SRC to pack, with all below it [default: the root]

@@ -40,49 +40,49 @@ whole; rerun the same command to resume one that was stopped.";
 pub(crate) struct Pyramid {
     #[command(flatten)]
     target: Target,
-    /// How many levels there are to be, with the largest [default: until y and x are at most 256 long]
+    /// Number of levels, including the largest [default: until y and x are at most 256]
     #[arg(long, value_name = "N")]
     levels: Option<usize>,
     /// Downsampling method [default: mean; mode for labels and booleans]
     #[arg(long, value_parser = word(METHODS))]
     method: Option<Method>,
-    /// How much smaller each level is along y and x
+    /// Downsampling factor per level along y and x
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "factors")]
     factor: u64,
-    /// The same along each axis in space: z,y,x or y,x, or by name: z=2,y=4,x=4
+    /// Downsampling factors per spatial axis: z,y,x or y,x, or by name: z=2,y=4,x=4
     #[arg(long, value_name = "N,N,…", value_parser = parse_factors)]
     factors: Option<Factors>,
-    /// Make the image here, a copy with all levels, instead of beside the largest
+    /// Write a new image with all levels here, instead of adding levels in place
     #[arg(long, value_name = "URI")]
     to: Option<String>,
-    /// Replace levels that are there, or what is at --to
+    /// Replace existing levels, or what is at --to
     #[arg(long)]
     overwrite: bool,
-    /// Leave labels as they are that have one level
+    /// Do not make levels of labels that have only one
     #[arg(long)]
     no_labels: bool,
-    /// Wait until everything is on the disk (fsync)
+    /// Wait until everything is on disk (fsync)
     #[arg(long)]
     fsync: bool,
-    /// What was made, as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
     storage: Storage,
-    /// What the dimensions of a plain array are, such as tczyx, or names with commas [default: the dimensions' names]
+    /// Axes of a plain array, e.g. tczyx, or names separated by commas [default: its dimension names]
     #[arg(long, value_name = "AXES", help_heading = "For a plain array")]
     axes: Option<String>,
-    /// The size of a pixel, one number per axis
+    /// Pixel size, one number per axis
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', help_heading = "For a plain array")]
     pixel_size: Option<Vec<f64>>,
-    /// The unit of axes in space, such as micrometer
+    /// Unit of the spatial axes, e.g. micrometer
     #[arg(long, value_name = "UNIT", help_heading = "For a plain array")]
     unit: Option<String>,
     /// The name of the image
     #[arg(long, value_name = "TEXT", help_heading = "For a plain array")]
     name: Option<String>,
-    /// The version of OME-Zarr: 0.4, 0.5, 0.6 [default: 0.5, or 0.4 in Zarr V2]
+    /// OME-Zarr version: 0.4, 0.5, 0.6 [default: 0.5, or 0.4 in Zarr V2]
     #[arg(long, value_name = "VERSION", value_parser = parse_version, help_heading = "For a plain array")]
     ome_version: Option<Version>,
 }

@@ -36,30 +36,30 @@ fields.";
 pub(crate) struct Render {
     #[command(flatten)]
     target: Target,
-    /// The picture: a name that ends in .png, .tif or .tiff; - for a PNG on standard output
+    /// Output file (.png, .tif or .tiff); - for a PNG on standard output
     #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     output: PathBuf,
 
-    /// A part of the image, in pixels of its largest level
+    /// Part of the image, in pixels of its largest level
     #[arg(long, value_name = "X,Y,W,H", help_heading = "What to draw")]
     crop: Option<String>,
-    /// The longer side of the picture, or both [default: a pixel for each of the level's]
+    /// Longer side of the picture, or both [default: the size of the level]
     #[arg(long, value_name = "N|WxH", help_heading = "What to draw")]
     size: Option<String>,
-    /// The level, from 0 for the largest [default: the smallest that fills --size; else 0]
+    /// Level, 0 for the largest [default: the smallest that fills --size; else 0]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     level: Option<usize>,
     /// The plane, from 0; with --project planes, START:STOP, with --contact-sheet also START:STOP:STEP [default: as the image
     /// says, or the middle one]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     z: Option<String>,
-    /// The point in time, from 0 [default: as the image says, or the first]
+    /// Time point, from 0 [default: the image's own, or the first]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     t: Option<u64>,
-    /// Make one plane of all, or of those that --z names
+    /// Project all planes, or those given by --z, to one
     #[arg(long, value_name = "max|mean", value_parser = word(PROJECTIONS), hide_possible_values = true, help_heading = "What to draw")]
     project: Option<Projection>,
-    /// Draw the planes side by side
+    /// Draw planes side by side
     #[arg(long, conflicts_with = "project", help_heading = "What to draw")]
     contact_sheet: bool,
     /// The image of several: its number, from 0, or its path
@@ -82,10 +82,10 @@ pub(crate) struct Render {
     /// may be repeated
     #[arg(long, value_name = "CHANNEL[:KEY=VALUE,...]", help_heading = "How to draw it")]
     channel: Vec<String>,
-    /// Add colours up, or draw the first channel in grey [default: as the image says]
+    /// Add colours, or draw the first channel in grey [default: the image's own]
     #[arg(long, value_name = "color|greyscale", value_parser = word(MODELS), hide_possible_values = true, help_heading = "How to draw it")]
     model: Option<ColorModel>,
-    /// Labels or a mask to draw over it, by name, or all; may be repeated
+    /// Labels or masks to overlay, by name, or all; may be repeated
     #[arg(long, value_name = "NAME|all", help_heading = "How to draw it")]
     labels: Vec<String>,
     /// Label opacity

@@ -41,25 +41,25 @@ pub(crate) struct Upgrade {
     /// The version wanted: 0.4, 0.5 or 0.6; from older ones also 0.2 and 0.3
     #[arg(long, value_name = "VERSION", default_value = "0.5", value_parser = parse_version)]
     to: Version,
-    /// Change it where it is
+    /// Convert in place
     #[arg(long)]
     in_place: bool,
     /// The group in URI to upgrade, with all below it [default: the root]
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
-    /// Only say what would be done
+    /// Dry run: only print what would be done
     #[arg(long)]
     dry_run: bool,
     /// Drop metadata the target version cannot express, such as rotations before 0.6 [default: an error]
     #[arg(long)]
     lossy: bool,
-    /// Do not compare the result with what it was made of
+    /// Do not compare the result with the source
     #[arg(long)]
     no_verify: bool,
     /// Replace what is in DST
     #[arg(long, conflicts_with = "in_place")]
     overwrite: bool,
-    /// Wait until everything is on the disk (fsync)
+    /// Wait until everything is on disk (fsync)
     #[arg(long)]
     fsync: bool,
     /// Print a JSON summary

@@ -42,16 +42,16 @@ pub(crate) struct Validate {
     /// The node inside it, such as A/1/0 [default: the root]
     #[arg(value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
-    /// Judge by the rules of this version: seed, 0.1, 0.2, 0.3, 0.4, 0.5 or 0.6 [default: the one it is of]
+    /// Validate against this version: seed, 0.1, 0.2, 0.3, 0.4, 0.5 or 0.6 [default: the image's own]
     #[arg(long = "as", value_name = "VERSION", value_parser = parse_version)]
     version: Option<Version>,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long, conflicts_with = "conformance")]
     json: bool,
-    /// Nothing but {"valid": …, "message": …}, as the specification's own tests ask; exit code 0
+    /// Print only {"valid": …, "message": …}, as the specification's own tests expect; exit code 0
     #[arg(long)]
     conformance: bool,
-    /// Only findings of this level and above: must, should or lint
+    /// Minimum level of findings: must, should or lint
     #[arg(long, value_name = "LEVEL", value_parser = parse_level, default_value = "lint", hide_default_value = true)]
     level: Level,
 }

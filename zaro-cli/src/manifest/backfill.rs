@@ -22,32 +22,32 @@ Zarrs are looked for below zarr/, also those whose objects are all deleted. A ma
 be stopped at any moment and run again; with a journal, Zarrs that are done are not even listed.
 Exit code 1 if a Zarr has no manifest in the end.";
 
-/// Make the manifests of every Zarr of a bucket
+/// Create the manifests of every Zarr in a bucket
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Backfill {
     /// The bucket, such as s3://bucket
     #[arg(value_name = "URI")]
     uri: String,
-    /// Note Zarrs that are done in this file, and pass over those noted
+    /// Journal file: Zarrs that are done are recorded in it, and skipped when rerun
     #[arg(long, value_name = "FILE", value_parser = output_path())]
     journal: Option<PathBuf>,
-    /// How many Zarrs at once
+    /// Zarrs processed at once
     #[arg(long, value_name = "N", default_value_t = 4)]
     jobs: usize,
-    /// List what is there now, not versions: for a bucket that keeps none
+    /// List current objects instead of versions, for a bucket without versioning
     #[arg(long)]
     plain: bool,
-    /// Put all manifests with the tag embargoed=true [default: those of Zarrs that have it]
+    /// Tag all manifests embargoed=true [default: those of Zarrs whose objects have the tag]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     embargoed: Option<bool>,
-    /// Which objects of a Zarr are asked whether it is under embargo: some, or each by a request
+    /// Objects checked for the embargo tag: some, or every one (a request each)
     #[arg(long, value_parser = word(bucket::CHECKS), default_value = "sample", value_name = "WHICH")]
     embargo_check: EmbargoCheck,
-    /// List each Zarr at most so often, until nothing changes between two listings
+    /// Maximum listings per Zarr until two in a row agree
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     listings: u32,
-    /// One JSON object a Zarr, and one for all at the end
+    /// Print one JSON object per Zarr, and a summary at the end
     #[arg(long)]
     json: bool,
 }

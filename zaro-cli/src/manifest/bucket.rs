@@ -25,7 +25,7 @@ use crate::progress::Watch;
 /// Options of `create` that mean something for buckets.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BucketCreate {
-    /// List what is there now, not versions: for a bucket that keeps none
+    /// List current objects instead of versions, for a bucket without versioning
     #[arg(long, help_heading = "Buckets")]
     pub(crate) plain: bool,
     /// Take the listing from an S3 Inventory: its manifest.json, or a CSV file of it
@@ -34,13 +34,13 @@ pub(crate) struct BucketCreate {
     /// The columns of the CSV file, such as 'Bucket, Key, VersionId, …' [default: as manifest.json says]
     #[arg(long, value_name = "COLUMNS", help_heading = "Buckets", requires = "inventory")]
     pub(crate) inventory_columns: Option<String>,
-    /// Put the manifest into the bucket with the tag embargoed=true [default: if objects of the Zarr have it]
+    /// Tag the manifest embargoed=true [default: if objects of the Zarr have the tag]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Buckets")]
     pub(crate) embargoed: Option<bool>,
-    /// Which objects are asked whether the Zarr is under embargo: some, or each by a request
+    /// Objects checked for the embargo tag: some, or every one (a request each)
     #[arg(long, value_parser = word(CHECKS), default_value = "sample", value_name = "WHICH", help_heading = "Buckets")]
     pub(crate) embargo_check: EmbargoCheck,
-    /// List at most so often, until nothing changes between two listings; 1 takes the first as it is
+    /// Maximum listings until two in a row agree; 1 takes the first as it is
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Buckets")]
     pub(crate) listings: u32,
 }

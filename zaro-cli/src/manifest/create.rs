@@ -25,14 +25,14 @@ A manifest of the same checksum that is there already stays as it is; anything e
 place is left alone, unless --replace is given. A manifest of a folder names no versions. That of
 a Zarr in a bucket goes to its place in the bucket if no other is given.";
 
-/// Make a manifest of a Zarr as it is now
+/// Create a manifest of a Zarr as it is now
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
     /// The Zarr: a folder, or s3://bucket/zarr/ID
     #[arg(value_name = "URI")]
     uri: String,
-    /// The folder to store it below, by the Zarr's id
+    /// Root directory to store the manifest below, by Zarr id
     #[arg(long, value_name = "FOLDER", conflicts_with = "output", value_parser = local_path())]
     to: Option<PathBuf>,
     /// The id of the Zarr
@@ -41,7 +41,7 @@ pub(crate) struct Create {
     /// The file to write; - for standard output
     #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     output: Option<PathBuf>,
-    /// Replace what is there, if it is not this manifest
+    /// Replace a different manifest in its place
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(crate) struct Create {
     hashing: HashingArgs,
     #[command(flatten)]
     bucket: BucketCreate,
-    /// Say what was made as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }
@@ -58,10 +58,10 @@ pub(crate) struct Create {
 /// How a manifest is written.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WritingArgs {
-    /// One entry a line, or no white space at all
+    /// Layout: one entry per line, or no white space
     #[arg(long, value_parser = word(LAYOUTS), default_value = "lines")]
     layout: Layout,
-    /// State a schemaVersion, which the proof of concept does (2) and the specification does not
+    /// Write a schemaVersion, as the proof of concept does (2) and the specification does not
     #[arg(long, value_name = "N")]
     schema_version: Option<u64>,
 }

@@ -37,12 +37,12 @@ pub(crate) struct Diff {
     /// The same
     #[arg(value_name = "AFTER")]
     after: String,
-    /// Only say how much changed
+    /// Print only totals
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
     hashing: HashingArgs,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

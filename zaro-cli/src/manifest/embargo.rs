@@ -17,14 +17,14 @@ Examples:
 The tag embargoed goes from every version of every object and manifest of the Zarr; other
 tags stay. Who may see what is tagged so is the business of the bucket's policy.";
 
-/// End the embargo of a Zarr: take the tag off its objects and manifests, old versions included
+/// End the embargo of a Zarr: remove the tag from its objects and manifests, including old versions
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Unembargo {
     /// The Zarr, such as s3://bucket/zarr/ID
     #[arg(value_name = "URI")]
     uri: String,
-    /// Say what was done as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }

@@ -47,16 +47,16 @@ pub(crate) struct Fetch {
     /// Where the objects are
     #[arg(long, value_name = "URI")]
     from: Option<String>,
-    /// Only keys like this; may be repeated
+    /// Only keys that match this glob; may be repeated
     #[arg(long, value_name = "PATTERN")]
     glob: Vec<String>,
-    /// Replace another version, or another Zarr, that the folder holds
+    /// Replace another version, or another Zarr, in the directory
     #[arg(long)]
     overwrite: bool,
-    /// How many objects to fetch at once
+    /// Objects fetched at once
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: u16,
-    /// Say what was done as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }

@@ -22,23 +22,23 @@ Examples:
 
 The states are found out from the versions of the objects; no manifest need exist.";
 
-/// Show every past state of a Zarr in a bucket that keeps versions, or the state at a moment
+/// Show every past state of a Zarr in a versioned bucket, or its state at a time
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct History {
     /// The Zarr, such as s3://bucket/zarr/ID
     #[arg(value_name = "URI")]
     uri: String,
-    /// Only the state at this moment, such as 2026-11-15T12:00:00Z
+    /// Only the state at this time, e.g. 2026-11-15T12:00:00Z
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// With --at: write the manifest of that state here; - for standard output
     #[arg(short, long, value_name = "FILE", requires = "at", value_parser = output_path())]
     output: Option<PathBuf>,
-    /// Changes that follow each other within so many seconds make one state
+    /// Changes within this many seconds of each other count as one state
     #[arg(long, value_name = "SECONDS", default_value_t = 0, conflicts_with = "at")]
     gap: u64,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }

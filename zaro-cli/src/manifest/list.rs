@@ -30,10 +30,10 @@ pub(crate) struct List {
     /// The id of the Zarr
     #[arg(long, value_name = "ID")]
     zarr: Option<String>,
-    /// Say which version is there now, and put it first: lists the objects of a Zarr in a bucket
+    /// Mark the current version and list it first (lists the objects of a Zarr in a bucket)
     #[arg(long)]
     current: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

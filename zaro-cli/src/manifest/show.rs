@@ -21,7 +21,7 @@ Examples:
 Without a PATH: what the manifest states and holds. The checksum is the one it states; whether
 it is right is for zaro manifest verify to say.";
 
-/// Show what a manifest is about, or one entry of it
+/// Show a summary of a manifest, or one entry of it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Show {
@@ -31,7 +31,7 @@ pub(crate) struct Show {
     /// An entry or a directory
     #[arg(value_name = "PATH")]
     path: Option<String>,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

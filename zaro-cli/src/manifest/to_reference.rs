@@ -24,7 +24,7 @@ Examples:
 Each key stands for one object, {base}/{key}?versionId={version}. Parquet holds the metadata
 documents within, so it has to be said where those can be read.";
 
-/// Write a version as Kerchunk references, one versioned address a key
+/// Write a version as Kerchunk references, one versioned address per key
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ToReference {

@@ -31,22 +31,22 @@ every file must be there with its size, and with --bytes with its bytes; none ma
 --objects, or for a manifest in its place in a bucket, every version it names must be there.
 Exit code 1 if something is not as it should be.";
 
-/// Check a manifest: against itself, and against the files it is about
+/// Check a manifest against itself and against the files it lists
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Verify {
     /// The manifest; - for standard input
     #[arg(value_name = "MANIFEST")]
     manifest: String,
-    /// A folder that should hold what the manifest says
+    /// Directory that should hold what the manifest lists
     #[arg(long, value_name = "DIR", value_parser = local_path())]
     folder: Option<PathBuf>,
-    /// Read every byte, and compare digests
+    /// Read every byte and compare digests
     #[arg(long)]
     bytes: bool,
     #[command(flatten)]
     hashing: HashingArgs,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

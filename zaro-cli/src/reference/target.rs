@@ -28,19 +28,19 @@ pub(super) struct Making {
     /// The form [default: by the name: .json, .json.gz and .json.zst are JSON, .parq and .parquet Parquet]
     #[arg(long, value_name = "FORM", value_parser = word(FORMS))]
     form: Option<Form>,
-    /// Replace what is there, if it is a reference store
+    /// Replace an existing reference store
     #[arg(long)]
     overwrite: bool,
-    /// JSON: a line for each entry
+    /// JSON: one line per entry
     #[arg(long)]
     pretty: bool,
-    /// Parquet: chunks in each file
+    /// Parquet: references per file
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     record_size: u64,
-    /// Leave relative addresses as they are, wherever the new store lies
+    /// Keep relative addresses as they are, wherever the new store is
     #[arg(long)]
     keep_relative: bool,
-    /// Leave out keys that Parquet has no place for: those of no array, and chunks outside the grid
+    /// Drop keys that Parquet cannot hold: those of no array, and chunks outside the grid
     #[arg(long)]
     drop_strays: bool,
 }

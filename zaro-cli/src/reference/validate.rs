@@ -26,26 +26,26 @@ Rules: ref/metadata, ref/entry, ref/range, ref/short, ref/decode, ref/target-mis
 ref/target-refused, ref/target-changed, ref/target-unreadable, ref/target-unsupported;
 as warnings ref/outside-grid and ref/stray-key.";
 
-/// Check that everything a reference store refers to is there, and decodes
+/// Check that everything a reference store refers to exists and decodes
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Validate {
     /// The reference store: JSON (also .gz, .zst), a folder of Parquet, or an Icechunk repository
     #[arg(value_name = "URI")]
     uri: String,
-    /// How many chunks of each array to decode
+    /// Chunks of each array to decode
     #[arg(long, value_name = "N", default_value_t = 2)]
     sample: usize,
     /// Decode every chunk
     #[arg(long, conflicts_with = "sample")]
     all: bool,
-    /// How many requests to have under way at once
+    /// Requests in flight at once
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: u16,
-    /// How many findings to show; the others are counted
+    /// Findings to show; the rest are counted
     #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: usize,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
