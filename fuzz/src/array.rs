@@ -9,7 +9,7 @@ use zaro::codec::ArrayToBytes;
 use zaro::internal::codec::Shard;
 use zaro::meta::{DataType, Json, Mode, NodeMeta};
 use zaro::store::{Entry, GetOptions, ListOptions, MemoryStore, Object, ObjectMeta, SharedStore, Store};
-use zaro::{Array, Index, OpenOptions, Order, ReadOptions, Result, Selection, Zarr};
+use zaro::{Array, Context, Index, OpenOptions, Order, ReadOptions, Result, Selection, Zarr};
 
 use crate::{Noise, Seed, cases, documents};
 
@@ -96,7 +96,7 @@ pub fn agree(tolerant: &Result<NodeMeta>, strict: &Result<NodeMeta>) {
 pub fn open(node: Result<NodeMeta>, mode: Mode) {
     if let Ok(NodeMeta::Array(meta)) = node {
         let store: SharedStore = Arc::new(MemoryStore::new());
-        let _ = Array::new(store, "", meta, mode, Vec::new(), 1 << 20);
+        let _ = Array::new(store, "", meta, mode, Vec::new(), &Context::shared().with_memory(1 << 20));
     }
 }
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use zaro::internal::path::shown;
 use zaro::meta::{Finding, Format, Mode};
+use zaro::open::{SourceOptions, open_with};
 use zaro::reference::ReferenceStore;
+use zaro::reference::icechunk::Version;
 use zaro::store::{RequestLog, SharedStore, StoreOptions};
 use zaro::{Context, ContextOptions, Error, OpenOptions, Result, Zarr};
 
@@ -31,7 +33,7 @@ pub(crate) struct Target {
     /// A path, file://, s3://, gs://, az:// or http(s):// address; a .zip is opened in place
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
-    /// The node inside it, such as group/array [default: the root]
+    /// Path of the node, e.g. group/array [default: the root]
     #[arg(value_name = "PATH", default_value = "", hide_default_value = true)]
     pub(crate) path: String,
 }
@@ -42,29 +44,29 @@ pub(crate) struct Common {
     /// Never sign requests, even where credentials are found
     #[arg(long, global = true, help_heading = STORE_OPTIONS)]
     anonymous: bool,
-    /// The region of an S3 bucket [default: found out]
+    /// AWS region of the bucket [default: detected]
     #[arg(long, global = true, value_name = "NAME", help_heading = STORE_OPTIONS)]
     region: Option<String>,
-    /// Another server than the provider's own, such as http://localhost:9000
+    /// Endpoint URL in place of the provider's, e.g. http://localhost:9000
     #[arg(long, global = true, value_name = "URL", help_heading = STORE_OPTIONS)]
     endpoint: Option<String>,
-    /// The profile in ~/.aws to take keys and region from
+    /// AWS profile to take credentials and region from
     #[arg(long, global = true, value_name = "NAME", help_heading = STORE_OPTIONS)]
     profile: Option<String>,
     /// Agree to pay for requests to a requester-pays bucket
     #[arg(long, global = true, help_heading = STORE_OPTIONS)]
     request_payer: bool,
-    /// A header to send along, "Name: value"; may be repeated
+    /// HTTP header to send with each request, "Name: value"; may be repeated
     #[arg(long, global = true, value_name = "HEADER", help_heading = STORE_OPTIONS)]
     header: Vec<String>,
-    /// An option for addresses with a prefix only, such as s3://bucket:anonymous=true or https://:read_timeout=60
+    /// Option for addresses with a prefix only, e.g. s3://bucket:anonymous=true or https://:read_timeout=60
     /// (others: retries, connect_timeout, concurrency, missing_403); may be repeated
     #[arg(long, global = true, value_name = "PREFIX:KEY=VALUE", help_heading = STORE_OPTIONS)]
     option: Vec<String>,
-    /// What relative addresses in a reference store are relative to [default: its own folder]
+    /// Base of relative addresses in a reference store [default: its own directory]
     #[arg(long, global = true, value_name = "URI", help_heading = STORE_OPTIONS)]
     root: Option<String>,
-    /// The object meant by references that name none
+    /// Target of references that name none
     #[arg(
         id = "reference_target",
         long = "target",
@@ -73,16 +75,16 @@ pub(crate) struct Common {
         help_heading = STORE_OPTIONS
     )]
     target: Option<String>,
-    /// A value for a template of a reference store, in place of its own; may be repeated
+    /// Override a template of a reference store; may be repeated
     #[arg(long, global = true, value_name = "NAME=VALUE", help_heading = STORE_OPTIONS)]
     template: Vec<String>,
-    /// Let a remote reference store name local files
+    /// Allow a remote reference store to refer to local files
     #[arg(long, global = true, help_heading = STORE_OPTIONS)]
     allow_local: bool,
-    /// The branch of an Icechunk repository [default: main]
+    /// Branch of an Icechunk repository [default: main]
     #[arg(long, global = true, value_name = "NAME", help_heading = STORE_OPTIONS)]
     branch: Option<String>,
-    /// The tag of an Icechunk repository
+    /// Tag of an Icechunk repository
     #[arg(
         long,
         global = true,
@@ -91,33 +93,33 @@ pub(crate) struct Common {
         help_heading = STORE_OPTIONS
     )]
     tag: Option<String>,
-    /// The snapshot of an Icechunk repository
+    /// Snapshot of an Icechunk repository
     #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["branch", "tag"], help_heading = STORE_OPTIONS)]
     snapshot: Option<String>,
-    /// Where the objects of a manifest are [default: beside it]
+    /// Address of the objects a manifest lists [default: derived from the manifest's own]
     #[arg(long, global = true, value_name = "URI", help_heading = STORE_OPTIONS)]
     objects: Option<String>,
 
-    /// Hold to the letter of the specification: refuse what the world forgives
+    /// Follow the specification to the letter: treat every deviation as an error
     #[arg(long, global = true, help_heading = "Reading options")]
     pub(crate) strict: bool,
-    /// Read as this version only, where both are present; for create and copy, the version to make
+    /// Zarr format to read where both are present; for create and copy, the format to write
     #[arg(long, global = true, value_name = "2|3", value_parser = clap::value_parser!(u8).range(2..=3), help_heading = "Reading options")]
     zarr_format: Option<u8>,
-    /// Ignore consolidated metadata, read each node's own
+    /// Ignore consolidated metadata and read each node's own document
     #[arg(long, global = true, help_heading = "Reading options")]
     pub(crate) no_consolidated: bool,
-    /// How many threads decode and encode [default: all cores]
+    /// Threads that decode and encode [default: one per core]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Reading options")]
     threads: Option<u16>,
     /// Memory budget; larger reads and writes are streamed in windows
     #[arg(long, global = true, value_name = "SIZE", default_value = "256M", value_parser = number::parse_bytes, help_heading = "Reading options")]
     pub(crate) memory: usize,
 
-    /// Say what is being done, and every read of a file or request to a remote store
+    /// Log what is done, with every file read and every request
     #[arg(short, long, global = true, help_heading = "Output options")]
     pub(crate) verbose: bool,
-    /// When to colour
+    /// When to use colour
     #[arg(
         long,
         global = true,
@@ -128,7 +130,7 @@ pub(crate) struct Common {
         help_heading = "Output options"
     )]
     pub(crate) color: Color,
-    /// Show a progress bar at once [default: on a terminal, after a second]
+    /// Show a progress bar immediately [default: on a terminal, after one second]
     #[arg(long, global = true, help_heading = "Output options")]
     pub(crate) progress: bool,
 }
@@ -154,16 +156,6 @@ impl Common {
         for option in &self.option {
             store.add_override(option)?;
         }
-        for template in &self.template {
-            store.add_template(template)?;
-        }
-        store.root.clone_from(&self.root);
-        store.target.clone_from(&self.target);
-        store.allow_local = self.allow_local;
-        store.branch.clone_from(&self.branch);
-        store.tag.clone_from(&self.tag);
-        store.snapshot.clone_from(&self.snapshot);
-        store.objects.clone_from(&self.objects);
         if self.verbose {
             let paint = Paint::stderr(self.color);
             store.log = Some(Arc::new(RequestLog::with_sink(move |request| {
@@ -171,6 +163,22 @@ impl Common {
             })));
         }
         Ok(store)
+    }
+
+    /// How to reach what an address names, be it a store or something that leads to others.
+    pub(crate) fn source_options(&self) -> Result<SourceOptions> {
+        let mut source = SourceOptions::from(self.store_options()?);
+        for template in &self.template {
+            source.references.add_template(template)?;
+        }
+        source.references.root.clone_from(&self.root);
+        source.references.target.clone_from(&self.target);
+        source.references.allow_local = self.allow_local;
+        source.objects.clone_from(&self.objects);
+        let snapshot = self.snapshot.clone().map(Version::Snapshot);
+        let tag = self.tag.clone().map(Version::Tag);
+        source.version = snapshot.or(tag).or(self.branch.clone().map(Version::Branch));
+        Ok(source)
     }
 
     /// The options given here that say how the store is reached and read, as words of a command line; `None` if
@@ -247,7 +255,7 @@ impl Common {
     }
 
     async fn open_with(&self, uri: &str, options: &OpenOptions) -> Result<Zarr> {
-        let zarr = zaro::open(uri, options).await?;
+        let zarr = open_with(uri, &self.source_options()?, options).await?;
         // The programs that make references write NaN so, each time; who asks is told.
         if zarr.is_referenced() && !self.verbose {
             BARE_NUMBERS.store(true, Ordering::Relaxed);
@@ -264,13 +272,13 @@ impl Common {
     /// Opens the Zarr at `uri` with its metadata read tolerantly from their own documents, for `validate`.
     pub(crate) async fn open_direct(&self, uri: &str) -> Result<Zarr> {
         let options = OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options()? };
-        zaro::open(uri, &options).await
+        open_with(uri, &self.source_options()?, &options).await
     }
 
     /// The reference store at `uri`, and the Zarr that it is, read from its nodes' own documents.
     pub(crate) async fn open_references(&self, uri: &str) -> Result<(ReferenceStore, Zarr)> {
         let options = OpenOptions { mode: Mode::Tolerant, use_consolidated: false, ..self.open_options()? };
-        let store = zaro::open::open_references(uri, &options.store).await?;
+        let store = zaro::open::open_references(uri, self.source_options()?).await?;
         let zarr = Zarr::from_store(Arc::new(store.clone()), options).await?;
         Ok((store, zarr))
     }
@@ -285,15 +293,17 @@ impl Common {
         zaro::open::open_store_for_writing(uri, &self.store_options()?).await
     }
 
-    /// Sets the memory and the number of decoding threads of everything that is opened; has to come before the first read.
-    pub(crate) fn apply(&self) {
-        let mut options = ContextOptions::default().with_memory(self.memory / 2);
+    /// Makes what everything shares that is opened: half of the memory, the decoding threads, and `runtime`. Has to come
+    /// before anything is opened.
+    pub(crate) fn share_context(&self, runtime: tokio::runtime::Handle) {
+        let mut options = ContextOptions::default().with_memory(self.memory / 2).with_runtime(runtime);
         options.threads = self.threads.map(Into::into);
         Context::new(options).share();
-        if let Some(n) = self.threads {
-            // Fails only if the pool exists already, and then a default is no harm.
-            let _ = rayon::ThreadPoolBuilder::new().num_threads(n.into()).build_global();
-        }
+    }
+
+    /// The same with all of the memory, for operations that keep to it as a whole.
+    pub(crate) fn context(&self) -> Context {
+        Context::shared().with_memory(self.memory)
     }
 
     /// Tells of deviations that were read over.

@@ -14,7 +14,7 @@ use crate::manifest::bucket;
 use crate::output::{self, Output};
 use crate::paint::plain;
 use crate::path::output_path;
-use crate::progress::Spinner;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,10 +36,10 @@ pub(crate) struct Checksum {
     uri: String,
     #[command(flatten)]
     hashing: HashingArgs,
-    /// The digests of all directories, not of the root alone
+    /// Print the digest of every directory, not only the root
     #[arg(long)]
     tree: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -47,13 +47,13 @@ pub(crate) struct Checksum {
 /// How the files of a folder are hashed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HashingArgs {
-    /// Count every file, also those that the archive's client leaves out
+    /// Include files the archive's client leaves out
     #[arg(long)]
     pub(crate) all_files: bool,
-    /// Multipart ETags as digests, which new Zarrs of the archive have
+    /// Use multipart ETags as digests, as new Zarrs of the archive do
     #[arg(long)]
     pub(crate) multipart: bool,
-    /// Keep digests in this file, and hash only files that changed since
+    /// Cache digests in this file, and hash only files that have changed
     #[arg(long, value_name = "FILE", value_parser = output_path())]
     pub(crate) cache: Option<PathBuf>,
 }
@@ -65,7 +65,7 @@ impl HashingArgs {
             all_files: self.all_files,
             digesting: if self.multipart { Digesting::Parts } else { Digesting::Whole },
             cache: self.cache.clone(),
-            named: None,
+            ..LocalOptions::default()
         }
     }
 
@@ -81,8 +81,8 @@ impl HashingArgs {
         options: &LocalOptions<'_>,
         common: &Common,
     ) -> Result<Manifest> {
-        let spinner = Spinner::start("hashed", common.progress);
-        of_folder(folder, options, spinner.seen())
+        let watch = Watch::new(common.progress);
+        of_folder(folder, &LocalOptions { task: watch.task(), ..options.clone() })
     }
 }
 
@@ -101,7 +101,7 @@ impl Checksum {
         let in_bucket = bucket::is_bucket(&self.uri);
         if in_bucket && !self.tree && !self.json {
             let checksum = zaro::manifest::bucket::checksum(&bucket::zarr(common, &self.uri)?).await?;
-            return crate::output::print(&format!("{checksum}\n"));
+            return output::print(&format!("{checksum}\n"));
         }
         let manifest = match in_bucket {
             true => current(&bucket::zarr(common, &self.uri)?, &ListingSource::Objects).await?,
@@ -111,20 +111,18 @@ impl Checksum {
         let root = digests.root();
         let mut out = Output::open(None)?;
         if self.json {
-            let mut report = Json::object();
-            report.set("checksum", Json::string(root.to_string()));
-            report.set("files", Json::int(root.count));
-            report.set("bytes", Json::int(root.size));
+            let mut report = Json::from([
+                ("checksum", root.to_string().into()),
+                ("files", root.count.into()),
+                ("bytes", root.size.into()),
+            ]);
             if self.tree {
                 let mut list = Vec::new();
                 each_dir(&manifest.root(), "", &digests, &mut |path, digest| {
-                    list.push(Json::Object(vec![
-                        ("path".into(), Json::string(path)),
-                        ("digest".into(), Json::string(digest)),
-                    ]));
+                    list.push(Json::from([("path", path.into()), ("digest", digest.into())]));
                     Ok(())
                 })?;
-                report.set("directories", Json::Array(list));
+                report.set("directories", list);
             }
             writeln!(out, "{}", output::safe(&report.pretty()))?;
         } else if self.tree {

@@ -18,16 +18,16 @@ Examples:
 One request then opens the whole hierarchy. zaro keeps the copies up to date when it
 changes a node; other programs may not.";
 
-/// Put the metadata of all nodes of a group into one document
+/// Write consolidated metadata: the metadata of all nodes below a group, in one document
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Consolidate {
     #[command(flatten)]
     target: Target,
-    /// Take consolidated metadata away instead
+    /// Remove consolidated metadata instead
     #[arg(long)]
     remove: bool,
-    /// Say how many nodes there are as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }

@@ -4,19 +4,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 use zaro::coords::Query;
-use zaro::copy::{CopyOptions, KeysOption, conversion_notes, convert_in_place_with, copy};
+use zaro::copy::{CopyOptions, KeysOption, Note, conversion_notes, convert_in_place_with, copy};
 use zaro::hierarchy::Existing;
 use zaro::internal::dtype;
 use zaro::internal::path::shown;
 use zaro::meta::MemoryLayout;
-use zaro::{Error, OpenOptions, Result, Selection, Zarr};
+use zaro::{Error, OpenOptions, Result, Selection, Task, Zarr};
 
 use crate::args::{Common, Target};
-use crate::making::{KeysArg, parse_separator};
+use crate::hinted;
+use crate::making::{PREFIXED, parse_separator};
 use crate::number;
 use crate::output;
 use crate::paint::plural;
-use crate::path::local_path;
+use crate::path::{local_path, word};
 use crate::progress::Watch;
 use crate::select::Named;
 use crate::storage::Storage;
@@ -57,7 +58,7 @@ pub(crate) struct Copy {
     /// The node of DST to make [default: the root]
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     to: String,
-    /// Convert SRC to --zarr-format where it is; chunks stay, or get keys that V2 has
+    /// Convert SRC to --zarr-format in place; chunks stay, or are renamed to V2 keys
     #[arg(long)]
     in_place: bool,
     /// Replace what is in DST
@@ -73,15 +74,15 @@ pub(crate) struct Copy {
     /// Do not write consolidated metadata
     #[arg(long)]
     no_consolidate: bool,
-    /// Only a part of an array: ranges such as 0:365,:,10:20 (a single number keeps its dimension)
+    /// Copy only part of an array: ranges, e.g. 0:365,:,10:20 (a single number keeps its dimension)
     #[arg(long, value_name = "RANGES", allow_hyphen_values = true, conflicts_with_all = ["sel", "isel", "vars"], help_heading = "Selection")]
     select: Option<String>,
-    /// Only these arrays of a group, and the coordinates along their dimensions
+    /// Copy only these arrays of a group, with the coordinates of their dimensions
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Selection")]
     vars: Vec<String>,
     #[command(flatten)]
     named: Named,
-    /// Wait until everything is on the disk (fsync)
+    /// Wait until everything is on disk (fsync)
     #[arg(long)]
     fsync: bool,
     /// Directory for temporary files while rechunking [default: the system's]
@@ -93,27 +94,21 @@ pub(crate) struct Copy {
 
     #[command(flatten)]
     storage: Storage,
-    /// The order of elements in a chunk: C, F, or dimensions such as 2,0,1
+    /// Order of elements within a chunk: C, F, or dimensions such as 2,0,1
     #[arg(long, value_name = "ORDER", help_heading = "How it is stored")]
     order: Option<MemoryLayout>,
-    /// Another type for numbers, such as float32; an integer that it does not have is an error
+    /// Convert numbers to this type, e.g. float32; a number it cannot hold is an error
     #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
     dtype: Option<String>,
-    /// Numbers that the new type does not have become the nearest that it has
+    /// Clamp numbers the new type cannot hold to the nearest it can
     #[arg(long, requires = "dtype", help_heading = "How it is stored")]
     clamp: bool,
     /// Separator in chunk keys
     #[arg(long, value_name = "/|.", value_parser = parse_separator, help_heading = "How it is stored")]
     separator: Option<char>,
     /// Chunk key encoding: default (c/0/0) or v2 (0.0)
-    #[arg(
-        long,
-        value_enum,
-        value_name = "default|v2",
-        hide_possible_values = true,
-        help_heading = "How it is stored"
-    )]
-    key_encoding: Option<KeysArg>,
+    #[arg(long, value_parser = word(PREFIXED), value_name = "default|v2", hide_possible_values = true, help_heading = "How it is stored")]
+    key_encoding: Option<bool>,
 }
 
 impl Copy {
@@ -123,16 +118,15 @@ impl Copy {
         let source = common.open_any(&self.source).await?;
         let at = Target { uri: target.clone(), path: self.to.clone() };
         let (store, to) = common.open_for_writing(&at, self.fsync).await?;
-        let watch = Watch::new(0, common.progress);
+        let watch = Watch::new(common.progress);
         let mut options = self.options(common)?;
-        options.progress = watch.callback_of_all();
-        options.cancel = Some(watch.cancel.clone());
+        options.task = watch.task();
         let begun = std::time::Instant::now();
         let copied = copy(&source, &self.source, &self.path, &store, &to, &options).await;
-        watch.finish();
+        drop(watch);
         let copied = copied?;
         for note in &copied.notes {
-            common.warn(note);
+            common.warn(&noted(note));
         }
         let seconds = begun.elapsed().as_secs_f64();
         if self.json {
@@ -192,7 +186,7 @@ impl Copy {
         };
         let nodes = convert_in_place_with(&store, &path, format, &options).await?;
         for note in &notes {
-            common.warn(note);
+            common.warn(&noted(note));
         }
         if nodes == 0 {
             let (path, format) = (shown(&self.path), format.number());
@@ -209,10 +203,7 @@ impl Copy {
     }
 
     fn options(&self, common: &Common) -> Result<CopyOptions> {
-        let keys = KeysOption {
-            prefixed: self.key_encoding.map(|k| k == KeysArg::Default),
-            separator: self.separator,
-        };
+        let keys = KeysOption { prefixed: self.key_encoding, separator: self.separator };
         Ok(CopyOptions {
             format: common.format(),
             chunks: self.storage.chunks.clone(),
@@ -235,10 +226,16 @@ impl Copy {
                 (false, false) => None,
             },
             verify: self.verify,
-            memory: common.memory,
+            context: common.context(),
             temporary: self.temp.clone(),
-            progress: None,
-            cancel: None,
+            task: Task::default(),
         })
+    }
+}
+
+fn noted(note: &Note) -> String {
+    match &note.hint {
+        Some(hint) => format!("{}; {}", note.text, hinted(hint)),
+        None => note.text.clone(),
     }
 }

@@ -25,16 +25,16 @@ Examples:
 Groups that the path leads through are made too. Without --zarr-format, a node has the
 version of the group it lies in, else 3.";
 
-/// Make an array or a group
+/// Create an array or a group
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
     #[command(flatten)]
     target: Target,
-    /// The extents of the array; '' for a scalar
+    /// Shape of the array; '' for a scalar
     #[arg(long, value_name = "N,N,…", value_parser = making::parse_extents)]
     shape: Option<Extents>,
-    /// Make a group instead of an array
+    /// Create a group instead of an array
     #[arg(long, conflicts_with_all = ["shape", "like", "order", "dtype", "chunks", "shards", "codec", "fill", "endian", "separator", "key_encoding", "dims"])]
     group: bool,
     /// Copy unspecified settings from this array, such as data.zarr/temperature
@@ -42,10 +42,10 @@ pub(crate) struct Create {
     like: Option<String>,
     #[command(flatten)]
     making: Making,
-    /// The order of elements in a chunk: C (last dimension fastest), F, or dimensions such as 2,0,1
+    /// Order of elements within a chunk: C (last dimension fastest), F, or dimensions such as 2,0,1
     #[arg(long, value_name = "ORDER", help_heading = "How it is stored")]
     order: Option<MemoryLayout>,
-    /// Replace what is there, with all below it
+    /// Replace an existing node and everything below it
     #[arg(long)]
     overwrite: bool,
     /// Write consolidated metadata in the root group (fewer requests for remote readers)

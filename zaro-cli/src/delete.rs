@@ -29,10 +29,10 @@ finished by the same command.";
 pub(crate) struct Delete {
     #[command(flatten)]
     target: Target,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
-    /// Say what was deleted as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use zaro::hierarchy::{self, Existing};
+use zaro::internal::text::f64_of_u64 as count;
 use zaro::meta::{ChunkKeys, DataType, Fill, Format, Json, NewArray, parse_codecs};
 use zaro::store::{LocalStore, SharedStore};
 use zaro::{Error, Order, Result, Selection, Slab, WriteOptions};
@@ -19,10 +20,10 @@ use zaro::{Error, Order, Result, Selection, Slab, WriteOptions};
 use crate::path::local_path;
 use crate::{demo_image, output};
 
-/// Make a small example of everything in a folder, and show it
+/// Create a small example of everything in a directory, and show it
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// The folder to make; it must not exist yet, unless an earlier demo made it
+    /// Directory to create; it must not exist, unless an earlier demo created it
     #[arg(value_name = "DIR", default_value = "zaro-demo", value_parser = local_path())]
     dir: PathBuf,
 }
@@ -252,11 +253,6 @@ fn brightness(y: f64, x: f64) -> u8 {
         light += 120.0 * (-(d * d * 2.0)).exp() + 90.0 * (-(((d - 0.9) * 8.0).powi(2))).exp();
     }
     u8::try_from(number(light.clamp(0.0, 255.0))).unwrap_or(u8::MAX)
-}
-
-/// A small count as a float; exact.
-fn count(n: u64) -> f64 {
-    u32::try_from(n).map_or(f64::NAN, f64::from)
 }
 
 /// A float as the nearest small integer.

@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use zaro::format::{Layout, Npy, Sink as _};
 use zaro::hierarchy::{self, Existing};
 use zaro::image::{Axis, Channel, ChannelWindow, ColorModel, ImageVersion, Level, Multiscale, Omero};
 use zaro::internal::image::document;
+use zaro::internal::text::f64_of_usize as count;
 use zaro::meta::{DataType, NewArray, parse_codecs};
 use zaro::store::{LocalStore, SharedStore};
 use zaro::{Order, Result, Selection, Slab, WriteOptions};
@@ -85,11 +87,6 @@ fn pixels(cells: &[Cell]) -> (Vec<u8>, Vec<u8>) {
     (light.concat().iter().flat_map(|v| v.to_le_bytes()).collect(), labels)
 }
 
-/// A small count as a float; exact.
-fn count(n: usize) -> f64 {
-    u32::try_from(n).map_or(f64::NAN, f64::from)
-}
-
 /// A float of at most 65535 as the integer below it.
 fn intensity(x: f64) -> u16 {
     u16::try_from(zaro::internal::text::u64_of_f64(x)).unwrap_or(u16::MAX)
@@ -130,28 +127,16 @@ pub(crate) async fn make(root: &Path, labels: &Path) -> Result<()> {
         model: Some(ColorModel::Color),
         ..Omero::default()
     };
-    let attributes = document::image(ImageVersion::V05, &multiscale, Some(&omero), None, None);
+    let attributes = document::image(ImageVersion::V05, &multiscale, Some(&omero), None);
     hierarchy::create_group(&store, "", array.format, &attributes, Existing::Replace).await?;
     let made = hierarchy::create_array(&store, "0", &array, Existing::Replace).await?;
     let slab = Slab::new(&array.data_type, &shape, Order::C, light)?;
     let options = WriteOptions { blank: true, ..WriteOptions::default() };
     made.write(&Selection::all(), slab.into(), &options).await?;
-    std::fs::write(labels, numpy(&numbers))?;
-    Ok(())
-}
-
-/// A numpy file of `uint16`, z by y by x.
-fn numpy(bytes: &[u8]) -> Vec<u8> {
-    let mut head =
-        format!("{{'descr': '<u2', 'fortran_order': False, 'shape': ({DEPTH}, {SIDE}, {SIDE}), }}");
-    // Magic and lengths are 10 bytes; the head ends with a newline at a multiple of 64.
-    while (head.len() + 11) % 64 != 0 {
-        head.push(' ');
-    }
-    head.push('\n');
-    let mut out = b"\x93NUMPY\x01\x00".to_vec();
-    out.extend_from_slice(&u16::try_from(head.len()).unwrap_or(u16::MAX).to_le_bytes());
-    out.extend_from_slice(head.as_bytes());
-    out.extend_from_slice(bytes);
-    out
+    let shape = shape.into_iter().skip(1).collect();
+    let layout = Layout { shape, names: Vec::new(), data_type: array.data_type, order: Order::C, width: 0 };
+    let mut file = Vec::new();
+    Npy::default().begin(&layout, &mut file)?;
+    file.extend(numbers);
+    Ok(std::fs::write(labels, file)?)
 }

@@ -21,20 +21,15 @@ pub(crate) enum Format {
     Png,
 }
 
-/// The formats of `--input-format`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InputFormat {
-    /// A numpy file
-    Npy,
-    /// The bare elements, little-endian
-    Raw,
-    /// One line per row
-    Csv,
-    /// Nested lists
-    Json,
-}
-
 impl Format {
+    /// The formats of `--input-format`.
+    pub(crate) const INPUTS: &'static [(&'static str, &'static str, Self)] = &[
+        ("npy", "A numpy file", Self::Npy),
+        ("raw", "The bare elements, little-endian", Self::Raw),
+        ("csv", "One line per row", Self::Csv),
+        ("json", "Nested lists", Self::Json),
+    ];
+
     /// The format that a file's name asks for.
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
         Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
@@ -44,19 +39,6 @@ impl Format {
             "raw" | "bin" => Self::Raw,
             "png" => Self::Png,
             _ => return None,
-        })
-    }
-}
-
-impl InputFormat {
-    /// The format that a file's name says.
-    pub(crate) fn of_file(path: &Path) -> Option<Self> {
-        Some(match Format::of_file(path)? {
-            Format::Csv => Self::Csv,
-            Format::Json => Self::Json,
-            Format::Npy => Self::Npy,
-            Format::Raw => Self::Raw,
-            Format::Table | Format::Png => return None,
         })
     }
 }

@@ -7,7 +7,6 @@ use zaro::coords::Summary;
 use zaro::format::shape_text;
 use zaro::internal::describe::{byte_size, codec_text, main_array, size_of_item, size_text, times};
 use zaro::internal::image::word;
-use zaro::internal::path::shown;
 use zaro::internal::text::human_bytes;
 use zaro::internal::{describe, dtype};
 use zaro::meta::{ArrayMeta, Json, NodeMeta};
@@ -36,10 +35,10 @@ const MOST_LINES: usize = 200;
 pub(crate) struct Info {
     #[command(flatten)]
     target: Target,
-    /// Show every node and every attribute, however many
+    /// Show every node and every attribute
     #[arg(short, long)]
     all: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -118,11 +117,7 @@ impl Page<'_> {
             bytes = bytes.saturating_add(if a.data_type.is_variable() { 0 } else { byte_size(a) });
         }
         let groups = below.len() - count;
-        let place = if top.path.is_empty() {
-            self.uri.to_owned()
-        } else {
-            format!("{} {}", self.uri, shown(&top.path))
-        };
+        let place = shell::place(self.uri, &top.path);
         let mut facts = vec![self.format(&top.meta), plural(count, "array")];
         if groups > 0 {
             facts.push(plural(groups, "group"));
@@ -215,8 +210,7 @@ impl Page<'_> {
     /// One array, at length.
     fn array(&self, path: &str, a: &ArrayMeta) -> String {
         let p = self.paint;
-        let place =
-            if path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(path)) };
+        let place = shell::place(self.uri, path);
         let kind = format!("Zarr V{} array", a.format.number());
         let mut out = format!("{}\n{}\n", p.bold(&plain(&place)), p.dim(&kind));
         let mut row = |name: &str, text: String| {
@@ -351,12 +345,7 @@ impl Page<'_> {
         let line = |(command, path, more): &(&[&str], &str, &[&str])| {
             shell::line(command, self.uri, path, more, self.reached_by.as_deref()?)
         };
-        match lines.iter().map(line).collect::<Option<Vec<_>>>() {
-            Some(lines) if !lines.is_empty() => {
-                format!("{}\n", self.paint.dim(&format!("try: {}", lines.join("\n     "))))
-            }
-            _ => String::new(),
-        }
+        shell::hint(lines.iter().map(line), self.paint)
     }
 }
 

@@ -24,10 +24,10 @@ Each line is a path, a kind, and for arrays type and shape. Chunks are never lis
 pub(crate) struct List {
     #[command(flatten)]
     target: Target,
-    /// Everything below, not only the next level
+    /// List recursively, not only the next level
     #[arg(short, long)]
     recursive: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -49,7 +49,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 pub(crate) use zaro::internal::text as number;
-use zaro::{Error, ErrorKind, Result};
+use zaro::{Error, ErrorKind, Hint, Result};
 
 use crate::args::Common;
 use crate::paint::{Paint, plain};
@@ -78,7 +78,7 @@ Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 invalid data, 5 unsupporte
 #[derive(Debug, Parser)]
 #[command(name = "zaro", version, after_help = EXAMPLES, arg_required_else_help = true, override_usage = "zaro [OPTIONS] <COMMAND>")]
 struct Cli {
-    /// The public conformance contract: print the array in this folder, one element a line
+    /// The public conformance contract: print the array in this directory, one element per line
     #[arg(long = "array_path", value_name = "DIR", hide = true)]
     array_path: Option<String>,
     #[command(flatten)]
@@ -203,8 +203,17 @@ fn main() -> ExitCode {
 
 /// An error as the command line tells it: an option that helps is called as it is here.
 fn said(e: &Error) -> String {
-    let hint = e.hint().map(|h| format!("; --{} {}", h.option.replace('_', "-"), h.does));
-    format!("{e:#}{}", hint.unwrap_or_default())
+    let hints: Vec<String> = e.hints().iter().map(hinted).collect();
+    format!("{e:#}{}{}", if hints.is_empty() { "" } else { "; " }, hints.join(", or "))
+}
+
+/// What helps, as it is typed here, and what it does.
+fn hinted(hint: &Hint) -> String {
+    let operation = hint.operation.map(|o| format!("zaro {o}"));
+    let option = hint.option.map(|o| format!("--{}", o.replace('_', "-")));
+    let value = hint.value.as_deref().map(shell::quoted);
+    let does = Some(hint.does.to_owned()).filter(|d| !d.is_empty());
+    [operation, option, value, does].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn failed(e: &Error, color: paint::Color) -> ExitCode {
@@ -217,8 +226,8 @@ fn failed(e: &Error, color: paint::Color) -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<ExitCode> {
-    cli.common.apply();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    cli.common.share_context(runtime.handle().clone());
     let done = runtime.block_on(async {
         signal::listen();
         dispatch(cli).await

@@ -1,16 +1,17 @@
 //! The options that say how an array is to be stored, for `zaro create` and `zaro write --create`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::internal::dtype;
 use zaro::meta::{ChunkKeys, DataType, Endian, Format, Json, NewArray, default_chunks};
 use zaro::{Error, Result};
 
+use crate::path::word;
 use crate::storage::{Shards, Storage, lengths};
 
 /// How an array is stored.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Making {
-    /// The type of the elements: float32, uint16, string, '<i2', datetime64[s], or JSON
+    /// Data type: float32, uint16, string, '<i2', datetime64[s], or JSON
     #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
     pub(crate) dtype: Option<String>,
     #[command(flatten)]
@@ -19,27 +20,15 @@ pub(crate) struct Making {
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true, help_heading = "How it is stored")]
     pub(crate) fill: Option<String>,
     /// Byte order [default: little, or what TYPE says]
-    #[arg(
-        long,
-        value_enum,
-        value_name = "little|big",
-        hide_possible_values = true,
-        help_heading = "How it is stored"
-    )]
-    pub(crate) endian: Option<EndianArg>,
+    #[arg(long, value_parser = word(ORDERS), value_name = "little|big", hide_possible_values = true, help_heading = "How it is stored")]
+    pub(crate) endian: Option<Endian>,
     /// Separator in chunk keys [default: / in V3, . in V2]
     #[arg(long, value_name = "/|.", value_parser = parse_separator, help_heading = "How it is stored")]
     pub(crate) separator: Option<char>,
     /// Chunk key encoding: default (c/0/0) or v2 (0.0) [default: that of the version]
-    #[arg(
-        long,
-        value_enum,
-        value_name = "default|v2",
-        hide_possible_values = true,
-        help_heading = "How it is stored"
-    )]
-    pub(crate) key_encoding: Option<KeysArg>,
-    /// The names of the dimensions, such as time,lat,lon; an empty one for none
+    #[arg(long, value_parser = word(PREFIXED), value_name = "default|v2", hide_possible_values = true, help_heading = "How it is stored")]
+    pub(crate) key_encoding: Option<bool>,
+    /// Dimension names, e.g. time,lat,lon; leave one empty for none
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "How it is stored")]
     pub(crate) dims: Option<Vec<String>>,
     /// Attributes: a JSON object, or @FILE to take it from a file
@@ -47,17 +36,11 @@ pub(crate) struct Making {
     pub(crate) attrs: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EndianArg {
-    Little,
-    Big,
-}
+/// The words of `--endian`.
+const ORDERS: &[(&str, &str, Endian)] = &[("little", "", Endian::Little), ("big", "", Endian::Big)];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KeysArg {
-    Default,
-    V2,
-}
+/// The words of `--key-encoding`: whether keys begin with `c`.
+pub(crate) const PREFIXED: &[(&str, &str, bool)] = &[("default", "", true), ("v2", "", false)];
 
 /// Extents as one word of the command line, so that a path after them is none of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,10 +94,10 @@ impl Making {
             new.fill = Some(dtype::fill(&new.data_type, fill)?);
         }
         if let Some(endian) = self.endian {
-            new.endian = if endian == EndianArg::Big { Endian::Big } else { Endian::Little };
+            new.endian = endian;
         }
         if self.separator.is_some() || self.key_encoding.is_some() {
-            let prefixed = self.key_encoding.map_or(new.format == Format::V3, |k| k == KeysArg::Default);
+            let prefixed = self.key_encoding.unwrap_or(new.format == Format::V3);
             let usual = if prefixed { '/' } else { '.' };
             new.keys = Some(ChunkKeys { prefixed, separator: self.separator.unwrap_or(usual) });
         }

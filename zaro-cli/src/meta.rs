@@ -23,7 +23,7 @@ docs/book/meta-json.md describes each.";
 pub(crate) struct Meta {
     #[command(flatten)]
     target: Target,
-    /// As JSON, for programs; the fields are stable
+    /// Print JSON; its fields are stable
     #[arg(long)]
     json: bool,
 }

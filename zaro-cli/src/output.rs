@@ -14,7 +14,7 @@ use crate::stdout;
 
 /// A buffered destination.
 pub(crate) struct Output {
-    writer: BufWriter<Sink>,
+    writer: BufWriter<File>,
     /// The file, for errors; none for standard output.
     name: Option<PathBuf>,
     /// What the file is to be called in the end, and what it is until then.
@@ -28,11 +28,8 @@ impl Output {
     /// link stays, and what it leads to is replaced. A device or a pipe is written as it is.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path.filter(|p| *p != Path::new("-")) else {
-            return Ok(Self {
-                writer: BufWriter::with_capacity(1 << 16, Sink::Stdout(stdout::open()?)),
-                name: None,
-                pending: None,
-            });
+            let writer = BufWriter::with_capacity(1 << 16, stdout::open()?);
+            return Ok(Self { writer, name: None, pending: None });
         };
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
         let special = path.metadata().is_ok_and(|m| !m.is_file());
@@ -45,7 +42,7 @@ impl Output {
             keep_mode(&target, &file).map_err(fault)?;
             (file, Some((target, temporary)))
         };
-        let writer = BufWriter::with_capacity(1 << 16, Sink::File(file));
+        let writer = BufWriter::with_capacity(1 << 16, file);
         Ok(Self { writer, name: Some(path.to_owned()), pending })
     }
 
@@ -90,41 +87,11 @@ impl Write for Output {
     }
 }
 
-/// Back to where something has to be filled in; files can, pipes cannot.
+/// Back to where something has to be filled in; files can, standard output cannot, whatever it is.
 impl Seek for Output {
     fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-        self.writer.seek(to)
-    }
-}
-
-/// What is behind the buffer.
-enum Sink {
-    Stdout(File),
-    File(File),
-}
-
-impl Write for Sink {
-    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Stdout(out) => out.write(buf),
-            Self::File(file) => file.write(buf),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            Self::Stdout(out) => out.flush(),
-            Self::File(file) => file.flush(),
-        }
-    }
-}
-
-impl Seek for Sink {
-    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-        match self {
-            Self::Stdout(_) => Err(std::io::ErrorKind::NotSeekable.into()),
-            Self::File(file) => file.seek(to),
-        }
+        self.writer.flush()?;
+        if self.name.is_none() { Err(std::io::ErrorKind::NotSeekable.into()) } else { self.writer.seek(to) }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::ValueEnum;
 pub(crate) use zaro::internal::text::is_safe;
 pub(crate) use zaro::internal::text::{cut, plain, plural};
+use zaro::meta::Level;
 
 /// When to colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -101,5 +102,15 @@ impl Paint {
     /// For errors.
     pub(crate) fn red(self, text: &str) -> Cow<'_, str> {
         self.code("1;31", text)
+    }
+
+    /// A finding in a line: how grave it is, where, what, and by which rule.
+    pub(crate) fn finding(self, level: Level, place: &str, message: &str, rule: &str) -> String {
+        let level = match level {
+            Level::Error => self.red("error"),
+            Level::Warning => self.yellow("warning"),
+        };
+        let rule = format!("[{rule}]");
+        format!("{level}: {}{} {}\n", plain(place), plain(message), self.dim(&rule))
     }
 }

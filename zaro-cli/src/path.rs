@@ -1,8 +1,8 @@
-//! Arguments that are paths of this machine, and names of new Zarrs.
+//! What arguments may be: paths of this machine, words of a list, names of new Zarrs.
 
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use zaro::Error;
 
 /// A path of this machine; an address of a store is refused, since it would become a folder called `s3:`.
@@ -30,6 +30,23 @@ fn local(path: PathBuf) -> Result<PathBuf, &'static str> {
         }
         _ => Ok(path),
     }
+}
+
+/// One of `words`: each with what `--help` says of it, if anything, and what it stands for. What follows a `|` is another
+/// spelling, which `--help` does not show.
+pub(crate) fn word<T: Clone + Send + Sync + 'static>(
+    words: &'static [(&'static str, &'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let shown = words.iter().map(|(spellings, help, _)| {
+        let mut names = spellings.split('|');
+        let value = PossibleValue::new(names.next().unwrap_or_default()).aliases(names);
+        if help.is_empty() { value } else { value.help(*help) }
+    });
+    PossibleValuesParser::new(shown).try_map(move |given: String| {
+        let is = |name: &str| name.eq_ignore_ascii_case(&given);
+        let found = words.iter().find(|(spellings, ..)| spellings.split('|').any(is));
+        found.map(|(.., value)| value.clone()).ok_or("there is no such word")
+    })
 }
 
 /// Endings of names of files that are no Zarrs: who makes a new Zarr of such a name wants something else.

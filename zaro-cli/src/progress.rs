@@ -5,143 +5,105 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use zaro::array::OnProgress;
-use zaro::manifest::Seen;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use zaro::{CancelToken, Progress, Task, Unit};
 
-/// A read as a person waits for it.
+/// How long nothing is shown.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// An operation as a person waits for it, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    bar: ProgressBar,
-    /// Bytes of windows that are done.
-    before: Arc<AtomicU64>,
-    shown: Arc<AtomicBool>,
-    begun: Instant,
-    patience: Duration,
+    shown: Arc<Shown>,
     wanted: bool,
     /// Set by Ctrl-C and other signals that end a process.
-    pub(crate) cancel: Arc<AtomicBool>,
+    cancel: Arc<CancelToken>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    bar: ProgressBar,
+    /// What there is in all, where the library is told of one window after another.
+    total: Option<u64>,
+    /// Bytes of windows that are done.
+    before: AtomicU64,
+    begun: Instant,
+    patience: Duration,
+    drawn: AtomicBool,
 }
 
 impl Watch {
-    /// For a read of `total` bytes; `eager` shows the bar at once, wherever standard error goes.
-    pub(crate) fn new(total: u64, eager: bool) -> Self {
-        Self::styled(
+    /// For one operation; `eager` shows the bar at once, wherever standard error goes.
+    pub(crate) fn new(eager: bool) -> Self {
+        Self::of(None, eager)
+    }
+
+    /// For `total` bytes that are read or written window by window.
+    pub(crate) fn windows(total: u64, eager: bool) -> Self {
+        Self::of(Some(total), eager)
+    }
+
+    fn of(total: Option<u64>, eager: bool) -> Self {
+        let shown = Shown {
+            bar: ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden()),
             total,
-            eager,
-            "{wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}",
-        )
-    }
-
-    /// For things that are counted; how many there are is known by those who do them.
-    pub(crate) fn counting(eager: bool) -> Self {
-        Self::styled(0, eager, "{wide_bar} {human_pos}/{human_len} {per_sec} {eta}")
-    }
-
-    fn styled(total: u64, eager: bool, template: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-        bar.set_style(style(template));
-        let cancel = Arc::new(AtomicBool::new(false));
-        crate::signal::stops(&cancel);
-        Self {
-            bar,
-            before: Arc::default(),
-            shown: Arc::default(),
+            before: AtomicU64::new(0),
             begun: Instant::now(),
-            patience: if eager { Duration::ZERO } else { Duration::from_secs(1) },
-            wanted: eager || std::io::stderr().is_terminal(),
-            cancel,
-        }
+            patience: if eager { Duration::ZERO } else { PATIENCE },
+            drawn: AtomicBool::new(false),
+        };
+        let wanted = eager || std::io::stderr().is_terminal();
+        Self { shown: Arc::new(shown), wanted, cancel: crate::signal::stops() }
     }
 
-    /// What the library is to call.
-    pub(crate) fn callback(&self) -> Option<OnProgress> {
+    /// What the library is to tell, and to stop by.
+    pub(crate) fn task(&self) -> Task {
+        let task = Task::default().with_cancel(&self.cancel);
         if !self.wanted {
-            return None;
+            return task;
         }
-        let (bar, before, shown) = (self.bar.clone(), self.before.clone(), self.shown.clone());
-        let (begun, patience) = (self.begun, self.patience);
-        Some(Arc::new(move |progress| {
-            if begun.elapsed() >= patience && !shown.swap(true, Ordering::Relaxed) {
-                bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-            }
-            bar.set_position(before.load(Ordering::Relaxed).saturating_add(progress.done));
-        }))
-    }
-
-    /// What the library is to call that knows how much there is in all.
-    pub(crate) fn callback_of_all(&self) -> Option<OnProgress> {
-        let (bar, show) = (self.bar.clone(), self.callback()?);
-        Some(Arc::new(move |progress| {
-            bar.set_length(progress.total);
-            show(progress);
-        }))
+        let shown = self.shown.clone();
+        task.with_progress(move |progress| shown.tell(progress))
     }
 
     /// Counts a window of `bytes` as done.
     pub(crate) fn window_done(&self, bytes: u64) {
-        self.before.fetch_add(bytes, Ordering::Relaxed);
+        self.shown.before.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes the bar away.
-    pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// A bar that counts, on standard error; hidden where nobody looks.
-pub(crate) fn counter(total: Option<u64>, what: &'static str, eager: bool) -> ProgressBar {
-    let template = match total {
-        Some(_) => "{wide_bar} {pos}/{len} {msg} {eta}",
-        None => "{spinner} {pos} {msg} {elapsed}",
-    };
-    let bar = ProgressBar::with_draw_target(total, target(eager)).with_style(style(template));
-    bar.set_message(what);
-    bar
-}
-
-/// Standard error, if somebody looks there.
-fn target(eager: bool) -> ProgressDrawTarget {
-    let shown = eager || std::io::stderr().is_terminal();
-    if shown { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-/// A line that says how far the hashing of a folder is, after a second, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Spinner {
-    seen: Arc<Seen>,
-    bar: ProgressBar,
-}
-
-impl Spinner {
-    /// Says `word` and what was seen; at once if `eager`, wherever standard error goes.
-    pub(crate) fn start(word: &'static str, eager: bool) -> Self {
-        let seen = Arc::new(Seen::default());
-        let counted = Arc::clone(&seen);
-        let text = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-            if eager || state.elapsed() > Duration::from_secs(1) {
-                let [files, bytes] = [&counted.files, &counted.bytes].map(|n| n.load(Ordering::Relaxed));
-                let _ = write!(out, "{word} {files} files, {}", HumanBytes(bytes));
-            }
-        };
-        let bar = ProgressBar::with_draw_target(None, target(eager));
-        bar.set_style(style("{seen}").with_key("seen", text));
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Self { seen, bar }
-    }
-
-    /// Where the work counts.
-    pub(crate) fn seen(&self) -> &Seen {
-        &self.seen
+    /// Runs `f`, which prints, without the bar in its way.
+    pub(crate) fn suspend<T>(&self, f: impl FnOnce() -> T) -> T {
+        self.shown.bar.suspend(f)
     }
 }
 
-impl Drop for Spinner {
+impl Drop for Watch {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.shown.bar.finish_and_clear();
     }
+}
+
+impl Shown {
+    fn tell(&self, progress: Progress) {
+        let total = self.total.or(progress.total);
+        if self.begun.elapsed() >= self.patience && !self.drawn.swap(true, Ordering::Relaxed) {
+            self.bar.set_style(style(progress.unit, total.is_some()));
+            self.bar.set_message(progress.unit.text());
+            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        }
+        if let Some(total) = total {
+            self.bar.set_length(total);
+        }
+        self.bar.set_position(self.before.load(Ordering::Relaxed).saturating_add(progress.done));
+    }
+}
+
+fn style(unit: Unit, bounded: bool) -> ProgressStyle {
+    let template = match (unit, bounded) {
+        (Unit::Bytes, true) => "{wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}",
+        (Unit::Bytes, false) => "{spinner} {binary_bytes} {binary_bytes_per_sec} {elapsed}",
+        (_, true) => "{wide_bar} {human_pos}/{human_len} {msg} {per_sec} {eta}",
+        (_, false) => "{spinner} {human_pos} {msg} {per_sec} {elapsed}",
+    };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

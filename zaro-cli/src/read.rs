@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use clap::{Args, ValueEnum};
 use zaro::array::{Steady, View};
@@ -20,7 +19,7 @@ use crate::args::{Common, Target};
 use crate::format::Format;
 use crate::output::Output;
 use crate::paint::{Paint, plain};
-use crate::path::output_path;
+use crate::path::{output_path, word};
 use crate::progress::Watch;
 use crate::select::{Part, points};
 
@@ -62,91 +61,55 @@ pub(crate) struct Read {
     #[command(flatten)]
     part: Part,
 
-    /// Write to this file (- for standard output); its suffix (.npy .csv .json .png .raw .bin) says the format
+    /// Output file (- for standard output); its extension (.npy .csv .json .png .raw .bin) sets the format
     #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     output: Option<PathBuf>,
-    /// The format [default: by the suffix of FILE, else table]
+    /// Output format [default: by the extension of FILE, else table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// The order of elements in raw and npy: C (last dimension fastest) or F
-    #[arg(
-        long,
-        value_enum,
-        value_name = "C|F",
-        default_value = "C",
-        hide_possible_values = true,
-        ignore_case = true
-    )]
-    order: OrderArg,
+    /// Element order of raw and npy output: C (last dimension fastest) or F
+    #[arg(long, value_parser = word(ORDERS), value_name = "C|F", default_value = "C", hide_possible_values = true, ignore_case = true)]
+    order: Order,
     /// Apply the CF conventions: scale_factor, add_offset, _FillValue, missing_value, and times as ISO 8601
     #[arg(long)]
     cf: bool,
-    /// Fail on missing chunks instead of filling in the fill value
+    /// Fail on missing chunks instead of using the fill value
     #[arg(long)]
     complete: bool,
-    /// In CSV: one line per element, with its place in the array and a header
+    /// CSV: one line per element, with its indices and a header
     #[arg(long)]
     long: bool,
-    /// In CSV: one line per element, with the values of its coordinates and a header
+    /// CSV: one line per element, with its coordinate values and a header
     #[arg(long)]
     coords: bool,
 
     /// One value per point: lat=10,lon=20.5 (may be repeated), or a CSV file with a header of dimension names
     #[arg(long, value_name = "FILE|NAME=VALUE,…", allow_hyphen_values = true, help_heading = "Selection")]
     points: Vec<String>,
-    /// The same with positions, counted from 0
+    /// The same by position, counted from 0
     #[arg(long, value_name = "FILE|NAME=INDEX,…", conflicts_with = "points", help_heading = "Selection")]
     ipoints: Vec<String>,
 
-    /// The colours of a picture
-    #[arg(long, value_enum, value_name = "NAME", default_value_t, help_heading = "Picture")]
-    colormap: ColormapArg,
-    /// The numbers that get the first and the last colour [default: 1 % and 99.9 % percentiles]
+    /// Colour map of a picture
+    #[arg(long, value_parser = word(COLORMAPS), value_name = "NAME", default_value = "viridis", help_heading = "Picture")]
+    colormap: Colormap,
+    /// Values mapped to the first and last colour [default: the 1st and 99.9th percentiles]
     #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = parse_range, help_heading = "Picture")]
     range: Option<(f64, f64)>,
-    /// The most pixels along a side; larger arrays are averaged down
+    /// Maximum pixels along a side; larger arrays are averaged
     #[arg(long, value_name = "PIXELS", default_value_t = MAX_SIZE, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Picture")]
     max_size: u16,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum OrderArg {
-    #[value(name = "C")]
-    C,
-    #[value(name = "F")]
-    F,
-}
-
-impl From<OrderArg> for Order {
-    fn from(arg: OrderArg) -> Self {
-        match arg {
-            OrderArg::C => Self::C,
-            OrderArg::F => Self::F,
-        }
-    }
-}
+/// The orders of `--order`.
+pub(crate) const ORDERS: &[(&str, &str, Order)] = &[("C", "", Order::C), ("F", "", Order::F)];
 
 /// The colour maps of `--colormap`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum ColormapArg {
-    /// Dark violet over green to yellow
-    #[default]
-    Viridis,
-    /// Black over purple to pale yellow
-    Magma,
-    /// Black to white
-    Gray,
-}
-
-impl From<ColormapArg> for Colormap {
-    fn from(arg: ColormapArg) -> Self {
-        match arg {
-            ColormapArg::Viridis => Self::Viridis,
-            ColormapArg::Magma => Self::Magma,
-            ColormapArg::Gray => Self::Gray,
-        }
-    }
-}
+const COLORMAPS: &[(&str, &str, Colormap)] = &[
+    ("viridis", "Dark violet over green to yellow", Colormap::Viridis),
+    ("magma", "Black over purple to pale yellow", Colormap::Magma),
+    ("gray", "Black to white", Colormap::Gray),
+];
 
 fn parse_range(text: &str) -> std::result::Result<(f64, f64), String> {
     let numbers =
@@ -206,7 +169,7 @@ impl Read {
             common.warn(&message);
         }
         let order = match format {
-            Format::Raw | Format::Npy => self.order.into(),
+            Format::Raw | Format::Npy => self.order,
             _ => Order::C,
         };
         let as_text = matches!(format, Format::Table | Format::Csv | Format::Json);
@@ -233,7 +196,7 @@ impl Read {
             }
             Format::Raw => Box::new(Raw),
             Format::Png => Box::new(Picture::new(Drawing {
-                colormap: self.colormap.into(),
+                colormap: self.colormap,
                 range: self.range,
                 max_size: self.max_size.into(),
                 transparent: if reading.is_decoded() { Vec::new() } else { table::transparent(meta) },
@@ -274,7 +237,7 @@ impl Read {
         let slab = read_points(zarr, array, &points, lookup, &rest, &options).await;
         let mut lost = job.lost();
         let slab = job.reading.apply(slab.map_err(|e| placed(e, array))?, &mut lost)?;
-        watch.finish();
+        drop(watch);
         job.steady.check().await?;
         job.warn_after(&lost);
         let names = points.dimensions(array, &rest);
@@ -297,13 +260,13 @@ impl Read {
         let idle = [
             (
                 "--order F",
-                matches!(self.order, OrderArg::F) && !matches!(format, Format::Raw | Format::Npy),
+                self.order == Order::F && !matches!(format, Format::Raw | Format::Npy),
                 "C order is kept",
             ),
             ("--long", self.long && format != Format::Csv, "it is for csv"),
             ("--coords", self.coords && format != Format::Csv, "it is for csv"),
             ("--range", self.range.is_some() && !picture, "it is for pictures, and limits no numbers"),
-            ("--colormap", self.colormap != ColormapArg::default() && !picture, "it is for pictures"),
+            ("--colormap", self.colormap != Colormap::Viridis && !picture, "it is for pictures"),
             (
                 "--max-size",
                 self.max_size != MAX_SIZE && !picture,
@@ -431,8 +394,7 @@ impl Job<'_> {
         ReadOptions {
             order: self.order,
             missing: if self.complete { Missing::Error } else { Missing::Fill },
-            progress: watch.callback(),
-            cancel: Some(watch.cancel.clone()),
+            task: watch.task(),
         }
     }
 
@@ -461,7 +423,7 @@ impl Job<'_> {
 
     fn watch(&self, passes: u64) -> Result<Watch> {
         let bytes = self.reading.view().count()?.saturating_mul(u64_of(self.array.meta().data_type.size()));
-        Ok(Watch::new(bytes.saturating_mul(passes), self.common.progress))
+        Ok(Watch::windows(bytes.saturating_mul(passes), self.common.progress))
     }
 
     /// Reads window by window and writes each.
@@ -485,12 +447,10 @@ impl Job<'_> {
             self.common.note(&format!("reading {:?} of {:?}", window.shape(), layout.shape));
             let block = self.read(&window, &watch, &mut lost).await?;
             sink.block(&block, &mut out)?;
-            if watch.cancel.load(Ordering::Relaxed) {
-                return Err(Error::cancelled());
-            }
+            watch.task().check()?;
         }
         sink.end(&mut out)?;
-        watch.finish();
+        drop(watch);
         self.steady.check().await?;
         self.warn_after(&lost);
         out.finish()
@@ -517,7 +477,7 @@ impl Job<'_> {
         }
         let mut lost = self.lost();
         let block = self.read(&view, &watch, &mut lost).await?;
-        watch.finish();
+        drop(watch);
         self.steady.check().await?;
         self.warn_after(&lost);
         let mut out = Output::open(path)?;

@@ -22,13 +22,13 @@ Examples:
 What is new reads as the fill value. What a smaller array leaves out is deleted, and does not
 come back when it grows again. A resize that was stopped is finished by the same command.";
 
-/// Give an array another shape
+/// Change the shape of an array
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Resize {
     #[command(flatten)]
     target: Target,
-    /// The new extents, one a dimension
+    /// New shape, one number per dimension
     #[arg(
         long,
         value_name = "N,N,…",
@@ -37,7 +37,7 @@ pub(crate) struct Resize {
         required_unless_present = "axis"
     )]
     shape: Option<Vec<u64>>,
-    /// One dimension by name or number: time=365, or time=+31 and time=-31 to add and take away; may be repeated
+    /// One dimension by name or number: time=365, or time=+31 and time=-31 to grow and shrink; may be repeated
     #[arg(long, value_name = "DIM=N", allow_hyphen_values = true, value_parser = parse_change)]
     axis: Vec<(String, Change)>,
 }

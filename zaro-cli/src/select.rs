@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::sync::OnceLock;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::array::View;
 use zaro::coords::{self, Labels, Lookup, Method, Points};
 use zaro::meta::ArrayMeta;
 use zaro::{Array, Error, Index, Result, Selection, Zarr};
+
+use crate::path::word;
 
 /// Dimensions by name, by index and by value.
 #[derive(Debug, Clone, Default, Args)]
@@ -19,31 +21,21 @@ pub(crate) struct Named {
     /// Positions by dimension name, counted from 0: time=3:9 or 'time=0,lat=[1,5]'; may be repeated
     #[arg(long, value_name = "NAME=INDEX", allow_hyphen_values = true, help_heading = "Selection")]
     pub(crate) isel: Vec<String>,
-    /// What --sel takes where no value is exactly the one given: exact (an error), nearest, pad (the one before), backfill
-    #[arg(
-        long,
-        value_enum,
-        value_name = "METHOD",
-        default_value_t,
-        hide_possible_values = true,
-        help_heading = "Selection"
-    )]
-    method: MethodArg,
-    /// How far off that may be: a number, or a span such as 12h
+    /// How --sel matches a value that is not exactly there: exact (an error), nearest, pad (the one before), backfill
+    #[arg(long, value_parser = word(METHODS), value_name = "METHOD", default_value = "exact", hide_possible_values = true, help_heading = "Selection")]
+    method: Method,
+    /// Maximum distance of a match: a number, or a time span, e.g. 12h
     #[arg(long, value_name = "DISTANCE", help_heading = "Selection")]
     tolerance: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum MethodArg {
-    #[default]
-    Exact,
-    Nearest,
-    #[value(alias = "ffill")]
-    Pad,
-    #[value(alias = "bfill")]
-    Backfill,
-}
+/// The words of `--method`.
+const METHODS: &[(&str, &str, Method)] = &[
+    ("exact", "", Method::Exact),
+    ("nearest", "", Method::Nearest),
+    ("pad|ffill", "", Method::Pad),
+    ("backfill|bfill", "", Method::Backfill),
+];
 
 impl Named {
     /// Whether nothing was said.
@@ -53,13 +45,7 @@ impl Named {
 
     /// How values are looked up.
     pub(crate) fn lookup(&self) -> Lookup {
-        let method = match self.method {
-            MethodArg::Exact => Method::Exact,
-            MethodArg::Nearest => Method::Nearest,
-            MethodArg::Pad => Method::Pad,
-            MethodArg::Backfill => Method::Backfill,
-        };
-        Lookup { method, tolerance: self.tolerance.clone() }
+        Lookup { method: self.method, tolerance: self.tolerance.clone() }
     }
 
     pub(crate) fn labels(&self) -> Result<Labels> {
@@ -80,7 +66,7 @@ pub(crate) struct Part {
     /// How many positions in each dimension [default: to the end]
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_count, help_heading = "Selection")]
     count: Option<Vec<u64>>,
-    /// Python-like indexes: '0:10:2,:,5' or '[1,4,2],...,::-1'; a single number drops the dimension, ... stands for
+    /// Python-like indices: '0:10:2,:,5' or '[1,4,2],...,::-1'; a single number drops the dimension, ... stands for
     /// as many : as are missing
     #[allow(rustdoc::broken_intra_doc_links, reason = "a help text with brackets")]
     #[arg(long, value_name = "INDEXES", allow_hyphen_values = true, conflicts_with_all = ["start", "count"], help_heading = "Selection")]

@@ -1,6 +1,8 @@
 //! Command lines that can be pasted into a shell.
 
-use crate::paint::is_safe;
+use zaro::internal::path::shown;
+
+use crate::paint::{Paint, is_safe};
 
 /// A word as a POSIX shell takes it for one word, with nothing in it that the shell acts on.
 pub(crate) fn quoted(word: &str) -> String {
@@ -34,6 +36,21 @@ pub(crate) fn line(
     words.extend(reached_by.iter().map(String::as_str));
     let shown = words.iter().all(|w| w.chars().all(is_safe));
     shown.then(|| words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" "))
+}
+
+/// The node at `path` of the Zarr at `uri`, for people.
+pub(crate) fn place(uri: &str, path: &str) -> String {
+    if path.is_empty() { uri.to_owned() } else { format!("{uri} {}", shown(path)) }
+}
+
+/// What to do next: command lines that can be pasted. Nothing if one of them cannot be shown.
+pub(crate) fn hint(lines: impl Iterator<Item = Option<String>>, paint: Paint) -> String {
+    match lines.collect::<Option<Vec<_>>>() {
+        Some(lines) if !lines.is_empty() => {
+            format!("{}\n", paint.dim(&format!("try: {}", lines.join("\n     "))))
+        }
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

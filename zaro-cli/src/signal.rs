@@ -3,24 +3,23 @@
 //! Whoever can stop in order is told to, and then leaves no half file behind. If nobody can, at the second signal, or
 //! after ten seconds, the process ends there and then; its temporary files go with it.
 
-use std::fs::File;
-use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use zaro::ErrorKind;
+use zaro::{CancelToken, ErrorKind};
 
 /// How long they have for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Those who can stop in order.
-static CANCEL: Mutex<Vec<Arc<AtomicBool>>> = Mutex::new(Vec::new());
+/// Those who can stop in order, as long as they are there.
+static CANCEL: Mutex<Vec<Weak<CancelToken>>> = Mutex::new(Vec::new());
 
-/// Sets `cancel` at the first signal.
-pub(crate) fn stops(cancel: &Arc<AtomicBool>) {
-    CANCEL.lock().unwrap_or_else(PoisonError::into_inner).push(cancel.clone());
+/// A token that the first signal sets.
+pub(crate) fn stops() -> Arc<CancelToken> {
+    let cancel = Arc::new(CancelToken::new());
+    CANCEL.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&cancel));
+    cancel
 }
 
 /// Whether what was to be done is all but done.
@@ -33,67 +32,145 @@ pub(crate) fn too_late() {
 
 /// Standard input, whose reader does not wait on after a signal.
 pub(crate) struct StoppableStdin {
-    /// Not buffered: what a buffer holds is not seen by who waits for the pipe.
-    pipe: File,
-    cancel: Arc<AtomicBool>,
+    input: system::Input,
+    cancel: Arc<CancelToken>,
 }
 
 impl StoppableStdin {
     pub(crate) fn new() -> std::io::Result<Self> {
-        let (pipe, cancel) = (std::io::stdin().as_fd().try_clone_to_owned()?.into(), Arc::default());
-        stops(&cancel);
-        Ok(Self { pipe, cancel })
+        Ok(Self { input: system::Input::new()?, cancel: stops() })
     }
 }
 
 impl std::io::Read for StoppableStdin {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let pause = rustix::event::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         loop {
-            if self.cancel.load(Ordering::Relaxed) {
+            if self.cancel.is_cancelled() {
                 return Err(std::io::Error::other("stopped by a signal"));
             }
-            let mut waited = [rustix::event::PollFd::new(&self.pipe, rustix::event::PollFlags::IN)];
-            match rustix::event::poll(&mut waited, Some(&pause)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                // What cannot be waited for is read; so is the end.
-                _ => return self.pipe.read(buf),
+            if self.input.is_ready() {
+                return self.input.read(buf);
             }
         }
     }
 }
 
-/// Waits for signals from now on.
-pub(crate) fn listen() {
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        // What a shell or `nohup` lets us ignore stays ignored.
-        if is_ignored(kind) {
-            continue;
+pub(crate) use system::listen;
+
+#[cfg(unix)]
+mod system {
+    use std::fs::File;
+    use std::io::Read as _;
+    use std::os::fd::AsFd as _;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use tokio::signal::unix::{SignalKind, signal};
+
+    /// Not buffered: what a buffer holds is not seen by who waits for the pipe.
+    pub(super) struct Input(File);
+
+    impl Input {
+        pub(super) fn new() -> std::io::Result<Self> {
+            std::io::stdin().as_fd().try_clone_to_owned().map(|pipe| Self(pipe.into()))
         }
-        if let Ok(signal) = signal(kind) {
-            tokio::spawn(wait(signal, kind));
+
+        /// Whether there is something to read, after a moment at most. What cannot be waited for is read; so is the end.
+        pub(super) fn is_ready(&self) -> bool {
+            let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+            let mut waited = [PollFd::new(&self.0, PollFlags::IN)];
+            !matches!(poll(&mut waited, Some(&pause)), Ok(0) | Err(rustix::io::Errno::INTR))
         }
+
+        pub(super) fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+            self.0.read(buf)
+        }
+    }
+
+    /// Waits for signals from now on.
+    pub(crate) fn listen() {
+        for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+            // What a shell or `nohup` lets us ignore stays ignored.
+            if is_ignored(kind) {
+                continue;
+            }
+            if let Ok(mut signal) = signal(kind) {
+                tokio::spawn(async move {
+                    let mut at = super::Heard::new(128 + kind.as_raw_value());
+                    while signal.recv().await.is_some() {
+                        at.once();
+                    }
+                });
+            }
+        }
+    }
+
+    /// Whether a signal was to be ignored when the process began.
+    fn is_ignored(kind: SignalKind) -> bool {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mask = mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0);
+        u32::try_from(kind.as_raw_value() - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 == 1)
     }
 }
 
-async fn wait(mut signal: Signal, kind: SignalKind) {
-    let at_once = 128 + kind.as_raw_value();
-    let mut first = true;
-    while signal.recv().await.is_some() {
+/// Ctrl-C alone, and input that is waited for. Untested.
+#[cfg(not(unix))]
+mod system {
+    use std::io::Read as _;
+
+    pub(super) struct Input(std::io::Stdin);
+
+    impl Input {
+        pub(super) fn new() -> std::io::Result<Self> {
+            Ok(Self(std::io::stdin()))
+        }
+
+        pub(super) fn is_ready(&self) -> bool {
+            true
+        }
+
+        pub(super) fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+            self.0.read(buf)
+        }
+    }
+
+    /// Waits for signals from now on.
+    pub(crate) fn listen() {
+        tokio::spawn(async {
+            let mut at = super::Heard::new(130);
+            while tokio::signal::ctrl_c().await.is_ok() {
+                at.once();
+            }
+        });
+    }
+}
+
+/// What became of one kind of signal.
+struct Heard {
+    /// The exit code of who is ended there and then.
+    at_once: i32,
+    first: bool,
+}
+
+impl Heard {
+    fn new(at_once: i32) -> Self {
+        Self { at_once, first: true }
+    }
+
+    fn once(&mut self) {
+        let at_once = self.at_once;
+        let first = std::mem::replace(&mut self.first, false);
         if first && LATE.load(Ordering::Relaxed) {
-            first = false;
-            continue;
+            return;
         }
         let mut told = false;
         for cancel in CANCEL.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // One whose owner is gone stops nothing.
-            told |= Arc::strong_count(cancel) > 1 && !cancel.swap(true, Ordering::Relaxed);
+            told |= cancel.upgrade().is_some_and(|cancel| cancel.cancel());
         }
         if !told {
             // Nothing was begun that could stop in order; that is no other end than if it had.
             end(if first { i32::from(ErrorKind::Io.exit_code()) } else { at_once });
         }
-        first = false;
         // One that waits for input, or for a server, does not hear.
         tokio::spawn(async move {
             tokio::time::sleep(PATIENCE).await;
@@ -106,12 +183,4 @@ async fn wait(mut signal: Signal, kind: SignalKind) {
 fn end(code: i32) -> ! {
     zaro::internal::local::remove_temporaries();
     std::process::exit(code)
-}
-
-/// Whether a signal was to be ignored when the process began.
-fn is_ignored(kind: SignalKind) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0);
-    u32::try_from(kind.as_raw_value() - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 == 1)
 }

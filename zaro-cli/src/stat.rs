@@ -30,7 +30,7 @@ const BAR: u64 = 40;
 pub(crate) struct Stat {
     #[command(flatten)]
     target: Target,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -43,11 +43,10 @@ impl Stat {
         let mut all = Vec::new();
         for node in nodes.iter().filter(|node| matches!(node.meta, NodeMeta::Array(_))) {
             let array = zarr.array(&node.path).await?;
-            let watch = Watch::new(0, common.progress);
-            let options =
-                StatOptions { progress: watch.callback_of_all(), cancel: Some(watch.cancel.clone()) };
+            let watch = Watch::new(common.progress);
+            let options = StatOptions { task: watch.task() };
             let stat = stat::stat(&zarr, &array, &options).await?;
-            watch.finish();
+            drop(watch);
             if self.json {
                 let mut json = Json::from([("path", shown(&node.path).into())]);
                 for (name, value) in stat.json().members().unwrap_or_default() {

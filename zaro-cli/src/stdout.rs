@@ -8,7 +8,6 @@
 // does no more than look at two paths and set an atomic flag.
 
 use std::fs::File;
-use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use zaro::{Error, Result};
@@ -35,5 +34,23 @@ pub(crate) fn open() -> Result<File> {
     if CLOSED.load(Ordering::Relaxed) {
         return Err(Error::io("standard output is closed"));
     }
-    Ok(File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(fault)?))
+    handle().map_err(fault)
+}
+
+#[cfg(unix)]
+fn handle() -> std::io::Result<File> {
+    use std::os::fd::AsFd as _;
+    std::io::stdout().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// Untested.
+#[cfg(windows)]
+fn handle() -> std::io::Result<File> {
+    use std::os::windows::io::AsHandle as _;
+    std::io::stdout().as_handle().try_clone_to_owned().map(File::from)
+}
+
+#[cfg(not(any(unix, windows)))]
+fn handle() -> std::io::Result<File> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }

@@ -12,10 +12,10 @@ pub(crate) struct Storage {
     /// to 1 MiB]
     #[arg(long, value_name = "SIZES", value_parser = parse_sizes, help_heading = "How it is stored")]
     pub(crate) chunks: Option<Sizes>,
-    /// The shape of a shard, a multiple of a chunk's, in the same form; none for no shards; V3 only
+    /// Shard shape, a multiple of the chunk shape, in the same form; none for no shards; V3 only
     #[arg(long, value_name = "SIZES|none", value_parser = parse_shards, help_heading = "How it is stored")]
     pub(crate) shards: Option<Shards>,
-    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, zstd+crc32c, none, or JSON [default: as in what it is made of, or zstd]
+    /// Codecs: zstd:5, gzip, blosc:lz4:5:shuffle, zstd+crc32c, none, or JSON [default: those of the source, or zstd]
     #[arg(long, value_name = "CODECS", help_heading = "How it is stored")]
     pub(crate) codec: Option<String>,
 }

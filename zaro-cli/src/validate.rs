@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::meta::{Finding, Level};
+use zaro::Result;
+use zaro::meta::Finding;
 use zaro::validate::{Report, validate, validate_data};
-use zaro::{ReadOptions, Result};
 
 use crate::args::{Common, Target};
 use crate::output;
-use crate::paint::{Paint, plain, plural};
+use crate::paint::{Paint, plural};
 use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
@@ -29,10 +29,10 @@ that is broken is an error, with its key. Exit code 1 if there is an error.";
 pub(crate) struct Validate {
     #[command(flatten)]
     target: Target,
-    /// Read and decode every chunk, too
+    /// Also read and decode every chunk
     #[arg(long)]
     data: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -42,9 +42,8 @@ impl Validate {
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let report = match common.open_direct(&self.target.uri).await {
             Ok(zarr) if self.data => {
-                let watch = Watch::new(0, common.progress);
-                let options = ReadOptions { cancel: Some(watch.cancel.clone()), ..ReadOptions::default() };
-                validate_data(&zarr, &zarr.key_of(&self.target.path)?, &options).await?
+                let watch = Watch::new(common.progress);
+                validate_data(&zarr, &zarr.key_of(&self.target.path)?, &watch.task()).await?
             }
             Ok(zarr) => validate(&zarr, &zarr.key_of(&self.target.path)?).await?,
             // A root that is there but broken is a finding; a root that cannot be reached is not.
@@ -70,11 +69,6 @@ impl Validate {
 }
 
 fn line(f: &Finding, paint: Paint) -> String {
-    let level = match f.level {
-        Level::Error => paint.red("error"),
-        Level::Warning => paint.yellow("warning"),
-    };
-    let field = if f.field.is_empty() { String::new() } else { format!(" {}", plain(&f.field)) };
-    let rule = format!("[{}]", f.rule);
-    format!("{level}: {}{field}: {} {}\n", plain(&f.node), plain(&f.message), paint.dim(&rule))
+    let field = if f.field.is_empty() { String::new() } else { format!(" {}", f.field) };
+    paint.finding(f.level, &format!("{}{field}: ", f.node), &f.message, f.rule)
 }

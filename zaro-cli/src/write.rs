@@ -1,24 +1,23 @@
 //! `zaro write`: elements from a file into an array.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use clap::Args;
 use zaro::array::View;
 use zaro::format::{Elements, Input, RawOrigin};
-use zaro::hierarchy::{self, Existing, Writing};
+use zaro::hierarchy::{self, Existing};
 use zaro::internal::path::shown;
 use zaro::internal::text::u64_of;
 use zaro::meta::{ArrayMeta, Endian, Json, NewArray};
 use zaro::store::SharedStore;
-use zaro::{Array, Error, Index, Result, Slab, WriteOptions, create};
+use zaro::{Array, Error, Index, Order, Result, Slab, WriteOptions, create};
 
 use crate::args::{Common, Target};
-use crate::format::InputFormat;
+use crate::format::Format;
 use crate::making::{self, Extents, Making};
-use crate::path::local_path;
+use crate::path::{local_path, word};
 use crate::progress::Watch;
-use crate::read::OrderArg;
+use crate::read::ORDERS;
 use crate::select::Part;
 use crate::{output, resize, signal};
 
@@ -46,26 +45,19 @@ one array at the same time; no element of any is lost.";
 pub(crate) struct Write {
     #[command(flatten)]
     target: Target,
-    /// The file to take elements from, - for standard input; its suffix (.npy .raw .bin .csv .json) says the format
+    /// Input file, - for standard input; its extension (.npy .raw .bin .csv .json) sets the format
     #[arg(long, value_name = "FILE", value_parser = local_path())]
     from: PathBuf,
-    /// The format [default: by the suffix of FILE]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    input_format: Option<InputFormat>,
-    /// The shape of the input, where it does not show: raw, or CSV of more than two dimensions
+    /// Input format [default: by the extension of FILE]
+    #[arg(long, value_parser = word(Format::INPUTS), value_name = "FORMAT")]
+    input_format: Option<Format>,
+    /// Shape of the input where the format does not tell: raw, or CSV of more than two dimensions
     #[arg(long, value_name = "N,N,…", value_parser = making::parse_extents)]
     shape: Option<Extents>,
-    /// The order of raw elements: C (last dimension fastest) or F
-    #[arg(
-        long,
-        value_enum,
-        value_name = "C|F",
-        default_value = "C",
-        hide_possible_values = true,
-        ignore_case = true
-    )]
-    order: OrderArg,
-    /// Convert numbers to the array's type; what does not fit is refused
+    /// Element order of raw input: C (last dimension fastest) or F
+    #[arg(long, value_parser = word(ORDERS), value_name = "C|F", default_value = "C", hide_possible_values = true, ignore_case = true)]
+    order: Order,
+    /// Convert numbers to the array's type; a number that does not fit is an error
     #[arg(long)]
     cast: bool,
     #[command(flatten)]
@@ -74,26 +66,26 @@ pub(crate) struct Write {
     #[arg(long, value_name = "DIM", conflicts_with_all = ["start", "count", "select", "sel"])]
     append: Option<String>,
 
-    /// Make the array if it is not there, of the input's shape and type
+    /// Create the array if it does not exist, with the input's shape and type
     #[arg(long)]
     create: bool,
-    /// With --create: replace an array that is there
+    /// With --create: replace an existing array
     #[arg(long, requires = "create")]
     overwrite: bool,
     #[command(flatten)]
     making: Making,
 
-    /// Store chunks that are nothing but fill value, too
+    /// Also store chunks that hold nothing but the fill value
     #[arg(long, help_heading = "How to write")]
     keep_fill: bool,
-    /// Assume a single writer: needed where a store cannot tell, as some S3 servers. If somebody else writes, their writes
+    /// Assume a single writer: needed where a store has no conditional puts, as some S3 servers. Concurrent writes
     /// are lost
     #[arg(long = "single-writer", alias = "alone", help_heading = "How to write")]
     alone: bool,
-    /// Wait until every file is on the disk, so that it outlives a crash of the machine
+    /// Wait until every file is on disk (fsync), so that it survives a crash of the machine
     #[arg(long, help_heading = "How to write")]
     fsync: bool,
-    /// Say what was written as JSON
+    /// Print a JSON summary
     #[arg(long, help_heading = "How to write")]
     json: bool,
 }
@@ -141,6 +133,8 @@ impl Write {
         if !self.create {
             self.refuse_idle_options()?;
         }
+        let folder = PathBuf::from(self.target.uri.strip_prefix("file://").unwrap_or(&self.target.uri));
+        let is_new = !folder.exists();
         let (store, path) = common.open_for_writing(&self.target, self.fsync).await?;
         let target = self.find(common, &store, &path, &mut input).await?;
         let placed = |e: Error| e.with_node(shown(&path)).with_store(&store);
@@ -149,7 +143,7 @@ impl Write {
         }
         let Place { view, shape, grow } = self.place(&target, &mut input).map_err(placed)?;
         // Everything that shows of the input without reading it all is found wrong before the array is touched.
-        let elements = input.elements(target.meta(), &shape, self.order.into(), self.cast).map_err(named)?;
+        let elements = input.elements(target.meta(), &shape, self.order, self.cast).map_err(named)?;
         let (mut appending, mut writing) = (None, None);
         let destination = match (target, grow) {
             (Found::Missing(meta), _) => {
@@ -157,12 +151,17 @@ impl Write {
                 let making = create::array(&store, &path, &meta, existing).await?;
                 let to = Destination { array: making.array.clone(), view, blank: true, grown: None };
                 let written = self.write(common, &to, elements, Some(&making)).await.map_err(named);
-                let made = making.finish(written).await?;
+                let made = making.finish(written).await;
+                if made.is_err() && is_new {
+                    // Nothing is to be left of it; what is not empty stays.
+                    let _ = std::fs::remove_dir(&folder);
+                }
+                let made = made?;
                 store.finish().await?;
                 return self.report(common, &made, None, &shape);
             }
             (Found::There(array), None) => {
-                writing = Some(Writing::begin(&store, &path, array.meta()).await?);
+                writing = Some(array.writing().await?);
                 Destination { array, view, blank: false, grown: None }
             }
             (Found::There(_), Some((axis, count))) => {
@@ -206,19 +205,22 @@ impl Write {
 
     /// Opens the input and reads what says its shape and type.
     fn open(&self) -> Result<Input> {
-        let format = self.input_format.or_else(|| InputFormat::of_file(&self.from)).ok_or_else(|| {
-            Error::usage("no format is known by that name (.npy .raw .bin .csv .json); add --input-format")
-        })?;
-        let origin = match self.from.as_os_str() == "-" {
+        let read: fn(RawOrigin) -> Result<Input> =
+            match self.input_format.or_else(|| Format::of_file(&self.from)) {
+                Some(Format::Npy) => Input::npy,
+                Some(Format::Raw) => |origin| Ok(Input::Raw(origin)),
+                Some(Format::Csv) => Input::csv,
+                Some(Format::Json) => Input::json,
+                Some(Format::Table | Format::Png) | None => {
+                    return Err(Error::usage(
+                        "no format is known by that name (.npy .raw .bin .csv .json); add --input-format",
+                    ));
+                }
+            };
+        read(match self.from.as_os_str() == "-" {
             true => RawOrigin::Pipe(Box::new(signal::StoppableStdin::new()?)),
             false => RawOrigin::open(&self.from)?,
-        };
-        match format {
-            InputFormat::Npy => Input::npy(origin),
-            InputFormat::Raw => Ok(Input::Raw(origin)),
-            InputFormat::Csv => Input::csv(origin),
-            InputFormat::Json => Input::json(origin),
-        }
+        })
     }
 
     /// An option that is for a new array only, if one was given.
@@ -350,13 +352,12 @@ impl Write {
     ) -> Result<()> {
         let meta = to.array.meta();
         let bytes = to.view.count()?.saturating_mul(u64_of(meta.data_type.size()));
-        let watch = Watch::new(bytes, common.progress);
+        let watch = Watch::windows(bytes, common.progress);
         let options = WriteOptions {
             keep_fill: self.keep_fill,
             alone: self.alone,
             blank: to.blank,
-            progress: watch.callback(),
-            cancel: Some(watch.cancel.clone()),
+            task: watch.task(),
         };
         let (watched, options) = (&watch, &options);
         let put = |view: View, slab: Slab| async move {
@@ -366,10 +367,9 @@ impl Write {
             let bytes = u64_of(slab.bytes.len());
             to.array.write(&view.selection()?, slab.into(), options).await?;
             watched.window_done(bytes);
-            if watched.cancel.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
+            options.task.check()
         };
         elements.each(&to.view, meta, common.memory / 2, put).await?;
-        watch.finish();
         Ok(())
     }
 

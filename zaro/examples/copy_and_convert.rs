@@ -9,7 +9,7 @@ use zaro::copy::{CopyOptions, Sizes, copy};
 use zaro::hierarchy::{self, Existing};
 use zaro::meta::{DataType, Format, NewArray, parse_codecs};
 use zaro::store::{MemoryStore, SharedStore};
-use zaro::{OpenOptions, Order, Result, Selection, Values, WriteOptions, Zarr, blocking};
+use zaro::{Context, OpenOptions, Order, Result, Selection, Values, WriteOptions, Zarr, blocking};
 
 pub(crate) fn main() -> Result<()> {
     blocking::wait(async {
@@ -40,7 +40,7 @@ pub(crate) fn main() -> Result<()> {
         let done = copy(&source, "memory", "numbers", &to, "numbers", &options).await?;
         println!("{done:?}");
 
-        let copy = hierarchy::open_array(&to, "numbers", 64 << 20).await?;
+        let copy = hierarchy::open_array(&to, "numbers", &Context::shared()).await?;
         assert_eq!(copy.meta().format, Format::V3);
         assert_eq!(copy.read_as::<u64>([7..8, 5..8]).await?, [61, 62, 63]);
         Ok(())

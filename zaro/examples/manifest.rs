@@ -3,7 +3,7 @@
 //! `cargo run --example manifest`
 
 use zaro::Result;
-use zaro::manifest::{LocalOptions, Seen, diff, of_folder, parse, verify_folder};
+use zaro::manifest::{LocalOptions, diff, of_folder, parse, verify_folder};
 
 pub(crate) fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -13,7 +13,7 @@ pub(crate) fn main() -> Result<()> {
     std::fs::write(zarr.join("c/0"), b"some")?;
 
     // Every file is hashed, on all cores; the checksum of the whole is the name of this version.
-    let before = of_folder(zarr, &LocalOptions::default(), &Seen::default())?;
+    let before = of_folder(zarr, &LocalOptions::default())?;
     println!("{} files, {}", before.counted().entries.unwrap_or(0), before.checksum()?);
 
     // As a document, and back.
@@ -23,11 +23,11 @@ pub(crate) fn main() -> Result<()> {
 
     // Something changes: it is found, and named.
     std::fs::write(zarr.join("c/0"), b"others")?;
-    let findings = verify_folder(&before, zarr, true, &LocalOptions::default(), &Seen::default())?;
+    let findings = verify_folder(&before, zarr, true, &LocalOptions::default())?;
     println!("{findings:?}");
     assert_eq!(findings.len(), 1);
 
-    let after = of_folder(zarr, &LocalOptions::default(), &Seen::default())?;
+    let after = of_folder(zarr, &LocalOptions::default())?;
     let mut changed = Vec::new();
     diff(&before, &after, &mut |difference| {
         changed.push(difference.key);

@@ -3,30 +3,30 @@
 //! `cargo run --example progress_and_cancel`
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use zaro::store::MemoryStore;
-use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
+use zaro::{CancelToken, ErrorKind, OpenOptions, Progress, ReadOptions, Result, Selection, Task, Zarr};
 
 pub(crate) fn main() -> Result<()> {
     let zarr = zaro::blocking::wait(Zarr::from_store(sample()?, OpenOptions::default()))?;
     let array = zaro::blocking::wait(zarr.array(""))?;
 
     // Called after every chunk, by whichever thread placed it.
-    let options = ReadOptions {
-        progress: Some(Arc::new(|p| println!("{:3} %", p.done * 100 / p.total))),
-        ..ReadOptions::default()
-    };
+    let percent = |p: Progress| p.done * 100 / p.total.unwrap_or(p.done).max(1);
+    let task = Task::default().with_progress(move |p| println!("{:3} %", percent(p)));
+    let options = ReadOptions { task, ..ReadOptions::default() };
     array.read_blocking(&Selection::all(), &options)?;
 
-    // Any thread may set the flag; here the progress does, after a half.
-    let cancel = Arc::new(AtomicBool::new(false));
-    let flag = cancel.clone();
-    let options = ReadOptions {
-        progress: Some(Arc::new(move |p| flag.store(p.done * 2 >= p.total, Ordering::Relaxed))),
-        cancel: Some(cancel),
-        ..ReadOptions::default()
+    // Any thread may stop it; here the progress does, after a half.
+    let cancel = CancelToken::new();
+    let token = cancel.clone();
+    let stop = move |p| {
+        if percent(p) >= 50 {
+            token.cancel();
+        }
     };
+    let task = Task::default().with_progress(stop).with_cancel(&cancel);
+    let options = ReadOptions { task, ..ReadOptions::default() };
     match array.read_blocking(&Selection::all(), &options) {
         Err(e) if e.kind() == ErrorKind::Cancelled => println!("stopped: {e}"),
         // The last chunks may already have been under way.

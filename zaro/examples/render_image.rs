@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zaro::image::convert::{ConvertOptions, convert};
 use zaro::image::render::{PngRows, Request, Size, View, render_to};
-use zaro::image::{Found, SourceOptions, find, open_sources};
+use zaro::image::{Found, ImageSourceOptions, find, open_sources};
 use zaro::store::{MemoryStore, SharedStore};
 use zaro::{OpenOptions, Result, Zarr, blocking};
 
@@ -18,7 +18,7 @@ pub(crate) fn main() -> Result<()> {
     blocking::wait(async {
         // TIFF, OME-TIFF, ImageJ's, PNG, JPEG and numpy's files.
         let sources: Vec<_> =
-            open_sources(&[file], &SourceOptions::default())?.into_iter().map(Arc::new).collect();
+            open_sources(&[file], &ImageSourceOptions::default())?.into_iter().map(Arc::new).collect();
         let store: SharedStore = Arc::new(MemoryStore::new());
         let options = ConvertOptions { levels: Some(2), ..ConvertOptions::default() };
         convert(&sources, &store, "", &options).await?;

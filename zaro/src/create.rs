@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::array::{Array, DEFAULT_MEMORY};
+use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::hierarchy::{self, Existing, Room};
 use crate::journal::{Ground, Intent, Journal, Left, Work};
@@ -44,7 +44,7 @@ pub async fn array(
     let new = New::array(&store, &path, meta.format, existing);
     let place = new.take().await?;
     let array = match hierarchy::create_from(&place.hidden, "", meta.clone(), Existing::Refuse).await {
-        Ok(array) => array,
+        Ok(array) => array.unseen(),
         Err(e) => return new.finish(place, Err(e)).await,
     };
     Ok(Creating { array, store, path, meta, existing, place })
@@ -58,9 +58,10 @@ impl Creating {
 
     /// Makes the array seen if it is `filled`; else nothing of it stays.
     pub async fn finish(self, filled: Result<()>) -> Result<Array> {
-        let Self { store, path, meta, existing, place, .. } = self;
+        let Self { array, store, path, meta, existing, place } = self;
         New::array(&store, &path, meta.format, existing).finish(place, filled).await?;
-        Array::new(store.clone(), &path, meta, Mode::Strict, Vec::new(), DEFAULT_MEMORY)
+        let made = Array::new(store.clone(), &path, meta, Mode::Strict, Vec::new(), array.context());
+        made.map(Array::announced)
     }
 }
 

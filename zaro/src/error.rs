@@ -91,13 +91,61 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// What the caller can do about an error: an option of the operation. Each face of the library names it in its own way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the caller can do about an error: an option of the operation, or another operation. Each face of the library names
+/// these in its own way.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
+    /// Another operation, such as `copy` or `image upgrade`; none for the one that failed.
+    pub operation: Option<&'static str>,
     /// The option's name in the library, such as `allow_missing`.
-    pub option: &'static str,
+    pub option: Option<&'static str>,
+    /// What it is set to, where it does not go without saying.
+    pub value: Option<String>,
     /// What it does, such as `makes them zeros`.
     pub does: &'static str,
+}
+
+impl Hint {
+    /// An option of the operation that failed.
+    #[must_use]
+    pub fn option(option: &'static str, does: &'static str) -> Self {
+        Self { operation: None, option: Some(option), value: None, does }
+    }
+
+    /// Another operation.
+    #[must_use]
+    pub fn operation(operation: &'static str, does: &'static str) -> Self {
+        Self { operation: Some(operation), option: None, value: None, does }
+    }
+
+    /// The same with an option.
+    #[must_use]
+    pub fn with(mut self, option: &'static str) -> Self {
+        self.option = Some(option);
+        self
+    }
+
+    /// The same with the option set to `value`.
+    #[must_use]
+    pub fn set_to(mut self, value: impl fmt::Display) -> Self {
+        self.value = Some(value.to_string());
+        self
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(operation) = self.operation {
+            write!(f, "operation {operation}{}", if self.option.is_some() { " with " } else { "" })?;
+        }
+        if let Some(option) = self.option {
+            write!(f, "option {option}")?;
+        }
+        if let Some(value) = &self.value {
+            write!(f, " {value}")?;
+        }
+        write!(f, " {}", self.does)
+    }
 }
 
 /// A text that will be shown, without the secrets of addresses.
@@ -118,7 +166,7 @@ struct Inner {
     node: Option<String>,
     key: Option<String>,
     field: Option<String>,
-    hint: Option<Hint>,
+    hints: Vec<Hint>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -132,7 +180,7 @@ impl Error {
             node: None,
             key: None,
             field: None,
-            hint: None,
+            hints: Vec::new(),
             source: None,
         }))
     }
@@ -226,7 +274,16 @@ impl Error {
     /// Names an option that helps, unless one is named already.
     #[must_use]
     pub fn with_hint(mut self, option: &'static str, does: &'static str) -> Self {
-        self.0.hint.get_or_insert(Hint { option, does });
+        if self.0.hints.is_empty() {
+            self.0.hints.push(Hint::option(option, does));
+        }
+        self
+    }
+
+    /// Adds another way out.
+    #[must_use]
+    pub fn or_hint(mut self, hint: Hint) -> Self {
+        self.0.hints.push(hint);
         self
     }
 
@@ -282,10 +339,10 @@ impl Error {
         self.0.key.as_deref()
     }
 
-    /// The option that helps.
+    /// What helps: any one of these.
     #[must_use]
-    pub fn hint(&self) -> Option<Hint> {
-        self.0.hint
+    pub fn hints(&self) -> &[Hint] {
+        &self.0.hints
     }
 
     /// The metadata field it is about.
@@ -295,7 +352,7 @@ impl Error {
     }
 }
 
-/// With `{:#}`, without the hint.
+/// With `{:#}`, without the hints.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let i = &*self.0;
@@ -316,10 +373,13 @@ impl fmt::Display for Error {
             }
             cause = c.source();
         }
-        match i.hint {
-            Some(Hint { option, does }) if !f.alternate() => write!(f, "; option {option} {does}"),
-            _ => Ok(()),
+        if f.alternate() {
+            return Ok(());
         }
+        for (n, hint) in i.hints.iter().enumerate() {
+            write!(f, "{}{hint}", if n == 0 { "; " } else { ", or " })?;
+        }
+        Ok(())
     }
 }
 
@@ -389,5 +449,10 @@ mod tests {
         let e = e.with_store("a.zarr");
         assert_eq!(e.to_string(), "a.zarr: there is an array here already; option overwrite replaces it");
         assert_eq!(format!("{e:#}"), "a.zarr: there is an array here already");
+        let e = Error::usage("small").or_hint(Hint::option("memory", "is enough").set_to("8M"));
+        let e = e.or_hint(Hint::operation("copy", "makes larger ones").with("chunks"));
+        let said =
+            "small; option memory 8M is enough, or operation copy with option chunks makes larger ones";
+        assert_eq!(e.to_string(), said);
     }
 }

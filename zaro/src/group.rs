@@ -271,7 +271,9 @@ impl Zarr {
 
     /// The array at the normal path `path`, whose metadata are known.
     pub(crate) fn array_of(&self, path: &str, meta: ArrayMeta, findings: Vec<Finding>) -> Result<Array> {
-        Array::new(self.store.clone(), path, meta, self.options.mode, findings, &self.options.store.context)
+        let context = &self.options.store.context;
+        let array = Array::new(self.store.clone(), path, meta, self.options.mode, findings, context);
+        array.map(Array::announced)
     }
 
     /// Whether V2's documents lie beside the `zarr.json` at `path`, where a node of `format` was found. Of a remote

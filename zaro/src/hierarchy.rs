@@ -10,11 +10,13 @@ mod consolidate;
 mod delete;
 mod replace;
 mod resize;
-mod writing;
+mod transaction;
+
+use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 
-use crate::array::{Array, DEFAULT_MEMORY};
+use crate::array::Array;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, OpenOptions, Zarr, unfinished};
@@ -36,7 +38,7 @@ pub use delete::{delete, is_half_deleted};
 pub(crate) use replace::Room;
 pub(crate) use resize::keys_found;
 pub use resize::{Appended, Appending, append, extend, resize, resize_by, waits_for};
-pub use writing::Writing;
+pub(crate) use transaction::{Change, Chunks};
 
 /// How often a document is changed anew because somebody else changed it first.
 const ATTEMPTS: usize = 100;
@@ -50,7 +52,8 @@ fn text(document: &Json) -> bytes::Bytes {
     text.into()
 }
 
-async fn open(store: &SharedStore) -> Result<Zarr> {
+/// The nodes of a store, as their own documents have them.
+pub(crate) async fn open(store: &SharedStore) -> Result<Zarr> {
     let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
     Zarr::from_store(store.clone(), options).await
 }
@@ -106,8 +109,10 @@ pub async fn create_from(
 ) -> Result<Array> {
     let path = normal(path)?;
     let stored = write::array(&meta)?;
+    let document = stored.first().map_or_else(|| meta.document.clone(), |(_, d)| Arc::new(d.clone()));
+    let meta = ArrayMeta { document, ..meta };
     // Codecs that do not fit together are found before anything is written.
-    let array = Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), DEFAULT_MEMORY)
+    let array = Array::new(store.clone(), &path, meta.clone(), Mode::Strict, Vec::new(), &Context::shared())
         .map_err(|e| match e.kind() {
             // Nothing is invalid yet; something impossible was asked for.
             ErrorKind::Invalid => Error::usage(e.message()).with_node(shown(&path)).with_store(store),
@@ -120,14 +125,14 @@ pub async fn create_from(
     }
     refuse_unfinished(store, &path, existing).await?;
     if existing == Existing::Replace && replace::by_documents(store, &path, meta.format, &stored).await? {
-        return Ok(array);
+        return Ok(array.announced());
     }
     make_room(store, &path, meta.format, existing).await?;
     if existing == Existing::Replace {
         delete::check_unused(store, &path, &meta).await?;
     }
     make_alone(store, &path, meta.format, stored).await?;
-    Ok(array)
+    Ok(array.announced())
 }
 
 /// Puts the documents of a node as they are; those of the `top` one of several come last, with the groups it lies in.
@@ -149,9 +154,9 @@ pub(crate) async fn put_documents(
 }
 
 /// The array at `path`, as its own documents have it, with the memory of `context` for its caches.
-pub async fn open_array(store: &SharedStore, path: &str, context: impl Into<Context>) -> Result<Array> {
+pub async fn open_array(store: &SharedStore, path: &str, context: &Context) -> Result<Array> {
     let mut options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-    options.store.context = context.into();
+    options.store.context = context.clone();
     Zarr::from_store(store.clone(), options).await?.array(path).await
 }
 
@@ -350,6 +355,19 @@ pub(crate) async fn change_attributes(
     .await
 }
 
+/// Gives the dimensions of an array names, where those are in the document that holds its attributes.
+#[cfg(feature = "image")]
+pub(crate) async fn name_dimensions(store: &SharedStore, path: &str, names: &[String]) -> Result<()> {
+    let names: Json = names.iter().collect();
+    change_document(store, &normal(path)?, |format, document| {
+        let mut document = document.clone();
+        document
+            .set(if format == Format::V3 { "dimension_names" } else { "_ARRAY_DIMENSIONS" }, names.clone());
+        Ok(document)
+    })
+    .await
+}
+
 /// Changes the document that holds a node's attributes, and the copies of it.
 async fn change_document(
     store: &SharedStore,
@@ -388,7 +406,5 @@ async fn change_document(
 /// Fails if somebody else works on all that is at `path`, or on something it lies in, or did so and has not come to an end: a
 /// change would be lost, or be in their way. What this process itself has begun is not in its own way.
 pub async fn check_settled(store: &SharedStore, path: &str) -> Result<()> {
-    let path = normal(path)?;
-    let above = ancestors(&path).into_iter().chain([path.as_str()]);
-    futures::future::try_join_all(above.map(|at| journal::check_settled(store, at))).await.map(drop)
+    journal::check_settled_above(store, &normal(path)?).await
 }

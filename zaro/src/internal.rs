@@ -6,7 +6,7 @@
 pub mod text {
     pub use crate::format::text::*;
     pub use crate::format::value::{is_safe, number};
-    pub use crate::num::{u64_of, u64_of_f64};
+    pub use crate::num::{f64_of_u64, f64_of_usize, u64_of, u64_of_f64};
 }
 
 /// Arrays and nodes described for people.

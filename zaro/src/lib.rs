@@ -168,9 +168,10 @@ mod time;
 pub mod validate;
 
 pub use array::{
-    Array, Element, Index, Missing, Order, Progress, ReadOptions, Selection, Slab, Values, WriteOptions,
+    Array, Element, Index, Missing, Order, ReadOptions, Selection, Slab, Values, WriteOptions, Writing,
 };
 pub use context::{Context, ContextOptions};
 pub use error::{Error, ErrorKind, Hint, Result, redacted};
 pub use group::{Node, OpenOptions, Zarr};
 pub use open::open;
+pub use task::{CancelToken, Progress, Task, Unit};

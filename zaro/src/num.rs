@@ -33,6 +33,16 @@ pub(crate) fn product_usize(extents: &[u64]) -> Result<usize> {
     usize_of(product(extents)?)
 }
 
+/// Where element `number` lies in these extents, the last dimension varying fastest.
+pub(crate) fn index_of(mut number: u64, extents: &[u64]) -> Vec<u64> {
+    let mut index = vec![0; extents.len()];
+    for (i, n) in index.iter_mut().zip(extents).rev() {
+        *i = number.checked_rem(*n).unwrap_or(0);
+        number = number.checked_div(*n).unwrap_or(0);
+    }
+    index
+}
+
 /// An unsigned little-endian integer of up to eight bytes.
 pub(crate) fn unsigned(bytes: &[u8]) -> u64 {
     bytes.iter().rev().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
@@ -46,7 +56,7 @@ pub(crate) fn signed(bytes: &[u8]) -> i64 {
 
 /// The nearest `f64`; loses the low bits beyond 2^53.
 #[must_use]
-pub(crate) fn f64_of_u64(n: u64) -> f64 {
+pub fn f64_of_u64(n: u64) -> f64 {
     n as f64
 }
 
@@ -58,7 +68,7 @@ pub(crate) fn f64_of_i64(n: i64) -> f64 {
 
 /// The nearest `f64`; loses the low bits beyond 2^53.
 #[must_use]
-pub(crate) fn f64_of_usize(n: usize) -> f64 {
+pub fn f64_of_usize(n: usize) -> f64 {
     n as f64
 }
 

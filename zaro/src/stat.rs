@@ -5,20 +5,20 @@
 //! the histogram become twice as wide whenever a number lies outside.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::TryStreamExt as _;
 use rayon::prelude::*;
 
 use crate::array::windows::{Cutting, View};
-use crate::array::{Array, OnProgress, Order, Progress, ReadOptions, Slab};
+use crate::array::{Array, Order, ReadOptions, Slab};
 use crate::cf::{Cf, Lost, Related};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::format::value::{self, Style};
 use crate::group::Zarr;
 use crate::meta::{DataType, Json};
 use crate::num;
 use crate::store::StoreExt as _;
+use crate::task::{Operation, Task, Unit};
 
 /// The most bins of a histogram.
 const BINS: usize = 32;
@@ -27,18 +27,10 @@ const BINS: usize = 32;
 const PIECE: usize = 1 << 14;
 
 /// How to look at an array.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct StatOptions {
-    /// Told how far it has come, in bytes of decoded elements.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl std::fmt::Debug for StatOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("StatOptions")
-    }
+    /// How it is watched, in bytes of decoded elements, and stopped.
+    pub task: Task,
 }
 
 /// What an array's elements are like.
@@ -127,6 +119,7 @@ impl Stat {
 
 /// Reads all of `array` within the memory that `zarr` was opened with.
 pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<Stat> {
+    let _operation = Operation::begin("stat", array.store());
     let meta = array.meta();
     let view = View::new(&[], meta)?;
     let size = meta.data_type.size();
@@ -134,41 +127,44 @@ pub async fn stat(zarr: &Zarr, array: &Array, options: &StatOptions) -> Result<S
     let decoded = (!meta.data_type.is_variable()).then(|| elements.saturating_mul(num::u64_of(size)));
     let counts = meta.grid.counts(&meta.shape);
     let chunks = counts.iter().fold(1u64, |all, n| all.saturating_mul(*n));
-    let (stored, present) = stored(array).await?.unzip();
+    let (stored, present) = options.task.unless_cancelled(stored(array)).await?.unzip();
     let mut out = Stat { elements, decoded, stored, chunks, present, ..Stat::default() };
     let cf = Cf::new(meta, &Related::default(), &mut |_| {});
-    let taken = Taken { data_type: &meta.data_type, fill: &meta.fill.0, cf: cf.as_ref() };
+    let changed = cf.is_some();
+    let taken = Arc::new(Taken { data_type: meta.data_type.clone(), fill: meta.fill.0.to_vec(), cf });
     let item = if meta.data_type.is_variable() { array.item_bytes().await?.max(64) } else { size.max(1) };
     let budget = zarr.options().store.context.memory().max(1 << 20) / 2;
     let cutting = Cutting { item_size: item, budget, order: Order::C, sequential: false };
-    let read = ReadOptions { cancel: options.cancel.clone(), ..ReadOptions::default() };
-    let (mut sum, mut bins, mut done) = (Sum::default(), Bins::new(&meta.data_type, cf.is_some()), 0u64);
+    let read = ReadOptions { task: options.task.without_progress(), ..ReadOptions::default() };
+    let (mut sum, mut bins) = (Sum::default(), Bins::new(&meta.data_type, changed));
+    let meter = options.task.meter(Unit::Bytes, decoded);
     for window in view.windows(meta, cutting) {
         let slab = array.read(&view.narrowed(&window).selection()?, &read).await?;
-        let part = taken.sum(&slab);
+        let (look, bytes) = (taken.clone(), num::u64_of(slab.len().saturating_mul(size)));
+        let looked = array.context().run(move || {
+            let part = look.sum(&slab);
+            if let (Some(min), Some(max)) = (part.min, part.max) {
+                bins.cover(min.0, max.0);
+                look.count(&slab, &mut bins);
+            }
+            Ok((part, bins))
+        });
+        let part;
+        (part, bins) = looked.await?;
         sum = sum.with(&part);
-        if let (Some(min), Some(max)) = (part.min, part.max) {
-            bins.cover(min.0, max.0);
-            taken.count(&slab, &mut bins);
-        }
-        done = done.saturating_add(num::u64_of(slab.len().saturating_mul(size)));
-        if let Some(progress) = &options.progress {
-            progress(Progress { done, total: decoded.unwrap_or(done) });
-        }
-        if options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
-            return Err(Error::cancelled());
-        }
+        meter.advance(bytes);
+        options.task.check()?;
     }
     (out.fill, out.missing, out.nan, out.infinite) = (sum.fill, sum.missing, sum.nan, sum.infinite);
     if taken.are_numbers() {
         let text = |end: End| end.map_or(Ok(String::new()), |(_, bits)| taken.text(bits));
-        let (width, histogram) = bins.shown();
+        let ((mean, std), (width, histogram)) = (sum.moments(), bins.shown());
         out.numbers = Some(Numbers {
             count: sum.count,
             min: text(sum.min)?,
             max: text(sum.max)?,
-            mean: sum.mean,
-            std: if sum.count > 0 { (sum.squares / num::f64_of_u64(sum.count)).sqrt() } else { 0.0 },
+            mean,
+            std,
             histogram,
             width,
         });
@@ -201,10 +197,10 @@ async fn stored(array: &Array) -> Result<Option<(u64, u64)>> {
 }
 
 /// How elements are taken.
-struct Taken<'a> {
-    data_type: &'a DataType,
-    fill: &'a [u8],
-    cf: Option<&'a Cf>,
+struct Taken {
+    data_type: DataType,
+    fill: Vec<u8>,
+    cf: Option<Cf>,
 }
 
 /// What an element is.
@@ -216,7 +212,7 @@ enum Taking {
     Other,
 }
 
-impl Taken<'_> {
+impl Taken {
     fn are_numbers(&self) -> bool {
         matches!(
             self.data_type,
@@ -230,8 +226,8 @@ impl Taken<'_> {
     }
 
     fn take(&self, item: &[u8]) -> Taking {
-        let Some(stored) = value::number(self.data_type, item) else { return Taking::Other };
-        let x = self.cf.and_then(|cf| cf.unpacked(item)).unwrap_or(stored);
+        let Some(stored) = value::number(&self.data_type, item) else { return Taking::Other };
+        let x = self.cf.as_ref().and_then(|cf| cf.unpacked(item)).unwrap_or(stored);
         match x {
             _ if stored.is_nan() => Taking::Nan,
             x if x.is_nan() => Taking::Missing,
@@ -293,8 +289,8 @@ impl Taken<'_> {
     /// An element as its attributes mean it.
     fn text(&self, bits: [u8; 8]) -> Result<String> {
         let bytes = bits.get(..self.data_type.size()).unwrap_or_default().to_vec();
-        let mut slab = Slab::new(self.data_type, &[], Order::C, bytes)?;
-        if let Some(cf) = self.cf {
+        let mut slab = Slab::new(&self.data_type, &[], Order::C, bytes)?;
+        if let Some(cf) = &self.cf {
             slab = cf.apply(&slab, &mut Lost::default())?;
         }
         let item = slab.item(0).unwrap_or_default();
@@ -313,13 +309,21 @@ fn further(a: End, b: End, is_further: fn(f64, f64) -> bool) -> End {
     }
 }
 
+/// Numbers beyond this are counted as [`SMALLER`].
+const LARGE: f64 = 1e150;
+
+/// A power of two by which no number is too large for its square.
+const SMALLER: f64 = f64::from_bits((1023 - 600) << 52);
+
 /// What is known of some numbers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     count: u64,
+    /// Their mean, and the sum of the squares of distances from it: of the numbers as they are, or, if one of them is so large
+    /// that its square is none any more, of them times [`SMALLER`].
     mean: f64,
-    /// The sum of the squares of distances from the mean.
     squares: f64,
+    large: bool,
     min: End,
     max: End,
     fill: u64,
@@ -330,10 +334,14 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, x: f64, item: &[u8]) {
+        if x.abs() > LARGE {
+            *self = self.smaller();
+        }
         self.count += 1;
-        let apart = x - self.mean;
+        let scaled = if self.large { x * SMALLER } else { x };
+        let apart = scaled - self.mean;
         self.mean += apart / num::f64_of_u64(self.count);
-        self.squares += apart * (x - self.mean);
+        self.squares += apart * (scaled - self.mean);
         let bits = || {
             let mut bits = [0; 8];
             bits.iter_mut().zip(item).for_each(|(to, from)| *to = *from);
@@ -347,8 +355,31 @@ impl Sum {
         }
     }
 
+    /// The same of the numbers times [`SMALLER`].
+    fn smaller(&self) -> Self {
+        match self.large {
+            true => *self,
+            false => Self {
+                mean: self.mean * SMALLER,
+                squares: self.squares * SMALLER * SMALLER,
+                large: true,
+                ..*self
+            },
+        }
+    }
+
+    /// The mean, and the square root of the mean square distance from it.
+    fn moments(&self) -> (f64, f64) {
+        let scale = if self.large { SMALLER } else { 1.0 };
+        let std = if self.count > 0 { (self.squares / num::f64_of_u64(self.count)).sqrt() } else { 0.0 };
+        (self.mean / scale, std / scale)
+    }
+
     /// Both together.
     fn with(&self, other: &Self) -> Self {
+        if self.large != other.large {
+            return self.smaller().with(&other.smaller());
+        }
         let (a, b) = (num::f64_of_u64(self.count), num::f64_of_u64(other.count));
         let apart = other.mean - self.mean;
         let (mean, squares) = if self.count + other.count == 0 {
@@ -361,6 +392,7 @@ impl Sum {
             count: self.count + other.count,
             mean,
             squares,
+            large: self.large,
             min: further(self.min, other.min, |b, a| b < a),
             max: further(self.max, other.max, |b, a| b > a),
             fill: self.fill + other.fill,
@@ -392,17 +424,18 @@ impl Bins {
     }
 
     fn place(&self, x: f64) -> usize {
-        num::usize_of_f64((x - self.low) / self.width).min(BINS - 1)
+        // Of numbers near the largest there are, the difference may be none any more.
+        num::usize_of_f64(x / self.width - self.low / self.width).min(BINS - 1)
     }
 
     /// Makes room for numbers from `min` to `max`.
     fn cover(&mut self, min: f64, max: f64) {
         if self.width == 0.0 {
-            let width = (max - min) / num::f64_of_usize(BINS);
+            let width = max / num::f64_of_usize(BINS) - min / num::f64_of_usize(BINS);
             let least = if self.whole { 1.0 } else { min.abs().max(max.abs()).max(1e-300) * 1e-9 };
             // A width that is no power of two would give edges that nobody wants to read.
             self.width = width.max(least).log2().ceil().exp2();
-            self.low = (min / self.width).floor() * self.width;
+            self.low = ((min / self.width).floor() * self.width).max(f64::MIN);
         }
         while max > self.high() && self.width.is_finite() {
             let merged = self.merged();
@@ -412,7 +445,7 @@ impl Bins {
         }
         while min < self.low && self.width.is_finite() {
             let merged = self.merged();
-            self.low -= self.width * num::f64_of_usize(BINS);
+            self.low = (self.low - self.width * num::f64_of_usize(BINS)).max(f64::MIN);
             self.counts = [0; BINS];
             self.counts.iter_mut().skip(BINS / 2).zip(merged).for_each(|(slot, n)| *slot = n);
             self.width *= 2.0;
@@ -426,7 +459,7 @@ impl Bins {
 
     /// The width of a bin, and where each begins and what it holds, without empty ones at the ends.
     fn shown(&self) -> (f64, Vec<(f64, u64)>) {
-        let at = |i: usize| self.low + self.width * num::f64_of_usize(i);
+        let at = |i: usize| (self.low / self.width + num::f64_of_usize(i)) * self.width;
         let used = |n: &u64| *n > 0;
         let (Some(first), Some(last)) =
             (self.counts.iter().position(used), self.counts.iter().rposition(used))
@@ -456,6 +489,36 @@ mod tests {
         assert!(
             (whole.mean - parts.mean).abs() < 1e-12 && (whole.squares / parts.squares - 1.0).abs() < 1e-12
         );
+    }
+
+    #[test]
+    fn the_largest_numbers_have_a_mean_and_a_deviation() {
+        let of = |part: &[f64]| {
+            let mut sum = Sum::default();
+            part.iter().for_each(|x| sum.add(*x, &x.to_le_bytes()));
+            sum
+        };
+        for (numbers, mean, std) in [
+            (&[1e308, -1e308][..], 0.0, 1e308),
+            (&[1.5e308, 1.7e308, 1.6e308], 1.6e308, 8.164_965_809e306),
+            (&[3.0, 1e200, -1e200, 5.0], 2.0, 7.071_067_811_865_475e199),
+        ] {
+            let halves = numbers.split_at(1);
+            for sum in [of(numbers), of(halves.0).with(&of(halves.1))] {
+                let (got_mean, got_std) = sum.moments();
+                assert!((got_mean - mean).abs() <= std * 1e-12 && (got_std / std - 1.0).abs() < 1e-9);
+            }
+            let mut bins = Bins::new(&DataType::FLOAT64, false);
+            let [min, max] = [
+                numbers.iter().copied().fold(f64::MAX, f64::min),
+                numbers.iter().copied().fold(f64::MIN, f64::max),
+            ];
+            bins.cover(min, max);
+            numbers.iter().for_each(|x| bins.counts[bins.place(*x)] += 1);
+            let (width, shown) = bins.shown();
+            assert!(width.is_finite() && shown.iter().all(|(at, _)| at.is_finite()), "{shown:?}");
+            assert!(shown.first().unwrap().0 <= min && shown.last().unwrap().0 <= max);
+        }
     }
 
     #[test]

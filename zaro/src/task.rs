@@ -1,37 +1,238 @@
-//! Work under way: on the thread pool, many pieces at once, until it is done or the caller wants to stop.
+//! Work under way: watched and stopped by who asked for it, many pieces at once.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
 use futures::stream::{self, FusedStream, FuturesUnordered, Stream, StreamExt};
+use tokio::sync::Notify;
 
-use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, redacted};
 
-/// How often it is looked whether the caller wants to stop.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// Runs `work`, which computes or reads files, on the decoding threads. What it holds is dropped before the answer comes.
-pub(crate) async fn compute<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    Context::shared().run(work).await
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unit {
+    /// Bytes: of elements as they are in memory, or of files.
+    Bytes,
+    /// Objects of a store, or references to them.
+    Objects,
+    /// Versions of objects.
+    Versions,
+    /// Whole Zarrs.
+    Zarrs,
 }
 
-/// How many jobs run at once.
-pub(crate) fn threads() -> usize {
-    Context::shared().threads()
+impl Unit {
+    /// Its name.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Objects => "objects",
+            Self::Versions => "versions",
+            Self::Zarrs => "Zarrs",
+        }
+    }
 }
 
-/// How many jobs keep the thread pool busy: one for each thread, and one that is ready when another ends.
-pub(crate) fn jobs_at_once() -> usize {
-    threads().saturating_add(1)
+/// How far an operation has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// So many are done.
+    pub done: u64,
+    /// So many there are, if that is known.
+    pub total: Option<u64>,
+    /// What is counted.
+    pub unit: Unit,
+}
+
+/// Stops an operation, from any thread. Cheap to clone; all clones are one.
+#[derive(Clone, Default)]
+pub struct CancelToken(Arc<Flag>);
+
+#[derive(Default)]
+struct Flag {
+    set: AtomicBool,
+    told: Notify,
+}
+
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CancelToken").field(&self.is_cancelled()).finish()
+    }
+}
+
+impl CancelToken {
+    /// One that nobody has set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops what has this token; `false` if it was told so before.
+    pub fn cancel(&self) -> bool {
+        let first = !self.0.set.swap(true, Ordering::SeqCst);
+        self.0.told.notify_waiters();
+        first
+    }
+
+    /// Whether it is to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.set.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it is to stop.
+    pub async fn cancelled(&self) {
+        let told = self.0.told.notified();
+        // Who tells after this look is heard: `notified` counts from when it was called.
+        if !self.0.set.load(Ordering::SeqCst) {
+            told.await;
+        }
+    }
+}
+
+/// What is told how far an operation has come.
+type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// How a long operation is watched and stopped: part of the options of each. Cheap to clone; by default nobody watches, and
+/// nobody stops it.
+///
+/// ```
+/// # use zaro::{CancelToken, ReadOptions, Task};
+/// let cancel = CancelToken::new();
+/// let task = Task::default().with_progress(|p| println!("{} {}", p.done, p.unit.text())).with_cancel(&cancel);
+/// let options = ReadOptions { task, ..ReadOptions::default() };
+/// ```
+#[derive(Clone, Default)]
+pub struct Task {
+    progress: Option<OnProgress>,
+    cancel: Option<CancelToken>,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("progress", &self.progress.is_some())
+            .field("cancel", &self.cancel)
+            .finish()
+    }
+}
+
+impl Task {
+    /// With `progress`, which is called by any thread, after every piece of work.
+    #[must_use]
+    pub fn with_progress(self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        Self { progress: Some(Arc::new(progress)), ..self }
+    }
+
+    /// Stopped by `cancel`: the operation then fails with [`ErrorKind::Cancelled`](crate::ErrorKind).
+    #[must_use]
+    pub fn with_cancel(self, cancel: &CancelToken) -> Self {
+        Self { cancel: Some(cancel.clone()), ..self }
+    }
+
+    /// Stopped by the same, but not watched: for a part of an operation that tells of the whole.
+    #[must_use]
+    pub fn without_progress(&self) -> Self {
+        Self { progress: None, cancel: self.cancel.clone() }
+    }
+
+    /// Whether the caller wants to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(CancelToken::is_cancelled)
+    }
+
+    /// Fails if the caller wants to stop.
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
+    }
+
+    /// Waits for `future`, a request that may hang for as long as its time-out; whoever wants to stop does not wait for it.
+    pub async fn unless_cancelled<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        let Some(cancel) = &self.cancel else { return future.await };
+        self.check()?;
+        // What is ready at once does not ask to be woken.
+        match select(pin!(future), pin!(cancel.cancelled())).await {
+            Either::Left((done, _)) => done,
+            Either::Right(_) => Err(Error::cancelled()),
+        }
+    }
+
+    /// Counts what of `total` is done, and tells whoever watches.
+    pub(crate) fn meter(&self, unit: Unit, total: impl Into<Option<u64>>) -> Meter {
+        Meter { progress: self.progress.clone(), unit, total: total.into(), done: AtomicU64::new(0) }
+    }
+}
+
+/// A long operation, told of when it begins and when it ends to whoever subscribes to `zaro::operation`.
+pub(crate) struct Operation {
+    what: &'static str,
+    place: String,
+    begun: Instant,
+}
+
+impl Operation {
+    /// Begins `what` with the store or node `place`; `None` if nobody wants to know.
+    pub(crate) fn begin(what: &'static str, place: impl fmt::Display) -> Option<Self> {
+        if !tracing::enabled!(target: "zaro::operation", tracing::Level::INFO) {
+            return None;
+        }
+        let place = redacted(&place.to_string()).into_owned();
+        tracing::info!(target: "zaro::operation", what, place, "begins");
+        Some(Self { what, place, begun: Instant::now() })
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(target: "zaro::operation", what = self.what, place = self.place, ms, "ends");
+    }
+}
+
+/// Counts what is done.
+pub(crate) struct Meter {
+    progress: Option<OnProgress>,
+    unit: Unit,
+    total: Option<u64>,
+    done: AtomicU64,
+}
+
+impl Meter {
+    /// Whether somebody watches.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.progress.is_some()
+    }
+
+    /// `more` are done.
+    pub(crate) fn advance(&self, more: u64) {
+        let done = self.done.fetch_add(more, Ordering::Relaxed).saturating_add(more);
+        if let Some(progress) = &self.progress {
+            let done = self.total.map_or(done, |total| done.min(total));
+            progress(Progress { done, total: self.total, unit: self.unit });
+        }
+    }
+
+    /// How many are done.
+    pub(crate) fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// So many are done in all, be it more or fewer than were thought before.
+    pub(crate) fn set(&self, done: u64) {
+        self.done.store(done, Ordering::Relaxed);
+        self.advance(0);
+    }
 }
 
 /// Does `work` with every item, `at_once` at a time, begun in their order.
@@ -86,36 +287,6 @@ pub(crate) async fn sleep(time: Duration) -> Result<()> {
     .await
 }
 
-/// Fails if the caller wants to stop.
-pub(crate) fn check_cancel(cancel: Option<&AtomicBool>) -> Result<()> {
-    match cancel {
-        Some(cancel) if cancel.load(Ordering::Relaxed) => Err(Error::cancelled()),
-        _ => Ok(()),
-    }
-}
-
-/// Waits for `future`, a request that may hang for as long as its time-out; whoever wants to stop does not wait for it.
-pub(crate) async fn unless_cancelled<T>(
-    cancel: Option<&AtomicBool>,
-    future: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    if cancel.is_none() || tokio::runtime::Handle::try_current().is_err() {
-        return future.await;
-    }
-    let stopped = async {
-        loop {
-            if let Err(e) = check_cancel(cancel) {
-                return e;
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-    };
-    match select(pin!(future), pin!(stopped)).await {
-        Either::Left((done, _)) => done,
-        Either::Right((e, _)) => Err(e),
-    }
-}
-
 /// What a mutex guards, also after a panic: nothing here is left half done.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -149,6 +320,7 @@ mod tests {
 
     use super::*;
     use crate::blocking::wait;
+    use crate::context::Context;
 
     #[test]
     fn after_a_fault_nothing_is_begun_and_nothing_left_under_way() {
@@ -157,27 +329,37 @@ mod tests {
             begun.fetch_add(1, Ordering::Relaxed);
             let ended = ended.clone();
             async move {
-                compute(move || {
-                    std::thread::sleep(Duration::from_millis(if i == 1 { 1 } else { 40 }));
-                    ended.fetch_add(1, Ordering::Relaxed);
-                    if i == 1 { Err(Error::usage("no")) } else { Ok(()) }
-                })
-                .await
+                Context::shared()
+                    .run(move || {
+                        std::thread::sleep(Duration::from_millis(if i == 1 { 1 } else { 40 }));
+                        ended.fetch_add(1, Ordering::Relaxed);
+                        if i == 1 { Err(Error::usage("no")) } else { Ok(()) }
+                    })
+                    .await
             }
         };
         assert!(wait(each(2, 0..100, work)).is_err());
         let begun = begun.into_inner();
         assert!(begun < 10, "{begun}");
         assert_eq!(ended.load(Ordering::Relaxed), begun);
-        assert!(wait(compute(|| -> Result<()> { panic!("on purpose") })).is_err());
+        let panics = || -> Result<()> { panic!("on purpose") };
+        assert!(wait(Context::shared().run(panics)).is_err());
     }
 
     #[test]
     fn stopping_waits_for_no_request() {
-        let cancel = AtomicBool::new(true);
-        let began = std::time::Instant::now();
-        let hangs = std::future::pending::<Result<()>>();
-        assert!(wait(unless_cancelled(Some(&cancel), hangs)).is_err());
-        assert!(began.elapsed() < Duration::from_millis(100));
+        let cancel = CancelToken::new();
+        let task = Task::default().with_cancel(&cancel);
+        let hangs = || std::future::pending::<Result<()>>();
+        std::thread::scope(|s| {
+            let waiting = s.spawn(|| wait(task.unless_cancelled(hangs())));
+            std::thread::sleep(Duration::from_millis(20));
+            let told = std::time::Instant::now();
+            assert!(cancel.cancel() && !cancel.cancel());
+            assert!(waiting.join().unwrap().is_err());
+            assert!(told.elapsed() < Duration::from_millis(100));
+        });
+        assert!(wait(task.unless_cancelled(hangs())).is_err(), "told before");
+        assert!(wait(Task::default().unless_cancelled(async { Ok(()) })).is_ok());
     }
 }

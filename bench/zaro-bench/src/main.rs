@@ -71,7 +71,7 @@ fn main() -> zaro::Result<()> {
             let mut check = 0u64;
             for node in nodes {
                 if let zaro::meta::NodeMeta::Array(meta) = node.meta {
-                    let array = Array::new(zarr.store().clone(), &node.path, meta, Default::default(), Vec::new(), 1 << 20)?;
+                    let array = Array::new(zarr.store().clone(), &node.path, meta, Default::default(), Vec::new(), &zaro::Context::shared().with_memory(1 << 20))?;
                     check += array.shape().iter().sum::<u64>();
                 }
             }

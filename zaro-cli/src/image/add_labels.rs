@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use zaro::hierarchy::Existing;
 use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource, collect_colors, read_properties};
-use zaro::image::{Labels, SourceOptions, open_sources};
+use zaro::image::{ImageSourceOptions, Labels, open_sources};
 use zaro::{Error, Result};
 
 use super::pyramid::parse_axes;
@@ -40,10 +40,10 @@ pub(crate) struct AddLabels {
     /// The Zarr that the image is in
     #[arg(value_name = "URI")]
     uri: String,
-    /// The name of the labels; also a path below `labels`
+    /// Name of the labels; may be a path below `labels`
     #[arg(value_name = "NAME")]
     name: String,
-    /// The pixels: a TIFF, PNG or .npy file, or an array of a Zarr
+    /// Pixels: a TIFF, PNG or .npy file, or an array of a Zarr
     #[arg(long, value_name = "FILE|URI")]
     from: String,
     /// The image inside the Zarr [default: the root]
@@ -52,22 +52,22 @@ pub(crate) struct AddLabels {
     /// The axes of the pixels, such as zyx [default: as the file says, or the last ones of the image]
     #[arg(long, value_name = "AXES")]
     axes: Option<String>,
-    /// The colour of a value, red green blue alpha, or a file of them; may be repeated
+    /// Colour of a label value as red,green,blue,alpha, or a file of colours; may be repeated
     #[arg(long, value_name = "VALUE=RRGGBBAA|FILE")]
     colors: Vec<String>,
-    /// What is known of values: a JSON file, a list of objects that each have a label-value
+    /// Properties of label values: a JSON file with a list of objects that each have a label-value
     #[arg(long, value_name = "FILE", value_parser = local_path())]
     properties: Option<PathBuf>,
-    /// Write a plain array below `masks`, as images before 0.1 had it
+    /// Write a plain array below `masks`, as images before 0.1 did
     #[arg(long)]
     as_mask: bool,
     /// Replace labels of this name
     #[arg(long)]
     overwrite: bool,
-    /// Wait until everything is on the disk (fsync)
+    /// Wait until everything is on disk (fsync)
     #[arg(long)]
     fsync: bool,
-    /// What was added, as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 
@@ -83,7 +83,7 @@ impl AddLabels {
         let from = self.source(common).await?;
         let at = Target { uri: self.uri.clone(), path: self.image.clone() };
         let (store, path) = common.open_for_writing(&at, self.fsync).await?;
-        let watch = Watch::new(0, common.progress);
+        let watch = Watch::new(common.progress);
         let options = AddLabelsOptions {
             labels,
             as_mask: self.as_mask,
@@ -91,12 +91,11 @@ impl AddLabels {
             shards: self.storage.shard_list()?.flatten(),
             codecs: self.storage.codecs()?,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            memory: common.memory,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
+            context: common.context(),
+            task: watch.task(),
         };
         let added = add_labels::add(&store, &path, &self.name, &from, &options).await;
-        watch.finish();
+        drop(watch);
         let added = added?;
         if self.json {
             output::json_line(added.json())?;
@@ -112,8 +111,11 @@ impl AddLabels {
         let local = Path::new(self.from.strip_prefix("file://").unwrap_or(&self.from));
         let ending = local.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         if local.is_file() && !["zip", "ozx", "json"].contains(&ending.as_str()) {
-            let options =
-                SourceOptions { axes: self.axes.clone(), indexes: true, ..SourceOptions::default() };
+            let options = ImageSourceOptions {
+                axes: self.axes.clone(),
+                indexes: true,
+                ..ImageSourceOptions::default()
+            };
             let mut all = open_sources(&[local.to_owned()], &options)?;
             let first =
                 all.drain(..).next().ok_or_else(|| Error::invalid("there is no image in the file"))?;

@@ -7,7 +7,7 @@ use clap::Args;
 use zaro::hierarchy::Existing;
 use zaro::image::convert::{ConvertOptions, Converted, convert};
 use zaro::image::pyramid::Method;
-use zaro::image::{ImageSource, ImageVersion, SourceOptions, open_sources};
+use zaro::image::{ImageSource, ImageSourceOptions, ImageVersion, open_sources};
 use zaro::internal::image::units;
 use zaro::meta::Json;
 use zaro::{Error, Result};
@@ -34,7 +34,7 @@ Axes t, c and z of length 1 are left out; --keep-axes keeps those the file speak
 levels are made until y and x are small; --levels 1 makes none. A file of several images becomes
 a collection (bioformats2raw.layout) with the images 0, 1, 2; --series takes one of them.";
 
-/// Make an image of TIFF, PNG, JPEG or numpy files
+/// Convert TIFF, PNG, JPEG or numpy files to an image
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Convert {
@@ -44,43 +44,43 @@ pub(crate) struct Convert {
     /// Where to: a path, s3://, gs://, az://, or a new .ozx or .zip
     #[arg(value_name = "OUTPUT")]
     output: String,
-    /// The version to write: 0.4, 0.5 or 0.6
+    /// OME-Zarr version to write: 0.4, 0.5 or 0.6
     #[arg(long, value_name = "VERSION", default_value = "0.5", value_parser = parse_version)]
     to: ImageVersion,
-    /// What the names of files mean: img_t{t}_c{c}_z{z}.tif
+    /// Pattern of file names: img_t{t}_c{c}_z{z}.tif
     #[arg(long, value_name = "PATTERN")]
     pattern: Option<String>,
-    /// Planes that are missing are zeros
+    /// Fill missing planes with zeros
     #[arg(long)]
     allow_missing: bool,
-    /// What the dimensions are, letters of tczyx: of a numpy file, of the pages of a TIFF file, of a list of files
+    /// Axes, letters of tczyx: of a numpy file, of the pages of a TIFF file, of a list of files
     #[arg(long, value_name = "LETTERS")]
     axes: Option<String>,
-    /// Keep the axes that the file speaks of, also those of length 1
+    /// Keep all axes the file declares, including those of length 1
     #[arg(long)]
     keep_axes: bool,
-    /// Only this image of a file that holds several, from 0
+    /// Convert only this image of a file that holds several, from 0
     #[arg(long, value_name = "N")]
     series: Option<usize>,
-    /// The name of the image [default: that of the file]
+    /// Name of the image [default: the file name]
     #[arg(long)]
     name: Option<String>,
-    /// The size of a pixel: z,y,x or y,x or one for all [default: what the file says]
+    /// Pixel size: z,y,x or y,x or one for all [default: from the file]
     #[arg(long, value_name = "SIZES", value_delimiter = ',')]
     pixel_size: Option<Vec<f64>>,
-    /// The unit of that, such as micrometer or um [default: what the file says]
+    /// Unit of the pixel size, e.g. micrometer or um [default: from the file]
     #[arg(long)]
     unit: Option<String>,
-    /// Replace what is at the output
+    /// Replace an existing output
     #[arg(long)]
     overwrite: bool,
-    /// What was made, as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
     storage: Storage,
-    /// How many levels, the largest among them
+    /// Number of levels, including the largest
     #[arg(long, value_name = "N", help_heading = "How it is stored")]
     levels: Option<usize>,
     /// Downsampling method: mean, mode, gaussian or decimate
@@ -116,7 +116,7 @@ impl Convert {
         let (store, path) = common.open_for_writing(&at, false).await?;
         let files: Vec<_> = sources.iter().flat_map(|source| source.files.clone()).collect();
         zaro::hierarchy::check_files_apart(&files, &store, &path).await?;
-        let watch = Watch::new(0, common.progress);
+        let watch = Watch::new(common.progress);
         let options = ConvertOptions {
             version: Some(self.to),
             chunks: self.storage.chunk_list()?,
@@ -130,13 +130,12 @@ impl Convert {
             unit: self.unit.as_deref().map(unit).transpose()?,
             keep_axes: self.keep_axes,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            memory: common.memory,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
+            context: common.context(),
+            task: watch.task(),
         };
         let begun = std::time::Instant::now();
         let made = convert(&sources, &store, &path, &options).await;
-        watch.finish();
+        drop(watch);
         let made = made?;
         if self.json {
             output::json_line(made.iter().map(Converted::json).collect::<Json>())?;
@@ -151,7 +150,7 @@ impl Convert {
 
     fn sources(&self, inputs: &[String]) -> Result<Vec<Arc<ImageSource>>> {
         let (files, found) = zaro::internal::image::expand(inputs)?;
-        let options = SourceOptions {
+        let options = ImageSourceOptions {
             axes: self.axes.clone(),
             pattern: self.pattern.clone().or(found),
             allow_missing: self.allow_missing,

@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::image::add_labels::parse_color;
 use zaro::image::edit::{self, ChannelEdit, Edit as Changes, Which};
 use zaro::image::{ColorModel, LabelColor};
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
+use crate::path::word;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,18 +59,16 @@ pub(crate) struct Edit {
     #[arg(long, value_name = "N")]
     default_t: Option<u64>,
     /// How channels become one picture
-    #[arg(long, value_enum)]
-    model: Option<Model>,
+    #[arg(long, value_parser = word(MODELS))]
+    model: Option<ColorModel>,
     /// The colour of a label: its name, the value, red green blue alpha; may be repeated
     #[arg(long, value_name = "LABELS:VALUE=RRGGBBAA", value_parser = parse_label_color)]
     label_color: Vec<(String, LabelColor)>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Model {
-    Color,
-    Greyscale,
-}
+/// The words of `--model`.
+const MODELS: &[(&str, &str, ColorModel)] =
+    &[("color", "", ColorModel::Color), ("greyscale", "", ColorModel::Greyscale)];
 
 fn split<'a>(text: &'a str, by: char, wanted: &str) -> std::result::Result<(&'a str, &'a str), String> {
     text.split_once(by).filter(|(a, _)| !a.is_empty()).ok_or_else(|| format!("{text:?} is not {wanted}"))
@@ -115,10 +114,7 @@ impl Edit {
             units: units.collect(),
             default_z: self.default_z,
             default_t: self.default_t,
-            model: self.model.map(|m| match m {
-                Model::Color => ColorModel::Color,
-                Model::Greyscale => ColorModel::Greyscale,
-            }),
+            model: self.model,
             windows: None,
         };
         let nothing = Changes { multiscale: self.multiscale.clone(), ..Changes::default() };

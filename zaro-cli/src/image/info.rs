@@ -9,6 +9,7 @@ use zaro::image::{
     Axis, AxisKind, Channel, ColorModel, Found, ImageOverview, ImageSummary, ImageVersion, LevelSummary,
     Plate, PyramidSummary,
 };
+use zaro::internal::describe::times;
 use zaro::internal::image::document::hex;
 use zaro::internal::image::extent;
 use zaro::internal::path::shown;
@@ -38,7 +39,7 @@ pub(crate) struct Info {
     /// Show every image at length
     #[arg(short, long)]
     all: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -56,7 +57,7 @@ impl Info {
         let overview = ImageOverview::of(&zarr, &self.target.path).await?;
         let text = if self.json {
             let mut out = overview.to_json();
-            out.set("uri", zaro::meta::Json::string(zaro::redacted(&self.target.uri)));
+            out.set("uri", zaro::redacted(&self.target.uri).into_owned());
             format!("{}\n", out.pretty())
         } else {
             let page = Page {
@@ -109,11 +110,9 @@ impl Page<'_> {
     fn overview(&self, overview: &ImageOverview) -> String {
         let p = self.paint;
         let mut out = String::new();
-        let place = |path: &str| {
-            if path.is_empty() { self.uri.to_owned() } else { format!("{} {}", self.uri, shown(path)) }
-        };
         let mut head = |path: &str, what: String| {
-            out.push_str(&format!("{}\n{}\n", p.blue(&plain(&place(path))), p.dim(&plain(&what))));
+            let place = shell::place(self.uri, path);
+            out.push_str(&format!("{}\n{}\n", p.blue(&plain(&place)), p.dim(&plain(&what))));
         };
         let count = plural(overview.images.len(), "image");
         match &overview.found {
@@ -146,12 +145,7 @@ impl Page<'_> {
         }
         if let Some((path, Ok(first))) = overview.images.first() {
             let line = |by: &[String]| shell::line(&["image", "render"], self.uri, path, &picture(first), by);
-            out.extend(
-                self.reached_by
-                    .as_deref()
-                    .and_then(line)
-                    .map(|line| format!("{}\n", p.dim(&format!("try: {line}")))),
-            );
+            out.push_str(&shell::hint([self.reached_by.as_deref().and_then(line)].into_iter(), p));
         }
         out
     }
@@ -222,10 +216,6 @@ fn is_large(summary: &ImageSummary) -> bool {
 
 fn assumed(assumed: bool) -> &'static str {
     if assumed { " (no version is stated; this is what it looks like)" } else { "" }
-}
-
-fn times(shape: &[u64]) -> String {
-    shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" × ")
 }
 
 fn sizes(axes: &[Axis], level: &LevelSummary) -> String {

@@ -26,7 +26,7 @@ Examples:
   zaro image convert stack.tif image.zarr
   zaro image pyramid image.zarr";
 
-/// Look at OME-Zarr images, check them, mend them, make them
+/// Inspect, validate, edit, render and make OME-Zarr images
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Image {

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use clap::Args;
 use zaro::Result;
 use zaro::image::ozx;
-use zaro::meta::Json;
 
 use crate::args::Common;
 use crate::number;
@@ -29,7 +28,7 @@ pub(crate) struct Pack {
     /// The image, plate or collection: any address that can be listed
     #[arg(value_name = "SRC")]
     source: String,
-    /// The archive to make, such as image.ozx
+    /// Archive to create, e.g. image.ozx
     #[arg(value_name = "DST", value_parser = output_path())]
     target: PathBuf,
     /// The node of SRC to pack, with all below it [default: the root]
@@ -58,14 +57,13 @@ impl Pack {
             common.warn(&format!("{} documents of Zarr v2 were left out", packed.left_out));
         }
         if self.json {
-            let mut out = Json::object();
-            out.set("version", Json::string(packed.version.as_str()));
-            out.set("entries", Json::int(packed.entries));
-            out.set("bytes", Json::int(packed.bytes));
-            let names = packed.unsharded.iter().map(|n| Json::string(n.as_str()));
-            out.set("unsharded", Json::Array(names.collect()));
-            out.set("left_out", Json::int(packed.left_out));
-            output::print(&format!("{out}\n"))?;
+            output::json_line([
+                ("version", packed.version.as_str().into()),
+                ("entries", packed.entries.into()),
+                ("bytes", packed.bytes.into()),
+                ("unsharded", (&packed.unsharded).into()),
+                ("left_out", packed.left_out.into()),
+            ])?;
         } else {
             common.say(&format!(
                 "packed {} entries, {}, into {}",

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::hierarchy::Existing;
 use zaro::image::pyramid::{self, Factors, Frame, Method, PyramidOptions};
 use zaro::image::{Axis, ImageVersion};
@@ -12,6 +12,7 @@ use zaro::{Error, Result};
 use crate::args::{Common, Target};
 use crate::output;
 use crate::paint::plural;
+use crate::path::word;
 use crate::progress::Watch;
 use crate::storage::Storage;
 
@@ -38,71 +39,60 @@ whole; rerun the same command to resume one that was stopped.";
 pub(crate) struct Pyramid {
     #[command(flatten)]
     target: Target,
-    /// How many levels there are to be, with the largest [default: until y and x are at most 256 long]
+    /// Number of levels, including the largest [default: until y and x are at most 256]
     #[arg(long, value_name = "N")]
     levels: Option<usize>,
     /// Downsampling method [default: mean; mode for labels and booleans]
-    #[arg(long, value_enum)]
-    method: Option<MethodArg>,
-    /// How much smaller each level is along y and x
+    #[arg(long, value_parser = word(METHODS))]
+    method: Option<Method>,
+    /// Downsampling factor per level along y and x
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "factors")]
     factor: u64,
-    /// The same along each axis in space: z,y,x or y,x, or by name: z=2,y=4,x=4
+    /// Downsampling factors per spatial axis: z,y,x or y,x, or by name: z=2,y=4,x=4
     #[arg(long, value_name = "N,N,…", value_parser = parse_factors)]
     factors: Option<Factors>,
-    /// Make the image here, a copy with all levels, instead of beside the largest
+    /// Write a new image with all levels here, instead of adding levels in place
     #[arg(long, value_name = "URI")]
     to: Option<String>,
-    /// Replace levels that are there, or what is at --to
+    /// Replace existing levels, or what is at --to
     #[arg(long)]
     overwrite: bool,
-    /// Leave labels as they are that have one level
+    /// Do not make levels of labels that have only one
     #[arg(long)]
     no_labels: bool,
-    /// Wait until everything is on the disk (fsync)
+    /// Wait until everything is on disk (fsync)
     #[arg(long)]
     fsync: bool,
-    /// What was made, as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
     storage: Storage,
-    /// What the dimensions of a plain array are, such as tczyx, or names with commas [default: the dimensions' names]
+    /// Axes of a plain array, e.g. tczyx, or names separated by commas [default: its dimension names]
     #[arg(long, value_name = "AXES", help_heading = "For a plain array")]
     axes: Option<String>,
-    /// The size of a pixel, one number per axis
+    /// Pixel size, one number per axis
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', help_heading = "For a plain array")]
     pixel_size: Option<Vec<f64>>,
-    /// The unit of axes in space, such as micrometer
+    /// Unit of the spatial axes, e.g. micrometer
     #[arg(long, value_name = "UNIT", help_heading = "For a plain array")]
     unit: Option<String>,
     /// The name of the image
     #[arg(long, value_name = "TEXT", help_heading = "For a plain array")]
     name: Option<String>,
-    /// The version of OME-Zarr: 0.4, 0.5, 0.6 [default: 0.5, or 0.4 in Zarr V2]
+    /// OME-Zarr version: 0.4, 0.5, 0.6 [default: 0.5, or 0.4 in Zarr V2]
     #[arg(long, value_name = "VERSION", value_parser = parse_version, help_heading = "For a plain array")]
     ome_version: Option<ImageVersion>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum MethodArg {
-    Mean,
-    Mode,
-    Gaussian,
-    Decimate,
-}
-
-impl From<MethodArg> for Method {
-    fn from(arg: MethodArg) -> Self {
-        match arg {
-            MethodArg::Mean => Self::Mean,
-            MethodArg::Mode => Self::Mode,
-            MethodArg::Gaussian => Self::Gaussian,
-            MethodArg::Decimate => Self::Decimate,
-        }
-    }
-}
+/// The words of `--method`.
+const METHODS: &[(&str, &str, Method)] = &[
+    ("mean", "", Method::Mean),
+    ("mode", "", Method::Mode),
+    ("gaussian", "", Method::Gaussian),
+    ("decimate", "", Method::Decimate),
+];
 
 fn lengths(text: &str) -> std::result::Result<Vec<u64>, String> {
     let length = |n: &str| match n.trim().parse::<u64>() {
@@ -149,12 +139,8 @@ pub(super) fn parse_axes(text: &str, unit: Option<&str>) -> Vec<Axis> {
 impl Pyramid {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
-        let watch = Watch::new(0, common.progress);
-        let options = PyramidOptions {
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
-            ..self.options(common)?
-        };
+        let watch = Watch::new(common.progress);
+        let options = PyramidOptions { task: watch.task(), ..self.options(common)? };
         let frame = self.frame();
         let begun = std::time::Instant::now();
         let built = match &self.to {
@@ -184,7 +170,7 @@ impl Pyramid {
                 }
             }
         };
-        watch.finish();
+        drop(watch);
         let built = built?;
         if self.json {
             output::json_line(built.json())?;
@@ -209,14 +195,14 @@ impl Pyramid {
     fn options(&self, common: &Common) -> Result<PyramidOptions> {
         Ok(PyramidOptions {
             levels: self.levels,
-            method: self.method.map(Method::from),
+            method: self.method,
             factors: self.factors.clone().unwrap_or(Factors::Plane(self.factor)),
             chunks: self.storage.chunk_list()?,
             shards: self.storage.shard_list()?,
             codecs: self.storage.codecs()?,
             labels: !self.no_labels,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            memory: common.memory,
+            context: common.context(),
             ..PyramidOptions::default()
         })
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::image::ColorModel;
 use zaro::image::render::{
     ChannelSetting, Depth, LabelChoice, PngRows, Projection, Region, Request, Rows, Settings, Sheet, Size,
@@ -14,7 +14,7 @@ use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
 use crate::output::Output;
-use crate::path::output_path;
+use crate::path::{output_path, word};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,36 +36,30 @@ fields.";
 pub(crate) struct Render {
     #[command(flatten)]
     target: Target,
-    /// The picture: a name that ends in .png, .tif or .tiff; - for a PNG on standard output
+    /// Output file (.png, .tif or .tiff); - for a PNG on standard output
     #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     output: PathBuf,
 
-    /// A part of the image, in pixels of its largest level
+    /// Part of the image, in pixels of its largest level
     #[arg(long, value_name = "X,Y,W,H", help_heading = "What to draw")]
     crop: Option<String>,
-    /// The longer side of the picture, or both [default: a pixel for each of the level's]
+    /// Longer side of the picture, or both [default: the size of the level]
     #[arg(long, value_name = "N|WxH", help_heading = "What to draw")]
     size: Option<String>,
-    /// The level, from 0 for the largest [default: the smallest that fills --size; else 0]
+    /// Level, 0 for the largest [default: the smallest that fills --size; else 0]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     level: Option<usize>,
     /// The plane, from 0; with --project planes, START:STOP, with --contact-sheet also START:STOP:STEP [default: as the image
     /// says, or the middle one]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     z: Option<String>,
-    /// The point in time, from 0 [default: as the image says, or the first]
+    /// Time point, from 0 [default: the image's own, or the first]
     #[arg(long, value_name = "N", help_heading = "What to draw")]
     t: Option<u64>,
-    /// Make one plane of all, or of those that --z names
-    #[arg(
-        long,
-        value_name = "max|mean",
-        value_enum,
-        hide_possible_values = true,
-        help_heading = "What to draw"
-    )]
-    project: Option<Project>,
-    /// Draw the planes side by side
+    /// Project all planes, or those given by --z, to one
+    #[arg(long, value_name = "max|mean", value_parser = word(PROJECTIONS), hide_possible_values = true, help_heading = "What to draw")]
+    project: Option<Projection>,
+    /// Draw planes side by side
     #[arg(long, conflicts_with = "project", help_heading = "What to draw")]
     contact_sheet: bool,
     /// The image of several: its number, from 0, or its path
@@ -88,16 +82,10 @@ pub(crate) struct Render {
     /// may be repeated
     #[arg(long, value_name = "CHANNEL[:KEY=VALUE,...]", help_heading = "How to draw it")]
     channel: Vec<String>,
-    /// Add colours up, or draw the first channel in grey [default: as the image says]
-    #[arg(
-        long,
-        value_name = "color|greyscale",
-        value_enum,
-        hide_possible_values = true,
-        help_heading = "How to draw it"
-    )]
-    model: Option<Model>,
-    /// Labels or a mask to draw over it, by name, or all; may be repeated
+    /// Add colours, or draw the first channel in grey [default: the image's own]
+    #[arg(long, value_name = "color|greyscale", value_parser = word(MODELS), hide_possible_values = true, help_heading = "How to draw it")]
+    model: Option<ColorModel>,
+    /// Labels or masks to overlay, by name, or all; may be repeated
     #[arg(long, value_name = "NAME|all", help_heading = "How to draw it")]
     labels: Vec<String>,
     /// Label opacity
@@ -108,19 +96,13 @@ pub(crate) struct Render {
     gap: u32,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Project {
-    Max,
-    Mean,
-}
+/// The words of `--project`.
+const PROJECTIONS: &[(&str, &str, Projection)] =
+    &[("max", "", Projection::Max), ("mean", "", Projection::Mean)];
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Model {
-    #[value(alias = "colour")]
-    Color,
-    #[value(alias = "grayscale")]
-    Greyscale,
-}
+/// The words of `--model`.
+const MODELS: &[(&str, &str, ColorModel)] =
+    &[("color|colour", "", ColorModel::Color), ("greyscale|grayscale", "", ColorModel::Greyscale)];
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,10 +201,7 @@ impl Render {
         let settings = Settings {
             multiscale: self.multiscale.clone(),
             channels: listed.chain(single).collect::<Result<_>>()?,
-            model: self.model.map(|model| match model {
-                Model::Color => ColorModel::Color,
-                Model::Greyscale => ColorModel::Greyscale,
-            }),
+            model: self.model,
             labels,
             opacity: self.opacity,
             memory: common.memory / 2,
@@ -270,8 +249,7 @@ impl Render {
         let z = asked.map(|(z, _)| z);
         Ok((
             match (self.project, z) {
-                (Some(Project::Max), z) => Depth::Projected(Projection::Max, z),
-                (Some(Project::Mean), z) => Depth::Projected(Projection::Mean, z),
+                (Some(how), z) => Depth::Projected(how, z),
                 (None, None) => Depth::Default,
                 (None, Some(z)) if z.end - z.start == 1 => Depth::Plane(z.start),
                 (None, Some(_)) => {

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::image::ozx;
-use zaro::meta::Json;
 use zaro::{Error, Result};
 
 use crate::args::Common;
@@ -45,10 +44,7 @@ impl Unpack {
         };
         let done = ozx::unpack(&archive, &self.target).await?;
         if self.json {
-            let mut out = Json::object();
-            out.set("files", Json::int(done.files));
-            out.set("bytes", Json::int(done.bytes));
-            output::print(&format!("{out}\n"))?;
+            output::json_line([("files", done.files.into()), ("bytes", done.bytes.into())])?;
         } else {
             let bytes = number::human_bytes(done.bytes.into());
             common.say(&format!("unpacked {} files, {bytes}, into {}", done.files, self.target.display()));

@@ -41,25 +41,25 @@ pub(crate) struct Upgrade {
     /// The version wanted: 0.4, 0.5 or 0.6; from older ones also 0.2 and 0.3
     #[arg(long, value_name = "VERSION", default_value = "0.5", value_parser = parse_version)]
     to: ImageVersion,
-    /// Change it where it is
+    /// Convert in place
     #[arg(long)]
     in_place: bool,
     /// The group in URI to upgrade, with all below it [default: the root]
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
-    /// Only say what would be done
+    /// Dry run: only print what would be done
     #[arg(long)]
     dry_run: bool,
     /// Drop metadata the target version cannot express, such as rotations before 0.6 [default: an error]
     #[arg(long)]
     lossy: bool,
-    /// Do not compare the result with what it was made of
+    /// Do not compare the result with the source
     #[arg(long)]
     no_verify: bool,
     /// Replace what is in DST
     #[arg(long, conflicts_with = "in_place")]
     overwrite: bool,
-    /// Wait until everything is on the disk (fsync)
+    /// Wait until everything is on disk (fsync)
     #[arg(long)]
     fsync: bool,
     /// Print a JSON summary
@@ -80,22 +80,21 @@ impl Upgrade {
         if self.target.is_none() && !self.in_place && !self.dry_run {
             return Err(Error::usage("say where to, or --in-place to change it where it is"));
         }
-        let watch = Watch::new(0, common.progress);
+        let watch = Watch::new(common.progress);
         let options = UpgradeOptions {
             to: self.to,
             lossy: self.lossy,
             verify: !self.no_verify,
             dry_run: self.dry_run,
             existing: if self.overwrite { Existing::Replace } else { Existing::Refuse },
-            memory: common.memory,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
+            context: common.context(),
+            task: watch.task(),
         };
         let done = match &self.target {
             Some(target) => self.elsewhere(common, target, options).await,
             None => self.where_it_is(common, options).await,
         };
-        watch.finish();
+        drop(watch);
         let done = done?;
         self.tell(common, &done)?;
         Ok(ExitCode::SUCCESS)
@@ -117,8 +116,8 @@ impl Upgrade {
     fn tell(&self, common: &Common, done: &Upgraded) -> Result<()> {
         if self.json {
             let mut report = done.json();
-            report.set("dry_run", zaro::meta::Json::Bool(self.dry_run));
-            report.set("verified", zaro::meta::Json::Bool(!self.no_verify && !self.dry_run));
+            report.set("dry_run", self.dry_run);
+            report.set("verified", !self.no_verify && !self.dry_run);
             return output::json_line(report);
         }
         for note in &done.notes {

@@ -14,6 +14,7 @@ use zaro::{ErrorKind, Result};
 
 use super::is_ozx;
 use crate::args::Common;
+use crate::hinted;
 use crate::output;
 use crate::paint::{Paint, plain, plural};
 
@@ -41,16 +42,16 @@ pub(crate) struct Validate {
     /// The node inside it, such as A/1/0 [default: the root]
     #[arg(value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
-    /// Judge by the rules of this version: seed, 0.1, 0.2, 0.3, 0.4, 0.5 or 0.6 [default: the one it is of]
+    /// Validate against this version: seed, 0.1, 0.2, 0.3, 0.4, 0.5 or 0.6 [default: the image's own]
     #[arg(long = "as", value_name = "VERSION", value_parser = parse_version)]
     version: Option<ImageVersion>,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long, conflicts_with = "conformance")]
     json: bool,
-    /// Nothing but {"valid": …, "message": …}, as the specification's own tests ask; exit code 0
+    /// Print only {"valid": …, "message": …}, as the specification's own tests expect; exit code 0
     #[arg(long)]
     conformance: bool,
-    /// Only findings of this level and above: must, should or lint
+    /// Minimum level of findings: must, should or lint
     #[arg(long, value_name = "LEVEL", value_parser = parse_level, default_value = "lint", hide_default_value = true)]
     level: FindingLevel,
 }
@@ -106,32 +107,26 @@ impl Validate {
 
     /// The protocol of the specification's tests: a line of JSON, whatever was found.
     async fn conform(&self, common: &Common) -> Result<ExitCode> {
-        let mut out = Json::object();
-        match self.report(common).await {
+        let (valid, message) = match self.report(common).await {
             Ok(report) => {
-                out.set("valid", Json::Bool(report.is_valid(common.strict)));
                 let limit = if common.strict { FindingLevel::Should } else { FindingLevel::Must };
-                let broken: Vec<String> = report
-                    .findings
-                    .iter()
-                    .filter(|f| f.level >= limit)
-                    .map(ImageFinding::to_string)
-                    .collect();
-                if !broken.is_empty() {
-                    out.set("message", Json::string(broken.join("; ")));
-                }
+                let broken = report.findings.iter().filter(|f| f.level >= limit).map(ImageFinding::to_string);
+                (report.is_valid(common.strict), broken.collect::<Vec<_>>().join("; "))
             }
             // What is there and cannot be read as metadata is not valid; what cannot be reached is no answer.
             Err(e)
                 if matches!(e.kind(), ErrorKind::Invalid | ErrorKind::Unsupported)
                     || (e.is_not_found() && Path::new(&self.uri).exists()) =>
             {
-                out.set("valid", Json::Bool(false));
-                out.set("message", Json::string(e.to_string()));
+                (false, e.to_string())
             }
             Err(e) => return Err(e),
+        };
+        let mut out = Json::from([("valid", valid.into())]);
+        if !message.is_empty() {
+            out.set("message", message);
         }
-        output::print(&format!("{out}\n"))?;
+        output::json_line(out)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -186,8 +181,10 @@ fn text(report: &ImageReport, valid: bool, paint: Paint) -> String {
             let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
             out.push_str(&format!("    also at {}{more}\n", plain(&some.join(", "))));
         }
-        if let Some(fix) = &f.fix {
-            out.push_str(&format!("    {} {}\n", paint.dim("fix:"), plain(fix)));
+        let fixes: Vec<String> =
+            f.fix.iter().map(|fix| plain(fix).into_owned()).chain(f.hint.iter().map(hinted)).collect();
+        if !fixes.is_empty() {
+            out.push_str(&format!("    {} {}\n", paint.dim("fix:"), fixes.join("; ")));
         }
     }
     let verdict = if valid { paint.green("valid") } else { paint.red("not valid") };

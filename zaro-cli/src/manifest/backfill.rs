@@ -5,14 +5,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::manifest::bucket::{Backfill as How, BackfillJournal, CreateOptions, Done, ListingSource};
-use zaro::meta::Json;
+use zaro::manifest::bucket::{
+    Backfill as How, BackfillJournal, CreateOptions, Done, EmbargoCheck, ListingSource,
+};
 
-use super::bucket::{self, CheckArg};
+use super::bucket;
 use crate::args::Common;
 use crate::output;
-use crate::path::output_path;
-use crate::progress::counter;
+use crate::path::{output_path, word};
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,32 +24,32 @@ Zarrs are looked for below zarr/, also those whose objects are all deleted. A ma
 be stopped at any moment and run again; with a journal, Zarrs that are done are not even listed.
 Exit code 1 if a Zarr has no manifest in the end.";
 
-/// Make the manifests of every Zarr of a bucket
+/// Create the manifests of every Zarr in a bucket
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Backfill {
     /// The bucket, such as s3://bucket
     #[arg(value_name = "URI")]
     uri: String,
-    /// Note Zarrs that are done in this file, and pass over those noted
+    /// BackfillJournal file: Zarrs that are done are recorded in it, and skipped when rerun
     #[arg(long, value_name = "FILE", value_parser = output_path())]
     journal: Option<PathBuf>,
-    /// How many Zarrs at once
+    /// Zarrs processed at once
     #[arg(long, value_name = "N", default_value_t = 4)]
     jobs: usize,
-    /// List what is there now, not versions: for a bucket that keeps none
+    /// List current objects instead of versions, for a bucket without versioning
     #[arg(long)]
     plain: bool,
-    /// Put all manifests with the tag embargoed=true [default: those of Zarrs that have it]
+    /// Tag all manifests embargoed=true [default: those of Zarrs whose objects have the tag]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     embargoed: Option<bool>,
-    /// Which objects of a Zarr are asked whether it is under embargo: some, or each by a request
-    #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
-    embargo_check: CheckArg,
-    /// List each Zarr at most so often, until nothing changes between two listings
+    /// Objects checked for the embargo tag: some, or every one (a request each)
+    #[arg(long, value_parser = word(bucket::CHECKS), default_value = "sample", value_name = "WHICH")]
+    embargo_check: EmbargoCheck,
+    /// Maximum listings per Zarr until two in a row agree
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     listings: u32,
-    /// One JSON object a Zarr, and one for all at the end
+    /// Print one JSON object per Zarr, and a summary at the end
     #[arg(long)]
     json: bool,
 }
@@ -64,13 +65,9 @@ impl Backfill {
         }
         let source = if self.plain { ListingSource::Objects } else { ListingSource::Versions };
         let create = CreateOptions { source, listings: self.listings, ..CreateOptions::default() };
-        let how = How {
-            create,
-            at_once: self.jobs,
-            embargoed: self.embargoed,
-            embargo_check: self.embargo_check.into(),
-        };
-        let bar = counter(Some(0), "Zarrs", common.progress);
+        let how =
+            How { create, at_once: self.jobs, embargoed: self.embargoed, embargo_check: self.embargo_check };
+        let watch = Watch::new(common.progress);
         let mut counts = [("new", 0u64), ("kept", 0), ("replaced", 0), ("journal", 0), ("failed", 0)];
         let see = |done: Done| {
             let (outcome, text) = match &done.result {
@@ -80,25 +77,22 @@ impl Backfill {
             if let Some(count) = counts.iter_mut().find(|(name, _)| *name == outcome) {
                 count.1 += 1;
             }
-            bar.inc(1);
             let what = if outcome == "failed" { "error" } else { "checksum" };
-            bar.suspend(|| {
+            watch.suspend(|| {
                 if self.json {
                     return output::json_line([
-                        ("zarr", Json::string(done.id.as_str())),
-                        ("outcome", Json::string(outcome)),
-                        (what, Json::string(text.as_str())),
+                        ("zarr", (&done.id).into()),
+                        ("outcome", outcome.into()),
+                        (what, (&text).into()),
                     ]);
                 }
                 output::print(&format!("{}  {outcome}  {text}\n", done.id))
             })
         };
-        let begin = |total| bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
-        zaro::manifest::bucket::backfill(&store, &path, &how, journal.as_ref(), begin, see).await?;
-        bar.finish_and_clear();
+        zaro::manifest::bucket::backfill(&store, &path, &how, journal.as_ref(), &watch.task(), see).await?;
+        drop(watch);
         if self.json {
-            let members = counts.iter().map(|(name, n)| ((*name).to_owned(), Json::int(*n))).collect();
-            output::print(&format!("{}\n", Json::Object(members)))?;
+            output::json_line(counts.map(|(name, n)| (name, n.into())))?;
         } else {
             let text: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
             bucket::say(&text.join(", "))?;

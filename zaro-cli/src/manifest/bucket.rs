@@ -3,27 +3,27 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::manifest::bucket::{
     BucketZarr, CreateOptions, Created, EmbargoCheck, Inventory, ListingSource, PublishOptions,
 };
 use zaro::manifest::{
-    Manifest, ManifestFinding, ManifestOptions, Stored, bucket, key_of, objects_beside, store_manifest,
+    Manifest, ManifestFinding, ManifestOptions, bucket, key_of, objects_beside, store_manifest,
 };
-use zaro::meta::Json;
+pub(crate) use zaro::open::is_bucket;
 use zaro::store::{Bucket, Versioning};
 use zaro::{Error, Result};
 
 use super::load::load;
 use crate::args::Common;
 use crate::output::{self, Output};
-use crate::path::local_path;
-use crate::progress::counter;
+use crate::path::{local_path, word};
+use crate::progress::Watch;
 
 /// Options of `create` that mean something for buckets.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BucketCreate {
-    /// List what is there now, not versions: for a bucket that keeps none
+    /// List current objects instead of versions, for a bucket without versioning
     #[arg(long, help_heading = "Buckets")]
     pub(crate) plain: bool,
     /// Take the listing from an S3 Inventory: its manifest.json, or a CSV file of it
@@ -32,13 +32,13 @@ pub(crate) struct BucketCreate {
     /// The columns of the CSV file, such as 'Bucket, Key, VersionId, …' [default: as manifest.json says]
     #[arg(long, value_name = "COLUMNS", help_heading = "Buckets", requires = "inventory")]
     pub(crate) inventory_columns: Option<String>,
-    /// Put the manifest into the bucket with the tag embargoed=true [default: if objects of the Zarr have it]
+    /// Tag the manifest embargoed=true [default: if objects of the Zarr have the tag]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Buckets")]
     pub(crate) embargoed: Option<bool>,
-    /// Which objects are asked whether the Zarr is under embargo: some, or each by a request
-    #[arg(long, value_enum, default_value_t, value_name = "WHICH", help_heading = "Buckets")]
-    pub(crate) embargo_check: CheckArg,
-    /// List at most so often, until nothing changes between two listings; 1 takes the first as it is
+    /// Objects checked for the embargo tag: some, or every one (a request each)
+    #[arg(long, value_parser = word(CHECKS), default_value = "sample", value_name = "WHICH", help_heading = "Buckets")]
+    pub(crate) embargo_check: EmbargoCheck,
+    /// Maximum listings until two in a row agree; 1 takes the first as it is
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Buckets")]
     pub(crate) listings: u32,
 }
@@ -54,23 +54,10 @@ impl BucketCreate {
 }
 
 /// Which objects are asked for the tag of an embargo.
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-pub(crate) enum CheckArg {
-    /// Up to eight of the first thousand
-    #[default]
-    Sample,
-    /// Every object of the Zarr
-    All,
-}
-
-impl From<CheckArg> for EmbargoCheck {
-    fn from(arg: CheckArg) -> Self {
-        match arg {
-            CheckArg::Sample => Self::Sample,
-            CheckArg::All => Self::All,
-        }
-    }
-}
+pub(crate) const CHECKS: &[(&str, &str, EmbargoCheck)] = &[
+    ("sample", "Up to eight of the first thousand", EmbargoCheck::Sample),
+    ("all", "Every object of the Zarr", EmbargoCheck::All),
+];
 
 /// Says so if a bucket keeps no versions, or not any more: what is overwritten there is lost, whatever names it.
 pub(crate) async fn warn_of_versions(common: &Common, bucket: &Bucket) -> Result<()> {
@@ -94,11 +81,6 @@ pub(crate) enum Destination<'a> {
     Folder(&'a Path),
     /// To a file, or `-` for standard output.
     File(&'a Path),
-}
-
-/// Whether an address leads to a bucket whose versions can be listed.
-pub(crate) fn is_bucket(uri: &str) -> bool {
-    zaro::open::is_bucket(uri)
 }
 
 /// The Zarr at an address.
@@ -132,10 +114,10 @@ pub(crate) async fn create(
         Destination::Bucket => {
             let embargoed = match options.embargoed {
                 Some(said) => said,
-                None => zarr.is_embargoed(options.embargo_check.into()).await?,
+                None => zarr.is_embargoed(options.embargo_check).await?,
             };
             let stored = zarr.store(document, PublishOptions { embargoed, replace }).await?;
-            (format!("{}/{}", zarr.bucket(), stored.key()), stored.as_str())
+            (format!("{}/{}", zarr.bucket(), zarr.manifest_key(&checksum)?), stored)
         }
         Destination::File(path) if path == Path::new("-") => {
             let mut out = Output::open(None)?;
@@ -144,40 +126,32 @@ pub(crate) async fn create(
         }
         Destination::File(path) => {
             let stored = store_manifest(path, &checksum, replace, |out| document.write(out))?;
-            (path.display().to_string(), word(stored))
+            (path.display().to_string(), stored)
         }
         Destination::Folder(folder) => {
             let path = folder.join(key_of(zarr.id(), &checksum)?);
             let stored = store_manifest(&path, &checksum, replace, |out| document.write(out))?;
-            (path.display().to_string(), word(stored))
+            (path.display().to_string(), stored)
         }
     };
     if json {
-        let members = [
-            ("zarr", Json::string(zarr.to_string())),
-            ("checksum", Json::string(checksum.to_string())),
-            ("entries", Json::int(statistics.entries.unwrap_or(0))),
-            ("totalSize", Json::int(statistics.total_size.unwrap_or(0))),
-            ("manifest", Json::string(place)),
-            ("outcome", Json::string(outcome)),
-            ("listings", Json::int(listings)),
-        ];
-        return output::json_line(members);
+        return output::json_line([
+            ("zarr", zarr.to_string().into()),
+            ("checksum", checksum.to_string().into()),
+            ("entries", statistics.entries.unwrap_or(0).into()),
+            ("totalSize", statistics.total_size.unwrap_or(0).into()),
+            ("manifest", place.into()),
+            ("outcome", outcome.as_str().into()),
+            ("listings", listings.into()),
+        ]);
     }
     output::print(&format!("{checksum}\n"))?;
-    say(&format!("{place} ({outcome})"))
-}
-
-fn word(stored: Stored) -> &'static str {
-    match stored {
-        Stored::New => "new",
-        Stored::Kept => "kept",
-    }
+    say(&format!("{place} ({})", outcome.as_str()))
 }
 
 /// Where the objects of a manifest are: as the options say, or as follows from its place in a bucket.
 pub(crate) fn objects_of(common: &Common, manifest: &str) -> Result<Option<String>> {
-    if let Some(objects) = common.store_options()?.objects {
+    if let Some(objects) = common.source_options()?.objects {
         return Ok(Some(objects));
     }
     let manifest = manifest.strip_prefix("manifest+").unwrap_or(manifest);
@@ -198,9 +172,8 @@ pub(crate) async fn findings(
     let zarr = zarr(common, uri)?;
     let mut out = bucket::verify(&zarr, manifest, 1000).await?.findings();
     if bytes {
-        let bar = counter(u64::try_from(manifest.len()).ok(), "objects", common.progress);
-        out.extend(bucket::verify_bytes(&zarr, manifest, &|| bar.inc(1)).await?);
-        bar.finish_and_clear();
+        let watch = Watch::new(common.progress);
+        out.extend(bucket::verify_bytes(&zarr, manifest, &watch.task()).await?);
     }
     Ok(out)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::manifest::{ManifestLayout, ManifestOptions, Stored, check_zarr_id, key_of, store_manifest};
 use zaro::{Error, Result};
 
@@ -10,7 +10,7 @@ use super::bucket::{self, BucketCreate, Destination};
 use crate::args::Common;
 use crate::checksum::{HashingArgs, folder_of};
 use crate::output;
-use crate::path::{local_path, output_path};
+use crate::path::{local_path, output_path, word};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,14 +24,14 @@ A manifest of the same checksum that is there already stays as it is; anything e
 place is left alone, unless --replace is given. A manifest of a folder names no versions. That of
 a Zarr in a bucket goes to its place in the bucket if no other is given.";
 
-/// Make a manifest of a Zarr as it is now
+/// Create a manifest of a Zarr as it is now
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
     /// The Zarr: a folder, or s3://bucket/zarr/ID
     #[arg(value_name = "URI")]
     uri: String,
-    /// The folder to store it below, by the Zarr's id
+    /// Root directory to store the manifest below, by Zarr id
     #[arg(long, value_name = "FOLDER", conflicts_with = "output", value_parser = local_path())]
     to: Option<PathBuf>,
     /// The id of the Zarr
@@ -40,7 +40,7 @@ pub(crate) struct Create {
     /// The file to write; - for standard output
     #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     output: Option<PathBuf>,
-    /// Replace what is there, if it is not this manifest
+    /// Replace a different manifest in its place
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct Create {
     hashing: HashingArgs,
     #[command(flatten)]
     bucket: BucketCreate,
-    /// Say what was made as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }
@@ -57,29 +57,22 @@ pub(crate) struct Create {
 /// How a manifest is written.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WritingArgs {
-    /// One entry a line, or no white space at all
-    #[arg(long, value_enum, default_value_t)]
-    layout: LayoutArg,
-    /// State a schemaVersion, which the proof of concept does (2) and the specification does not
+    /// ManifestLayout: one entry per line, or no white space
+    #[arg(long, value_parser = word(LAYOUTS), default_value = "lines")]
+    layout: ManifestLayout,
+    /// Write a schemaVersion, as the proof of concept does (2) and the specification does not
     #[arg(long, value_name = "N")]
     schema_version: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum LayoutArg {
-    #[default]
-    Lines,
-    Compact,
-}
+/// The words of `--layout`.
+const LAYOUTS: &[(&str, &str, ManifestLayout)] =
+    &[("lines", "", ManifestLayout::Lines), ("compact", "", ManifestLayout::Compact)];
 
 impl WritingArgs {
     /// The same as the library has it.
     pub(crate) fn options(&self) -> ManifestOptions {
-        let layout = match self.layout {
-            LayoutArg::Lines => ManifestLayout::Lines,
-            LayoutArg::Compact => ManifestLayout::Compact,
-        };
-        ManifestOptions { layout, schema_version: self.schema_version }
+        ManifestOptions { layout: self.layout, schema_version: self.schema_version }
     }
 }
 

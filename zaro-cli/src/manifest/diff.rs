@@ -35,12 +35,12 @@ pub(crate) struct Diff {
     /// The same
     #[arg(value_name = "AFTER")]
     after: String,
-    /// Only say how much changed
+    /// Print only totals
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
     hashing: HashingArgs,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -79,20 +79,19 @@ impl Diff {
         })?;
         let counts = [("added", summary.added), ("changed", summary.changed), ("removed", summary.removed)];
         if self.json {
-            let mut report = Json::object();
-            report.set("equal", Json::Bool(summary.is_empty()));
-            report.set("before", Json::string(before.checksum()?.to_string()));
-            report.set("after", Json::string(after.checksum()?.to_string()));
-            let mut totals = Json::object();
-            for (word, (entries, bytes)) in counts {
-                let both = vec![("entries".into(), Json::int(entries)), ("bytes".into(), Json::int(bytes))];
-                totals.set(word, Json::Object(both));
-            }
-            report.set("summary", totals);
+            let both = |(entries, bytes): (u64, u64)| {
+                Json::from([("entries", entries.into()), ("bytes", bytes.into())])
+            };
+            let mut report = Json::from([
+                ("equal", summary.is_empty().into()),
+                ("before", before.checksum()?.to_string().into()),
+                ("after", after.checksum()?.to_string().into()),
+                ("summary", counts.map(|(word, count)| (word, both(count))).into()),
+            ]);
             if !self.summary {
-                report.set("added", Json::Array(added));
-                report.set("changed", Json::Array(changed));
-                report.set("removed", Json::Array(removed));
+                report.set("added", added);
+                report.set("changed", changed);
+                report.set("removed", removed);
             }
             writeln!(out, "{}", output::safe(&report.pretty()))?;
         } else if summary.is_empty() {
@@ -132,15 +131,12 @@ fn line(d: &Difference<'_>, paint: Paint) -> String {
 }
 
 fn json(d: &Difference<'_>) -> Json {
-    let mut out = Json::object();
-    out.set("key", Json::string(d.key.as_str()));
+    let mut out = Json::from([("key", (&d.key).into())]);
     for (word, leaf) in [("before", d.before), ("after", d.after)] {
         if let Some(leaf) = leaf {
-            let mut side = Json::object();
-            side.set("size", Json::int(leaf.size()));
-            side.set("ETag", leaf.etag().map_or(Json::Null, Json::String));
+            let mut side = Json::from([("size", leaf.size().into()), ("ETag", leaf.etag().into())]);
             if let Some(version) = leaf.version() {
-                side.set("versionId", Json::String(version));
+                side.set("versionId", version);
             }
             out.set(word, side);
         }

@@ -3,12 +3,11 @@
 use clap::Args;
 use zaro::Result;
 use zaro::manifest::bucket::unembargo;
-use zaro::meta::Json;
 
 use super::bucket;
 use crate::args::Common;
 use crate::output;
-use crate::progress::counter;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,14 +17,14 @@ Examples:
 The tag embargoed goes from every version of every object and manifest of the Zarr; other
 tags stay. Who may see what is tagged so is the business of the bucket's policy.";
 
-/// End the embargo of a Zarr: take the tag off its objects and manifests, old versions included
+/// End the embargo of a Zarr: remove the tag from its objects and manifests, including old versions
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Unembargo {
     /// The Zarr, such as s3://bucket/zarr/ID
     #[arg(value_name = "URI")]
     uri: String,
-    /// Say what was done as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }
@@ -34,15 +33,12 @@ impl Unembargo {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let zarr = bucket::zarr(common, &self.uri)?;
-        let bar = counter(None, "versions", common.progress);
-        let done = unembargo(&zarr, |n| bar.set_position(n)).await?;
-        bar.finish_and_clear();
+        let watch = Watch::new(common.progress);
+        let done = unembargo(&zarr, &watch.task()).await?;
+        drop(watch);
         if self.json {
-            return output::json_line([
-                ("objects", Json::int(done.objects)),
-                ("manifests", Json::int(done.manifests)),
-                ("seen", Json::int(done.seen)),
-            ]);
+            let counts = [("objects", done.objects), ("manifests", done.manifests), ("seen", done.seen)];
+            return output::json_line(counts.map(|(name, n)| (name, n.into())));
         }
         bucket::say(&format!(
             "{} versions of objects and {} of manifests had the tag; {} were looked at",

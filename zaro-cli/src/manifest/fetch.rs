@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use zaro::hierarchy::{self, Existing};
 use zaro::internal::glob;
-use zaro::manifest::{FetchSource, Fetched, FolderSource, StoreSource, fetch};
+use zaro::manifest::{FetchOptions, FetchSource, Fetched, FolderSource, StoreSource, fetch};
 use zaro::store::{LocalStore, SharedStore};
-use zaro::{Error, ErrorKind, Result};
+use zaro::{Error, Result};
 
 use super::bucket::{self, objects_of};
 use super::load::{is_folder, load};
@@ -19,6 +19,7 @@ use crate::number::human_bytes;
 use crate::output;
 use crate::paint::plural;
 use crate::path::local_path;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,16 +46,16 @@ pub(crate) struct Fetch {
     /// Where the objects are
     #[arg(long, value_name = "URI")]
     from: Option<String>,
-    /// Only keys like this; may be repeated
+    /// Only keys that match this glob; may be repeated
     #[arg(long, value_name = "PATTERN")]
     glob: Vec<String>,
-    /// Replace another version, or another Zarr, that the folder holds
+    /// Replace another version, or another Zarr, in the directory
     #[arg(long)]
     overwrite: bool,
-    /// How many objects to fetch at once
+    /// Objects fetched at once
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: u16,
-    /// Say what was done as JSON
+    /// Print a JSON summary
     #[arg(long)]
     json: bool,
 }
@@ -75,7 +76,7 @@ impl Fetch {
         } else if bucket::is_bucket(from) {
             Box::new(bucket::zarr(common, from)?)
         } else {
-            let store = zaro::open::open_store(from, &common.store_options()?).await?;
+            let store = zaro::open::open_store(from, common.source_options()?).await?;
             Box::new(StoreSource::versioned(store, ""))
         };
         let wanted = |key: &str| self.glob.is_empty() || self.glob.iter().any(|g| glob::matches(g, key));
@@ -86,12 +87,12 @@ impl Fetch {
             hierarchy::check_files_apart(&[folder_of(from)?], &to, "").await?;
         }
         let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
-        fetch(&manifest, &*source, &self.folder, &wanted, existing, jobs.into(), &done).await?;
+        let watch = Watch::new(common.progress);
+        let options = FetchOptions { existing, at_once: jobs.into(), task: watch.task() };
+        fetch(&manifest, &*source, &self.folder, &wanted, &options, &done).await?;
+        drop(watch);
         let [files, bytes, there, unchecked] =
             [&done.files, &done.bytes, &done.there, &done.unchecked].map(|n| n.load(Ordering::Relaxed));
-        if files == 0 && there == 0 && !self.glob.is_empty() {
-            return Err(Error::new(ErrorKind::NotFound, "no entry of the manifest is like that"));
-        }
         if unchecked > 0 {
             common.warn(&format!(
                 "the ETags of {} tell nothing of their bytes; only sizes were checked",

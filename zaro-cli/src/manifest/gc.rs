@@ -14,7 +14,7 @@ use crate::number::human_bytes;
 use crate::output::{self, Output};
 use crate::paint::{plain, plural};
 use crate::path::{local_path, output_path};
-use crate::progress::counter;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +27,7 @@ no manifest names it. What is there now and delete markers always stay, and so d
 everything while there is no manifest at all.
 Exit code 1 if a manifest names objects that are gone.";
 
-/// Report versions of objects that no manifest names; delete them only if told twice
+/// Report object versions that no manifest lists; delete them only with --list and --yes
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Gc {
@@ -40,13 +40,13 @@ pub(crate) struct Gc {
     /// Keep only the manifests named with --keep, not those in the bucket
     #[arg(long, requires = "keep")]
     only: bool,
-    /// Write what could go to this file, one JSON object a line; with --yes, delete what it names
+    /// Write the candidates to this file, one JSON object per line; with --yes, delete those it lists
     #[arg(long, value_name = "FILE", value_parser = output_path())]
     list: Option<PathBuf>,
-    /// Delete what the list names
+    /// Delete what the list contains
     #[arg(long, requires = "list")]
     yes: bool,
-    /// Report as JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -82,9 +82,9 @@ impl Gc {
         }
         let mut deleted = None;
         if let Some(list) = list {
-            let bar = counter(None, "versions deleted", common.progress);
-            deleted = Some(delete(&zarr, &garbage, &list, |n| bar.set_position(n)).await?);
-            bar.finish_and_clear();
+            let watch = Watch::new(common.progress);
+            deleted = Some(delete(&zarr, &garbage, &list, &watch.task()).await?);
+            drop(watch);
             let stay = garbage.not_among(&list);
             if !stay.is_empty() {
                 let number = plural(stay.len(), "entry");

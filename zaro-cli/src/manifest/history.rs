@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use zaro::manifest::bucket::{History as Changes, HistoryState, document_at};
 use zaro::manifest::{ManifestOptions, Time};
-use zaro::meta::Json;
 use zaro::{Error, Result};
 
 use super::bucket;
@@ -23,23 +22,23 @@ Examples:
 
 The states are found out from the versions of the objects; no manifest need exist.";
 
-/// Show every past state of a Zarr in a bucket that keeps versions, or the state at a moment
+/// Show every past state of a Zarr in a versioned bucket, or its state at a time
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct History {
     /// The Zarr, such as s3://bucket/zarr/ID
     #[arg(value_name = "URI")]
     uri: String,
-    /// Only the state at this moment, such as 2026-11-15T12:00:00Z
+    /// Only the state at this time, e.g. 2026-11-15T12:00:00Z
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
     /// With --at: write the manifest of that state here; - for standard output
     #[arg(short, long, value_name = "FILE", requires = "at", value_parser = output_path())]
     output: Option<PathBuf>,
-    /// Changes that follow each other within so many seconds make one state
+    /// Changes within this many seconds of each other count as one state
     #[arg(long, value_name = "SECONDS", default_value_t = 0, conflicts_with = "at")]
     gap: u64,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -67,13 +66,12 @@ impl History {
                 }
             }
             if self.json {
-                let changed = statistics.last_modified.map_or(Json::Null, |t| Json::string(t.to_string()));
                 return output::json_line([
-                    ("at", Json::string(at.to_string())),
-                    ("checksum", Json::string(checksum.to_string())),
-                    ("entries", Json::int(checksum.count)),
-                    ("totalSize", Json::int(checksum.size)),
-                    ("lastModified", changed),
+                    ("at", at.to_string().into()),
+                    ("checksum", checksum.to_string().into()),
+                    ("entries", checksum.count.into()),
+                    ("totalSize", checksum.size.into()),
+                    ("lastModified", statistics.last_modified.map(|t| t.to_string()).into()),
                 ]);
             }
             return output::print(&format!("{checksum}\n"));
@@ -89,13 +87,13 @@ impl History {
         let HistoryState { since, until, checksum, put, deleted } = state;
         if self.json {
             return output::json_line([
-                ("since", Json::string(since.to_string())),
-                ("until", until.map_or(Json::Null, |t| Json::string(t.to_string()))),
-                ("checksum", Json::string(checksum.to_string())),
-                ("entries", Json::int(checksum.count)),
-                ("totalSize", Json::int(checksum.size)),
-                ("put", Json::int(*put)),
-                ("deleted", Json::int(*deleted)),
+                ("since", since.to_string().into()),
+                ("until", until.map(|t| t.to_string()).into()),
+                ("checksum", checksum.to_string().into()),
+                ("entries", checksum.count.into()),
+                ("totalSize", checksum.size.into()),
+                ("put", (*put).into()),
+                ("deleted", (*deleted).into()),
             ]);
         }
         let size = human_bytes(checksum.size.into());

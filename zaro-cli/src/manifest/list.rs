@@ -29,10 +29,10 @@ pub(crate) struct List {
     /// The id of the Zarr
     #[arg(long, value_name = "ID")]
     zarr: Option<String>,
-    /// Say which version is there now, and put it first: lists the objects of a Zarr in a bucket
+    /// Mark the current version and list it first (lists the objects of a Zarr in a bucket)
     #[arg(long)]
     current: bool,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -45,7 +45,7 @@ impl List {
             (Some((base, id)), None) => (base, Some(id)),
             (_, id) => (self.uri.as_str(), id.as_deref()),
         };
-        let store = zaro::open::open_store(uri, &common.store_options()?).await?;
+        let store = zaro::open::open_store(uri, common.source_options()?).await?;
         let mut versions = versions(&store, id).await?;
         let now = if self.current { Some(current(common, uri, id).await?) } else { None };
         versions.sort_by_key(|v| Some(v.checksum) != now);

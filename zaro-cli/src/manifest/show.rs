@@ -20,7 +20,7 @@ Examples:
 Without a PATH: what the manifest states and holds. The checksum is the one it states; whether
 it is right is for zaro manifest verify to say.";
 
-/// Show what a manifest is about, or one entry of it
+/// Show a summary of a manifest, or one entry of it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Show {
@@ -30,7 +30,7 @@ pub(crate) struct Show {
     /// An entry or a directory
     #[arg(value_name = "PATH")]
     path: Option<String>,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -48,12 +48,12 @@ impl Show {
                     (None, Some(dir)) => {
                         let digest = manifest.digests()?.of(&dir);
                         vec![
-                            ("path", Json::string(path)),
-                            ("digest", Json::string(digest.to_string())),
-                            ("entries", Json::int(digest.count)),
-                            ("size", Json::int(digest.size)),
-                            ("files", Json::int(dir.files().len())),
-                            ("directories", Json::int(dir.dirs().len())),
+                            ("path", path.into()),
+                            ("digest", digest.to_string().into()),
+                            ("entries", digest.count.into()),
+                            ("size", digest.size.into()),
+                            ("files", dir.files().len().into()),
+                            ("directories", dir.dirs().len().into()),
                         ]
                     }
                     (None, None) => {
@@ -87,34 +87,30 @@ fn shown(name: &str, value: &Json) -> String {
     }
 }
 
-fn text(value: Option<impl ToString>) -> Json {
-    value.map_or(Json::Null, |v| Json::String(v.to_string()))
-}
-
 fn summary(m: &Manifest) -> Vec<(&'static str, Json)> {
     let Statistics { last_modified, checksum, mismatch, .. } = m.stated();
     let mut rows = vec![
-        ("zarrChecksum", text(checksum.as_ref())),
-        ("entries", Json::int(m.len())),
-        ("directories", Json::int(m.dir_count().saturating_sub(1))),
-        ("depth", Json::int(m.depth())),
-        ("totalSize", Json::int(m.total_size())),
-        ("lastModified", text(*last_modified)),
-        ("fields", Json::Array(m.fields().names().map(Json::string).collect())),
-        ("schemaVersion", m.schema_version().map_or(Json::Null, Json::int)),
+        ("zarrChecksum", checksum.as_ref().into()),
+        ("entries", m.len().into()),
+        ("directories", m.dir_count().saturating_sub(1).into()),
+        ("depth", m.depth().into()),
+        ("totalSize", m.total_size().into()),
+        ("lastModified", last_modified.map(|t| t.to_string()).into()),
+        ("fields", m.fields().names().collect()),
+        ("schemaVersion", m.schema_version().into()),
     ];
     if let Some(mismatch) = mismatch {
-        rows.push(("zarrChecksumMismatch", text(mismatch.as_ref())));
+        rows.push(("zarrChecksumMismatch", mismatch.as_ref().into()));
     }
     rows
 }
 
 fn entry(path: &str, leaf: &Leaf<'_>) -> Vec<(&'static str, Json)> {
     vec![
-        ("path", Json::string(path)),
-        ("versionId", text(leaf.version())),
-        ("lastModified", text(leaf.modified())),
-        ("size", Json::int(leaf.size())),
-        ("ETag", text(leaf.etag())),
+        ("path", path.into()),
+        ("versionId", leaf.version().into()),
+        ("lastModified", leaf.modified().map(|t| t.to_string()).into()),
+        ("size", leaf.size().into()),
+        ("ETag", leaf.etag().into()),
     ]
 }

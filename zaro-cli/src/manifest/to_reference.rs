@@ -23,7 +23,7 @@ Examples:
 Each key stands for one object, {base}/{key}?versionId={version}. Parquet holds the metadata
 documents within, so it has to be said where those can be read.";
 
-/// Write a version as Kerchunk references, one versioned address a key
+/// Write a version as Kerchunk references, one versioned address per key
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ToReference {
@@ -49,7 +49,7 @@ impl ToReference {
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let manifest = load(&self.manifest, common).await?;
         if let (Some(folder), Some(from)) = (&self.parquet, &self.from) {
-            let options = common.store_options()?;
+            let options = common.source_options()?;
             let store = zaro::open::open_store(from, &options).await?;
             // A manifest names versions itself.
             let source = if is_folder(from) || from.starts_with("manifest+") {
@@ -57,7 +57,7 @@ impl ToReference {
             } else {
                 StoreSource::versioned(store, "")
             };
-            let target = zaro::open::open_store_for_writing(folder, &options).await?;
+            let target = zaro::open::open_store_for_writing(folder, &options.store).await?;
             let found = target.list("").await?;
             if !found.objects.is_empty() || !found.prefixes.is_empty() {
                 return Err(Error::conflict("the folder is not empty, and was left alone").with_store(target));

@@ -30,15 +30,15 @@ pub(crate) struct Tree {
     /// The manifest, - for standard input; or a folder, or a Zarr in a bucket
     #[arg(value_name = "MANIFEST")]
     manifest: String,
-    /// The directory to begin at
+    /// Directory to start at
     #[arg(value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
-    /// How many levels below it to show
+    /// Levels to show below it
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
     #[command(flatten)]
     hashing: HashingArgs,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

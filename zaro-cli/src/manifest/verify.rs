@@ -5,18 +5,17 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-
-use zaro::manifest::{ManifestFinding, checksum_in, verify_document, verify_folder};
-use zaro::meta::Json;
+use zaro::manifest::{LocalOptions, ManifestFinding, checksum_in, verify_document, verify_folder};
+use zaro::meta::{Json, Level};
 
 use super::bucket;
 use super::load::load;
 use crate::args::Common;
 use crate::checksum::HashingArgs;
 use crate::output;
-use crate::paint::{Paint, plain, plural};
+use crate::paint::{Paint, plural};
 use crate::path::local_path;
-use crate::progress::Spinner;
+use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,22 +29,22 @@ every file must be there with its size, and with --bytes with its bytes; none ma
 --objects, or for a manifest in its place in a bucket, every version it names must be there.
 Exit code 1 if something is not as it should be.";
 
-/// Check a manifest: against itself, and against the files it is about
+/// Check a manifest against itself and against the files it lists
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Verify {
     /// The manifest; - for standard input
     #[arg(value_name = "MANIFEST")]
     manifest: String,
-    /// A folder that should hold what the manifest says
+    /// Directory that should hold what the manifest lists
     #[arg(long, value_name = "DIR", value_parser = local_path())]
     folder: Option<PathBuf>,
-    /// Read every byte, and compare digests
+    /// Read every byte and compare digests
     #[arg(long)]
     bytes: bool,
     #[command(flatten)]
     hashing: HashingArgs,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -56,9 +55,9 @@ impl Verify {
         let manifest = load(&self.manifest, common).await?;
         let (checksum, mut findings) = verify_document(&manifest, checksum_in(&self.manifest).as_ref())?;
         if let Some(folder) = &self.folder {
-            let spinner = Spinner::start("checked", common.progress);
-            let options = self.hashing.options();
-            findings.extend(verify_folder(&manifest, folder, self.bytes, &options, spinner.seen())?);
+            let watch = Watch::new(common.progress);
+            let options = LocalOptions { task: watch.task(), ..self.hashing.options() };
+            findings.extend(verify_folder(&manifest, folder, self.bytes, &options)?);
         }
         if self.folder.is_none()
             && let Some(objects) = bucket::objects_of(common, &self.manifest)?
@@ -99,7 +98,6 @@ pub(crate) fn json(f: &ManifestFinding) -> Json {
 
 /// A finding for people.
 pub(crate) fn line(f: &ManifestFinding, paint: Paint) -> String {
-    let rule = format!("[{}]", f.rule);
-    let key = f.key.as_deref().map_or(String::new(), |k| format!("{}: ", plain(k)));
-    format!("{}: {key}{} {}\n", paint.red("error"), plain(&f.message), paint.dim(&rule))
+    let key = f.key.as_deref().map_or(String::new(), |k| format!("{k}: "));
+    paint.finding(Level::Error, &key, &f.message, f.rule)
 }

@@ -33,7 +33,7 @@ pub(crate) struct Convert {
     to: String,
     #[command(flatten)]
     making: Making,
-    /// Say what was done as JSON, on standard output
+    /// Print a JSON summary on standard output
     #[arg(long)]
     json: bool,
 }

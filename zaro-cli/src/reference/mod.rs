@@ -20,7 +20,7 @@ Examples:
   zaro ref convert archive.json archive.parq
   zaro ref rebase archive.json mirror.json --from s3://bucket/ --to https://mirror.example.org/";
 
-/// Look into reference stores (Kerchunk, VirtualiZarr, Icechunk), check and convert them
+/// Inspect, check and convert reference stores (Kerchunk, VirtualiZarr, Icechunk)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Ref {

@@ -24,7 +24,7 @@ A prefix is the start of an address, to the letter; the longest that fits counts
 is compared as it is written, then as the absolute one that it means. `zaro ref stat` shows what
 addresses begin with. The form is that of DST's name, so this converts as well.";
 
-/// Change the start of the addresses in a reference store
+/// Replace address prefixes in a reference store
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Rebase {
@@ -34,18 +34,18 @@ pub(crate) struct Rebase {
     /// The new one
     #[arg(value_name = "DST", required_unless_present = "dry_run")]
     to: Option<String>,
-    /// What addresses begin with; may be repeated, each with its --to
+    /// Prefix to replace; may be repeated, each with its --to
     #[arg(long = "from", value_name = "PREFIX", required = true)]
     old: Vec<String>,
-    /// What they are to begin with
+    /// Its replacement
     #[arg(long = "to", value_name = "PREFIX", required = true)]
     new: Vec<String>,
-    /// Only count what would change
+    /// Dry run: only count what would change
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     making: Making,
-    /// Say what was done as JSON, on standard output
+    /// Print a JSON summary on standard output
     #[arg(long)]
     json: bool,
 }

@@ -26,7 +26,7 @@ pub(crate) struct Stat {
     /// The reference store: JSON (also .gz, .zst), a folder of Parquet, or an Icechunk repository
     #[arg(value_name = "URI")]
     uri: String,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,6 +1,6 @@
 //! Where a new reference store goes, and in which form.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use zaro::internal::reference::{local, same_base};
 use zaro::reference::{
     AddressCounts, Addresses, Compression, ReferenceForm, ReferenceStore, ReferenceWriting, RewriteOptions,
@@ -12,36 +12,34 @@ use zaro::{Error, Result, Zarr};
 use crate::args::Common;
 use crate::output::Output;
 use crate::paint::plural;
+use crate::path::word;
 use crate::progress::Watch;
 
-/// A form of references.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum FormArg {
-    /// One document
-    Json,
-    /// A folder, for millions of references
-    Parquet,
-}
+/// The words of `--form`.
+const FORMS: &[(&str, &str, ReferenceForm)] = &[
+    ("json", "One document", ReferenceForm::Json),
+    ("parquet", "A folder, for millions of references", ReferenceForm::Parquet),
+];
 
 /// How the new reference store is written.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Making {
     /// The form [default: by the name: .json, .json.gz and .json.zst are JSON, .parq and .parquet Parquet]
-    #[arg(long, value_name = "FORM", value_enum)]
-    form: Option<FormArg>,
-    /// Replace what is there, if it is a reference store
+    #[arg(long, value_name = "FORM", value_parser = word(FORMS))]
+    form: Option<ReferenceForm>,
+    /// Replace an existing reference store
     #[arg(long)]
     overwrite: bool,
-    /// JSON: a line for each entry
+    /// JSON: one line per entry
     #[arg(long)]
     pretty: bool,
-    /// Parquet: chunks in each file
+    /// Parquet: references per file
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     record_size: u64,
-    /// Leave relative addresses as they are, wherever the new store lies
+    /// Keep relative addresses as they are, wherever the new store is
     #[arg(long)]
     keep_relative: bool,
-    /// Leave out keys that Parquet has no place for: those of no array, and chunks outside the grid
+    /// Drop keys that Parquet cannot hold: those of no array, and chunks outside the grid
     #[arg(long)]
     drop_strays: bool,
 }
@@ -63,11 +61,7 @@ impl<'a> Source<'a> {
 impl Making {
     /// The form of a reference store that is called `uri`.
     fn form(&self, uri: &str) -> Result<ReferenceForm> {
-        let said = self.form.map(|form| match form {
-            FormArg::Json => ReferenceForm::Json,
-            FormArg::Parquet => ReferenceForm::Parquet,
-        });
-        said.or_else(|| ReferenceForm::of_name(uri)).ok_or_else(|| {
+        self.form.or_else(|| ReferenceForm::of_name(uri)).ok_or_else(|| {
             Error::usage(format!("{uri:?} does not tell the form: say --form json or --form parquet"))
         })
     }
@@ -95,12 +89,8 @@ impl Making {
         uri: &str,
         addresses: &mut Addresses,
     ) -> Result<Rewritten> {
-        let watch = Watch::counting(common.progress);
-        let options = RewriteOptions {
-            drop_strays: self.drop_strays,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
-        };
+        let watch = Watch::new(common.progress);
+        let options = RewriteOptions { drop_strays: self.drop_strays, task: watch.task() };
         let writing = ReferenceWriting {
             store: &source.store,
             zarr: &source.zarr,
@@ -111,7 +101,7 @@ impl Making {
             record_size: self.record_size,
         };
         let done = self.write(common, source, uri, writing).await;
-        watch.finish();
+        drop(watch);
         done
     }
 

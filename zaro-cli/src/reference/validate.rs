@@ -4,12 +4,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::meta::Level;
 use zaro::reference::{MapReport, ValidateOptions, validate};
 
 use crate::args::Common;
 use crate::output;
-use crate::paint::{Paint, plain, plural};
+use crate::paint::{Paint, plural};
 use crate::progress::Watch;
 
 const EXAMPLES: &str = "\
@@ -27,26 +26,26 @@ Rules: ref/metadata, ref/entry, ref/range, ref/short, ref/decode, ref/target-mis
 ref/target-refused, ref/target-changed, ref/target-unreadable, ref/target-unsupported;
 as warnings ref/outside-grid and ref/stray-key.";
 
-/// Check that everything a reference store refers to is there, and decodes
+/// Check that everything a reference store refers to exists and decodes
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Validate {
     /// The reference store: JSON (also .gz, .zst), a folder of Parquet, or an Icechunk repository
     #[arg(value_name = "URI")]
     uri: String,
-    /// How many chunks of each array to decode
+    /// Chunks of each array to decode
     #[arg(long, value_name = "N", default_value_t = 2)]
     sample: usize,
     /// Decode every chunk
     #[arg(long, conflicts_with = "sample")]
     all: bool,
-    /// How many requests to have under way at once
+    /// Requests in flight at once
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: u16,
-    /// How many findings to show; the others are counted
+    /// Findings to show; the rest are counted
     #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: usize,
-    /// As JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -55,16 +54,15 @@ impl Validate {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let (store, zarr) = common.open_references(&self.uri).await?;
-        let watch = Watch::counting(common.progress);
+        let watch = Watch::new(common.progress);
         let options = ValidateOptions {
             sample: (!self.all).then_some(self.sample),
             concurrency: self.concurrency.into(),
             limit: self.limit,
-            progress: watch.callback_of_all(),
-            cancel: Some(watch.cancel.clone()),
+            task: watch.task(),
         };
         let report = validate(&**store.map(), &**store.targets(), &zarr, &options).await;
-        watch.finish();
+        drop(watch);
         let report = report?;
         let failed = report.errors > 0 || (common.strict && report.warnings > 0);
         match self.json {
@@ -78,15 +76,9 @@ impl Validate {
 fn lines(report: &MapReport, failed: bool, paint: Paint) -> String {
     let mut out = String::new();
     for f in &report.findings {
-        let level = match f.level {
-            Level::Error => paint.red("error"),
-            Level::Warning => paint.yellow("warning"),
-        };
-        let place = if f.key.is_empty() { plain(&f.node) } else { plain(&f.key) };
-        let url =
-            if f.url.is_empty() { String::new() } else { format!(" {}:", plain(&zaro::redacted(&f.url))) };
-        let rule = format!("[{}]", f.rule);
-        out.push_str(&format!("{level}: {place}:{url} {} {}\n", plain(&f.message), paint.dim(&rule)));
+        let place = if f.key.is_empty() { &f.node } else { &f.key };
+        let url = if f.url.is_empty() { String::new() } else { format!("{}: ", zaro::redacted(&f.url)) };
+        out.push_str(&paint.finding(f.level, &format!("{place}: {url}"), &f.message, f.rule));
     }
     let shown = u64::try_from(report.findings.len()).unwrap_or(u64::MAX);
     let hidden = report.errors.saturating_add(report.warnings).saturating_sub(shown);

@@ -96,7 +96,7 @@ fn in_place_only_documents_change() {
         .text();
     let want = values(&s, "@:/a.zarr", "g/x");
     s.zaro(&["copy", "@:/shards.zarr", "--in-place", "--zarr-format", "2"])
-        .fails(5, "V2 has no shards; copy it instead, with zaro copy SRC DST --zarr-format 2");
+        .fails(5, "V2 has no shards; zaro copy --zarr-format 2 to another place codes them anew");
     // What somebody left at the new keys is not taken for chunks.
     s.put("a.zarr/g/x/7/7", "left");
     s.zaro(&["copy", "@:/a.zarr", "--in-place", "--zarr-format", "2"]).fails(2, "7/7");
@@ -228,4 +228,16 @@ fn groups_in_the_middle_carry_what_they_did() {
             "{more:?}"
         );
     }
+}
+
+#[test]
+fn consolidated_metadata_of_a_group_in_the_middle_are_kept_in_v2_too() {
+    let s = Store::new();
+    s.group("a.zarr").group("a.zarr/g").array("a.zarr/g/x", &[2], "uint8", "0", "", &[1, 2]);
+    s.zaro(&["copy", "@:/a.zarr", "@:/two.zarr", "--zarr-format", "2"]).text();
+    s.zaro(&["consolidate", "@:/two.zarr", "g"]).text();
+    s.zaro(&["copy", "@:/two.zarr", "@:/again.zarr"]).text();
+    assert!(s.file("again.zarr/g/.zmetadata").exists() && !s.file("again.zarr/.zmetadata").exists());
+    s.zaro(&["copy", "@:/two.zarr", "@:/without.zarr", "--no-consolidate"]).text();
+    assert!(!s.file("without.zarr/g/.zmetadata").exists());
 }

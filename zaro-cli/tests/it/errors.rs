@@ -160,6 +160,6 @@ fn a_lack_of_threads_is_a_fault_of_the_system() {
 fn a_chunk_of_too_many_texts_is_refused() {
     let s = Store::new();
     s.put("zarr.json", v3_document(&[1 << 25], &[1 << 25], "string", "\"\"", ""));
-    s.zaro(&["read", "@", "--select", "0"]).fails(5, "more memory is needed (--memory)");
+    s.zaro(&["read", "@", "--select", "0"]).fails(5, "--memory gives more");
     assert_eq!(s.zaro(&["read", "@", "--select", "0", "--memory", "1200M", "--format", "csv"]).text(), "\n");
 }

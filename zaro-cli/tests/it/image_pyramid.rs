@@ -353,3 +353,32 @@ fn what_is_no_level_is_not_replaced_by_one() {
     s.zaro(&words).text();
     assert_eq!(read(&s, "data.zarr/1")[0], 8);
 }
+
+#[test]
+fn the_array_that_becomes_an_image_gets_the_names_of_its_axes() {
+    for names in ["", r#","dimension_names":["a","b"]"#] {
+        let s = Store::new();
+        s.group("data.zarr").array("data.zarr/picture", &[8, 8], "uint8", "0", names, &PICTURE);
+        let words = ["image", "pyramid", "@:/data.zarr", "picture", "--axes", "yx", "--levels", "2"];
+        for more in [&["--to", "@:/other.zarr"][..], &[]] {
+            assert_eq!(s.zaro(&[&words[..], more].concat()).code, 0);
+        }
+        for (place, level) in [("other.zarr", "0"), ("data.zarr", "picture")] {
+            let array = document(&s, &format!("{place}/{level}/zarr.json"));
+            assert!(array.contains(r#""dimension_names":["y","x"]"#), "{array}");
+            let found = s.zaro(&["image", "validate", &format!("@:/{place}")]);
+            assert_eq!(found.code, 0, "{}", String::from_utf8_lossy(&found.out));
+        }
+    }
+}
+
+#[test]
+fn a_pyramid_elsewhere_that_is_refused_leaves_nothing() {
+    let s = plain();
+    let words = ["image", "pyramid", "@:/data.zarr", "picture", "--to", "@:/new.zarr"];
+    s.zaro(&words).fails(2, "--axes tczyx");
+    s.zaro(&[&words[..], &["--axes", "yx", "--chunks", "4"]].concat()).fails(2, "shape of chunks");
+    s.zaro(&[&words[..], &["--axes", "yx", "--ome-version", "0.4"]].concat())
+        .fails(2, "zaro copy --zarr-format 2");
+    assert!(!s.file("new.zarr").exists());
+}

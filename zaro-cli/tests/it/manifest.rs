@@ -250,6 +250,7 @@ fn fetch_checks_resumes_and_picks() {
         s.zaro(&[&all[..], args].concat()).fails(code, message);
     };
     fails(&["--glob", "none"], 3, "no entry");
+    assert!(!s.file("other").exists());
     s.put("z/arr_0/0", [9, 9, 9, 9]);
     fails(&[], 4, "arr_0/0");
     assert!(!s.file("other/arr_0/0").exists(), "a file that is not right never appears");

@@ -207,9 +207,7 @@ fn signals_leave_no_half_files() {
         feeder.join().unwrap();
         assert_eq!(code, 6);
         assert!(!has_temporary(&out), "write after {signal}");
-        for (name, bytes) in tree(&out) {
-            assert!(name.ends_with("zarr.json") || bytes.len() == 64 << 16, "{name} is whole");
-        }
+        assert_eq!(names(), 0, "write --create after {signal}");
 
         let large = store.file("sum/c/0");
         std::fs::create_dir_all(large.parent().unwrap()).unwrap();

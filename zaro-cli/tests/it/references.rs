@@ -63,6 +63,7 @@ fn what_the_caller_names_is_taken() {
     store.zaro(&read).fails(3, "x.bin, bytes 0+1");
     store.zaro(&[&read[..], &["--root", &data]].concat()).fails(2, "--target");
     store.zaro(&[&read[..], &["--template", "nothing"]].concat()).fails(2, "NAME=VALUE");
+    store.zaro(&[&read[..], &["--template", "nothing=x"]].concat()).fails(2, "no template \"nothing\"");
 }
 
 #[test]

@@ -166,3 +166,71 @@ fn validate_reads_every_chunk_if_asked() {
     assert!(text.contains("/lat: lat/c/0: ") && text.contains("[chunk/"), "{text}");
     assert!(text.contains("6 nodes, 5 chunks, 1 error"), "{text}");
 }
+
+#[test]
+fn what_was_a_coordinate_stays_one_in_a_copy_of_some_variables() {
+    let s = Store::new();
+    let dims = |names: &str, more: &str| format!(r#","dimension_names":[{names}],"attributes":{{{more}}}"#);
+    s.group("");
+    s.array("x", &[2], "uint8", "0", &dims(r#""x""#, ""), &[1, 2]);
+    s.array("y", &[3], "uint8", "0", &dims(r#""y""#, ""), &[1, 2, 3]);
+    s.array("near", &[2], "uint8", "0", &dims(r#""x""#, ""), &[1, 2]);
+    s.array("far", &[3], "uint8", "0", &dims(r#""y""#, ""), &[1, 2, 3]);
+    s.array("t", &[2, 3], "uint8", "0", &dims(r#""x","y""#, r#""coordinates":"near far""#), &[0; 6]);
+    s.array("c", &[2], "uint8", "0", &dims(r#""x""#, ""), &[0; 2]);
+    let elsewhere = Store::new();
+    for format in ["3", "2"] {
+        let copy = elsewhere.file(&format!("part{format}.zarr"));
+        let copy = copy.to_str().unwrap();
+        let words = ["copy", "@", copy, "--vars", "c,far", "--zarr-format", format, "--verify"];
+        assert_eq!(s.zaro(&words).code, 0);
+        // `t`, which names both, is not there. As xarray: who has the dimensions names a coordinate, else the group does.
+        let meta = |path: &str| zaro(&["meta", copy, path, "--json"]).text();
+        assert!(meta("c").contains(r#""coordinates": "near""#), "{}", meta("c"));
+        assert!(meta("").contains(r#""coordinates": "far""#), "{}", meta(""));
+        assert!(zaro(&["info", copy, "--json"]).text().contains(r#""coordinate": true"#));
+    }
+    let none = elsewhere.file("none.zarr");
+    s.zaro(&["copy", "@", none.to_str().unwrap(), "--vars", "c", "--sel", "y=1"])
+        .fails(2, "none of the variables that are chosen has a dimension \"y\"");
+}
+
+#[test]
+fn a_coordinate_above_what_is_copied_is_told_of() {
+    let s = Store::new();
+    s.group("").group("g");
+    s.array("x", &[2], "uint8", "0", r#","dimension_names":["x"]"#, &[1, 2]);
+    s.array("g/t", &[2], "uint8", "0", r#","dimension_names":["x"]"#, &[5, 6]);
+    let elsewhere = Store::new();
+    let copy = elsewhere.file("part.zarr");
+    let run = s.zaro(&["copy", "@", copy.to_str().unwrap(), "--path", "g", "--sel", "x=2:2"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.contains("the coordinate /x lies above /g and was not copied"), "{}", run.err);
+}
+
+#[test]
+fn a_coordinate_of_truths_is_shown_as_such() {
+    let s = Store::new();
+    s.group("").array("b", &[2], "bool", "false", r#","dimension_names":["b"]"#, &[1, 0]);
+    s.array("t", &[2], "uint8", "0", r#","dimension_names":["b"]"#, &[5, 6]);
+    let text = s.zaro(&["info", "@"]).text();
+    assert!(text.contains("true … false\n"), "{text}");
+    assert_eq!(s.zaro(&["read", "@", "t", "--sel", "b=false", "--format", "csv"]).text(), "6\n");
+}
+
+#[test]
+fn bytes_behind_a_blosc_chunk_are_told_of() {
+    let s = Store::new();
+    let from = s.file("in.npy");
+    std::fs::write(&from, crate::common::npy("'<u2'", false, "(64,)", &[7; 128])).unwrap();
+    let words = ["write", "@:/a.zarr", "--create", "--from", from.to_str().unwrap(), "--codec", "blosc"];
+    assert_eq!(s.zaro(&words).code, 0);
+    assert!(!s.zaro(&["validate", "@:/a.zarr", "--data"]).text().contains("chunk/trailing"));
+    let chunk = s.file("a.zarr/c/0");
+    let longer = [std::fs::read(&chunk).unwrap(), vec![1, 2, 3]].concat();
+    std::fs::write(&chunk, longer).unwrap();
+    let run = s.zaro(&["validate", "@:/a.zarr", "--data"]);
+    let text = String::from_utf8_lossy(&run.out).into_owned();
+    assert!(text.contains("c/0: 3 bytes lie behind the end of the chunk"), "{text}");
+    assert_eq!(run.code, 0, "{text}");
+}

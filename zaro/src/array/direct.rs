@@ -21,9 +21,9 @@ pub(super) const AGAIN: usize = 2;
 
 /// What a thread keeps from chunk to chunk.
 #[derive(Default)]
-struct Bench {
+pub(super) struct Bench {
     input: Vec<u8>,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
 }
 
 thread_local! {
@@ -32,11 +32,11 @@ thread_local! {
 
 /// Runs `f` with this thread's memory. Nested calls get memory of their own: the thread may be helping out another
 /// chunk while it waits for parts of the first.
-fn with_bench<R>(f: impl FnOnce(&mut Bench) -> R) -> R {
+pub(super) fn with_bench<R>(f: impl FnOnce(&mut Bench) -> R) -> R {
     let mut bench = BENCH.take();
     let out = f(&mut bench);
     // Keep what chunks usually need, not what one monster needed.
-    if bench.input.len() < 64 << 20 {
+    if bench.input.len().max(bench.scratch.bytes()) < 64 << 20 {
         BENCH.set(bench);
     }
     out

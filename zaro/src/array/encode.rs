@@ -17,7 +17,6 @@ use crate::meta::dtype::VIEW_SIZE;
 use crate::meta::grid::Axis;
 use crate::num;
 use crate::store::{Condition, Direct, Put};
-use crate::task;
 
 /// A piece of an encoded chunk, where it is.
 pub(super) enum Piece<'a> {
@@ -160,7 +159,7 @@ impl Writer {
             sels.iter().zip(shape).map(|(s, n)| split(s, &Axis::Regular(*n))).collect::<Result<_>>()?;
         let total = num::product(&parts.iter().map(|p| num::u64_of(p.len())).collect::<Vec<_>>())?;
         let one = |i: u64| {
-            task::check_cancel(self.options.cancel.as_deref())?;
+            self.options.task.check()?;
             let mut number = 0u64;
             let mut left = i;
             let mut at = Vec::with_capacity(parts.len());

@@ -12,7 +12,6 @@ use super::{Array, Selection};
 use crate::codec::chain::Chain;
 use crate::error::{Error, Result};
 use crate::store::Condition;
-use crate::task;
 
 /// A new chunk that is being gathered.
 pub(crate) struct Gathering {
@@ -65,11 +64,13 @@ impl Gathering {
     #[cfg_attr(not(feature = "image"), allow(dead_code, reason = "pyramids alone gather for remote stores"))]
     pub(crate) async fn put(self: &Arc<Self>) -> Result<()> {
         let gathering = self.clone();
-        let Some(value) = task::compute(move || gathering.encoded(joined)).await? else { return Ok(()) };
+        let Some(value) = self.array.context().run(move || gathering.encoded(joined)).await? else {
+            return Ok(());
+        };
         let inner = &self.array.inner;
         inner.generation.fetch_add(1, Ordering::AcqRel);
         let put = inner.store.put(&self.key, value, Condition::Always);
-        let put = task::unless_cancelled(self.options.cancel.as_deref(), put).await;
+        let put = self.options.task.unless_cancelled(put).await;
         inner.generation.fetch_add(1, Ordering::AcqRel);
         put.map(drop).map_err(|e| self.array.named(e.with_key(&self.key)))
     }

@@ -5,6 +5,7 @@
 //! read by the thread that decodes ([`direct`](self)); remote stores are fetched ahead, bounded in bytes, and decoded
 //! by the same threads ([`remote`](self)).
 
+mod ahead;
 mod direct;
 mod encode;
 mod gather;
@@ -20,15 +21,16 @@ mod steady;
 mod typed;
 pub(crate) mod windows;
 mod write;
+mod writing;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
 pub use crate::context::DEFAULT_MEMORY;
 pub(crate) use gather::Gathering;
 pub use odd::odd_texts;
+pub(crate) use place::Nest;
 pub use select::{Index, Selection};
 pub use slab::{Element, Order, Slab};
 pub use steady::Steady;
@@ -36,7 +38,9 @@ pub use typed::bytes_of;
 pub use windows::{Cutting, View, Window, Windows};
 pub(crate) use write::Guard;
 pub use write::{Values, WriteOptions};
+pub use writing::Writing;
 
+use self::writing::Writers;
 use crate::codec::Repr;
 use crate::codec::chain::Chain;
 use crate::context::{Context, Key, owner};
@@ -45,6 +49,7 @@ use crate::meta::path;
 use crate::meta::{ArrayMeta, Finding, Format, Mode};
 use crate::store::SharedStore;
 use crate::store::StoreExt as _;
+use crate::task::Task;
 
 /// What a missing chunk means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,40 +61,15 @@ pub enum Missing {
     Error,
 }
 
-/// How far a read has come, in bytes of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes placed so far.
-    pub done: u64,
-    /// Bytes in all.
-    pub total: u64,
-}
-
-/// Told how far a read has come; called by any thread, after every chunk.
-pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
-
 /// How to read.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
     /// The order of the answer.
     pub order: Order,
     /// What a missing chunk means.
     pub missing: Missing,
-    /// Told how far the read has come.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop the read, which then fails with [`ErrorKind::Cancelled`](crate::ErrorKind).
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl fmt::Debug for ReadOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadOptions")
-            .field("order", &self.order)
-            .field("missing", &self.missing)
-            .field("progress", &self.progress.is_some())
-            .field("cancel", &self.cancel)
-            .finish()
-    }
+    /// How it is watched, in bytes of the answer, and stopped.
+    pub task: Task,
 }
 
 /// An array, open for reading. Cheap to clone; clones share their caches.
@@ -123,21 +103,22 @@ struct Inner {
     separator: AtomicU8,
     /// Whether a chunk was missing in a store far away.
     missed: AtomicBool,
+    /// Writes through this array and its clones, if others may know it.
+    writers: Option<Arc<Writers>>,
 }
 
 impl Array {
     /// An array from its metadata. Its codecs are built and checked here.
     ///
-    /// `path` is the node's key form, `context` has the memory for what is kept and in flight.
+    /// `path` is the node's key form, `context` has the threads, and the memory for what is kept and in flight.
     pub fn new(
         store: SharedStore,
         path: &str,
         meta: ArrayMeta,
         mode: Mode,
         findings: Vec<Finding>,
-        context: impl Into<Context>,
+        context: &Context,
     ) -> Result<Self> {
-        let context = context.into();
         let strict = mode == Mode::Strict;
         let document = if meta.format == Format::V2 { ".zarray" } else { "zarr.json" };
         let named =
@@ -148,11 +129,14 @@ impl Array {
             // A few bytes may say that a chunk holds millions of empty texts, and each takes a place.
             let least = chain.decoded().byte_size()?;
             if least > context.memory().max(DEFAULT_MEMORY) {
-                return Err(named(Error::unsupported(format!(
-                    "a chunk of {} elements of variable length takes {} MiB at least; more memory is needed (--memory)",
-                    chain.decoded().count()?,
-                    least >> 20
-                ))));
+                return Err(named(
+                    Error::unsupported(format!(
+                        "a chunk of {} elements of variable length takes {} MiB at least",
+                        chain.decoded().count()?,
+                        least >> 20
+                    ))
+                    .with_hint("memory", "gives more"),
+                ));
             }
         }
         Ok(Self {
@@ -161,7 +145,7 @@ impl Array {
                 path: path.to_owned(),
                 findings,
                 strict,
-                context,
+                context: context.clone(),
                 owner: owner(),
                 chains: RwLock::default(),
                 generation: AtomicU64::new(0),
@@ -170,6 +154,7 @@ impl Array {
                 touched: Mutex::default(),
                 separator: AtomicU8::new(0),
                 missed: AtomicBool::new(false),
+                writers: None,
                 meta,
             }),
         })
@@ -203,6 +188,19 @@ impl Array {
     #[must_use]
     pub(crate) fn chain(&self) -> &Chain {
         &self.inner.chain
+    }
+
+    /// What it is read and written with.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.inner.context
+    }
+
+    /// The same array, read and written with another context.
+    pub fn with_context(&self, context: &Context) -> Result<Self> {
+        let inner = &self.inner;
+        let mode = if inner.strict { Mode::Strict } else { Mode::Tolerant };
+        Self::new(inner.store.clone(), &inner.path, inner.meta.clone(), mode, inner.findings.clone(), context)
     }
 
     /// The store it is read from.

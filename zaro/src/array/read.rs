@@ -1,6 +1,6 @@
 //! One read: its plan, and what direct and remote reading share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use super::plan::{Job, Plan, inside};
 use super::runs::{Joining, is_partial};
 use super::select::{Sel, Selection};
 use super::slab::Slab;
-use super::{Array, Inner, Missing, Progress, ReadOptions};
+use super::{Array, Inner, Missing, ReadOptions};
 use crate::codec::chain::{Chain, Decoded, Scratch};
 use crate::codec::{Buffer, split_view, view};
 use crate::context::Key;
@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::meta::{Format, path};
 use crate::num;
 use crate::store::{GetOptions, Object};
+use crate::task::{Meter, Unit};
 
 /// How many elements without a fixed size are looked at in one place to know how long they are.
 const SAMPLE: u64 = 100;
@@ -140,7 +141,7 @@ impl Array {
 /// A read under way.
 pub(super) struct Reader {
     pub(super) array: Arc<Inner>,
-    options: ReadOptions,
+    pub(super) options: ReadOptions,
     pub(super) plan: Plan,
     /// The array's generation when the read began, for its caches.
     pub(super) generation: u64,
@@ -148,8 +149,7 @@ pub(super) struct Reader {
     heaps: Mutex<Vec<Vec<u8>>>,
     /// One element of fill, as it lies in the answer.
     fill: Vec<u8>,
-    done: AtomicU64,
-    total: u64,
+    meter: Meter,
     /// Whether nobody waits for the answer any more.
     given_up: AtomicBool,
 }
@@ -181,8 +181,7 @@ impl Reader {
             out,
             heaps: Mutex::new(heaps),
             fill,
-            done: AtomicU64::new(0),
-            total: num::u64_of(bytes),
+            meter: options.task.meter(Unit::Bytes, num::u64_of(bytes)),
             given_up: AtomicBool::new(false),
         })
     }
@@ -248,22 +247,18 @@ impl Reader {
 
     /// Fails if the caller wants to stop.
     pub(super) fn check_cancel(&self) -> Result<()> {
-        let cancelled = self.options.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed));
-        if cancelled || self.given_up.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
-    }
-
-    /// What the caller sets to stop.
-    pub(super) fn cancel(&self) -> Option<&AtomicBool> {
-        self.options.cancel.as_deref()
+        if self.given_up.load(Ordering::Relaxed) {
+            Err(Error::cancelled())
+        } else {
+            self.options.task.check()
+        }
     }
 
     /// Notes that the elements of `sels` are in place.
     fn placed(&self, sels: &[&Sel]) {
-        if let Some(progress) = &self.options.progress {
+        if self.meter.is_watched() {
             let elements: u64 = sels.iter().map(|s| s.count()).product();
-            let bytes = elements.saturating_mul(num::u64_of(self.array.meta.data_type.size()));
-            let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-            progress(Progress { done, total: self.total });
+            self.meter.advance(elements.saturating_mul(num::u64_of(self.array.meta.data_type.size())));
         }
     }
 
@@ -331,7 +326,7 @@ impl Reader {
 
     /// Keeps a decoded chunk of `size` bytes: `owned`, or what lies in `scratch`, which gets the memory of a chunk that
     /// had to go. So a full cache costs no copy and no fresh memory.
-    fn remember(&self, key: Key, owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
+    pub(super) fn remember(&self, key: Key, owned: Option<Buffer>, size: usize, scratch: &mut Scratch) {
         let cache = self.array.context.chunks();
         if !cache.takes(size) {
             return;

@@ -2,20 +2,21 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::direct::AGAIN;
+use super::ahead;
+use super::direct::{AGAIN, Bench, with_bench};
 use super::read::Reader;
 use super::runs::{Indexed, Inside, Item, Joining, Within, index_key, permuted};
-use crate::codec::chain::{Chain, Scratch};
+use crate::codec::chain::Chain;
 use crate::codec::shard::Shard;
 use crate::context::{Budget, Key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::num;
 use crate::store::fault::copy_of;
 use crate::store::{ByteRange, GetOptions, Object};
-use crate::task;
 
 /// Chunks under way at once. What they may hold in memory is bounded apart, in bytes.
 const IN_FLIGHT: usize = 128;
@@ -28,10 +29,10 @@ const SMALL_IN_FLIGHT: usize = 2048;
 const OVERHEAD: usize = 4 << 10;
 
 /// Runs of one shard under way at once.
-const RUNS_IN_FLIGHT: usize = 16;
+pub(super) const RUNS_IN_FLIGHT: usize = 16;
 
 /// A shard that is wanted whole is fetched whole, index and all, up to this decoded size.
-const WHOLE_SHARD: usize = 32 << 20;
+pub(super) const WHOLE_SHARD: usize = 32 << 20;
 
 /// How ranges are joined: not so that one of them takes all there is.
 fn joining(budget: &Budget) -> Joining {
@@ -60,11 +61,14 @@ pub(super) async fn read(reader: &Arc<Reader>) -> Result<()> {
     // All chunks that may be under way are asked for before anything else is done, so that their store can join what lies
     // together. The runtime would put this off after a few dozen of them.
     let all = tokio::task::unconstrained(all);
-    task::unless_cancelled(reader.cancel(), all).await
+    reader.options.task.unless_cancelled(all).await
 }
 
 /// Runs `f` on the decoding threads and waits for it. The job's share of the reader is gone before the answer comes.
-async fn compute(reader: &Arc<Reader>, f: impl FnOnce(&Reader) -> Result<()> + Send + 'static) -> Result<()> {
+pub(super) async fn compute(
+    reader: &Arc<Reader>,
+    f: impl FnOnce(&Reader) -> Result<()> + Send + 'static,
+) -> Result<()> {
     let share = reader.clone();
     reader.array.context.run(move || share.check_cancel().and_then(|()| f(&share))).await
 }
@@ -146,12 +150,21 @@ async fn fetch_once(
             };
             let size = index.state.size().unwrap_or(u64::MAX);
             let joining = joining(budget);
-            let inside = reader.inside_shard(shard, &index.index, &sels, &strides, size, joining, kept)?;
+            let mut inside =
+                reader.inside_shard(shard, &index.index, &sels, &strides, size, joining, kept)?;
             drop(sels);
-            if let Some(name) = name.filter(|_| worth_whole(reader, &chain, &index, &inside, budget)) {
-                return fetch_whole(reader, &chain, key, inside, index, name, budget).await;
+            if let Some(name) = &name
+                && ahead::fetch(reader, &chain, key, &inside, &index, name, budget).await?
+            {
+                inside.leave_out(kept)?;
             }
-            runs(reader, &chain, key, inside, Within::Shard(index, name), budget).await?;
+            let wanted: u64 = inside.runs.iter().map(|run| run.length).sum();
+            let began = Instant::now();
+            runs(reader, &chain, key, inside, Within::Shard(index.clone(), name), budget).await?;
+            // Whoever fetches ahead now has the better figures.
+            if let Ok(mut ledger) = index.ledger.try_lock() {
+                ledger.note(wanted, 0, began.elapsed());
+            }
             return Ok(true);
         }
     } else if chain.plain().is_some() && !at_once {
@@ -172,62 +185,12 @@ async fn fetch_once(
         let (sels, strides) = permuted(&chain, &job.sels, &reader.plan.strides);
         match chain.shard() {
             Some(_) => reader.in_memory(&chain, &bytes, &sels, &strides),
-            None => reader.leaf(&chain, &bytes, &sels, &strides, name, &mut Scratch::default()),
+            None => {
+                with_bench(|bench| reader.leaf(&chain, &bytes, &sels, &strides, name, &mut bench.scratch))
+            }
         }
     })
     .await?;
-    Ok(true)
-}
-
-/// Whether to fetch all of a shard of which some inner chunks are wanted: an eighth of it was fetched already, and there is room to
-/// keep it decoded. Whoever goes on so would fetch the rest piece by piece.
-fn worth_whole(reader: &Reader, chain: &Chain, index: &Indexed, inside: &Inside, budget: &Budget) -> bool {
-    let (Some(shard), Some(all)) = (chain.shard(), index.state.size()) else { return false };
-    let wanted = inside.runs.iter().map(|run| run.length).sum();
-    let before = index.fetched.fetch_add(wanted, Ordering::Relaxed);
-    let inner = shard.inner();
-    let kept = inner.shard().is_none() && inner.plain().is_none() && !inner.decoded().data_type.is_variable();
-    let size = chain.decoded().byte_size().unwrap_or(usize::MAX);
-    let fits = size <= WHOLE_SHARD.min(budget.bytes()) && reader.array.context.chunks().takes(size);
-    kept && fits && !inside.runs.is_empty() && before >= all / 8
-}
-
-/// Fetches all of a shard, keeps its inner chunks, and places those that are wanted.
-async fn fetch_whole(
-    reader: &Arc<Reader>,
-    chain: &Arc<Chain>,
-    key: &str,
-    inside: Inside,
-    index: Arc<Indexed>,
-    name: Key,
-    budget: &Budget,
-) -> Result<bool> {
-    let _held = budget.take(chain.decoded().byte_size()?).await?;
-    let ask = GetOptions { state: Some(&index.state), ..GetOptions::at_most(longest(chain)) };
-    let Some(Object { bytes, meta }) = reader.array.store.get_opts(key, ask).await? else {
-        return Err(Error::io("the shard vanished while it was read"));
-    };
-    meta.check(Some(&index.state))?;
-    // From here on it counts anew: if it is driven out, it is not fetched whole for a single window.
-    index.fetched.store(0, Ordering::Relaxed);
-    let chain = chain.clone();
-    let place = move |reader: &Reader| {
-        let Some(shard) = chain.shard() else { return Ok(()) };
-        reader.keep_all(shard, &index, &name, &bytes)?;
-        let (_, strides) = permuted(&chain, &[], &reader.plan.strides);
-        let (within, scratch) = (Within::Shard(index, Some(name)), &mut Scratch::default());
-        inside.runs.iter().try_for_each(|run| {
-            let start = num::usize_of(run.offset)?;
-            let end = start.saturating_add(num::usize_of(run.length)?);
-            let block = || {
-                bytes
-                    .get(start..end)
-                    .ok_or_else(|| Error::invalid("the shard is shorter than its index says"))
-            };
-            reader.place_run(&chain, &inside, run, &within, &strides, scratch, block)
-        })
-    };
-    compute(reader, place).await?;
     Ok(true)
 }
 
@@ -248,8 +211,14 @@ async fn index(
     let range = if shard.index_at_end() { ByteRange::Suffix(size) } else { ByteRange::span(0, size) };
     let load = async {
         let ask = GetOptions { range: Some(range), max_size: Some(most), ..GetOptions::default() };
+        let began = Instant::now();
         match reader.array.store.get_opts(key, ask).await? {
-            Some(Object { bytes, meta }) => Ok(Indexed::new(&reader.array, shard.read_index(&bytes)?, meta)),
+            Some(Object { bytes, meta }) => {
+                let mut index = Indexed::new(&reader.array, shard.read_index(&bytes)?, meta);
+                // So short that it says nothing of the pace.
+                index.ledger.get_mut().note(0, 0, began.elapsed());
+                Ok(index)
+            }
             // Not kept: it may come yet.
             None => Err(Error::not_found(NO_SHARD)),
         }
@@ -308,8 +277,9 @@ async fn runs(
             let place = move |reader: &Reader| {
                 let Some(run) = inside.runs.get(n) else { return Ok(()) };
                 let (_, strides) = permuted(&chain, &[], &reader.plan.strides);
-                let scratch = &mut Scratch::default();
-                reader.place_run(&chain, &inside, run, &within, &strides, scratch, || Ok(&bytes[..]))
+                with_bench(|Bench { scratch, .. }| {
+                    reader.place_run(&chain, &inside, run, &within, &strides, scratch, || Ok(&bytes[..]))
+                })
             };
             compute(reader, place).await?;
             Ok::<bool, Error>(true)

@@ -2,12 +2,14 @@
 //! way into the answer. The same for files and for remote stores.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use tokio::sync::Mutex;
 
 use super::Inner;
+use super::ahead::Ledger;
 use super::read::Reader;
 use super::select::{Part, Sel, combination, split};
-use crate::codec::Buffer;
 use crate::codec::chain::{Chain, Scratch};
 use crate::codec::shard::{Shard, ShardIndex};
 use crate::context::Key;
@@ -23,24 +25,20 @@ pub(super) struct Indexed {
     pub(super) state: ObjectMeta,
     /// A number that no other index of this array has.
     pub(super) number: u64,
-    /// How many bytes of the shard were fetched, since the last time it was fetched whole.
-    pub(super) fetched: AtomicU64,
+    /// What was fetched of the shard, and how long it took, if it is in a remote store.
+    pub(super) ledger: Mutex<Ledger>,
 }
 
 impl Indexed {
     pub(super) fn new(array: &Inner, index: ShardIndex, state: ObjectMeta) -> Self {
         let number = array.numbers.fetch_add(1, Ordering::Relaxed);
-        Self { index, state, number, fetched: AtomicU64::new(0) }
+        Self { index, state, number, ledger: Mutex::default() }
     }
 
     /// The name of the decoded inner chunk `item` of the chunk that is called `chunk`.
     pub(super) fn inner_key(&self, chunk: &Key, item: &Item) -> Key {
-        self.key_at(chunk, item.offset)
-    }
-
-    fn key_at(&self, chunk: &Key, offset: u64) -> Key {
         let [generation, number, ..] = chunk.part;
-        Key { part: [generation, number, self.number, offset], ..*chunk }
+        Key { part: [generation, number, self.number, item.offset], ..*chunk }
     }
 }
 
@@ -75,6 +73,13 @@ pub(super) struct Item {
     combination: u64,
 }
 
+impl Item {
+    /// One that nobody wants a part of.
+    pub(super) fn at(offset: u64, length: u64) -> Self {
+        Self { offset, length, combination: 0 }
+    }
+}
+
 /// The inner chunks of one chunk that a read needs.
 pub(super) struct Inside {
     parts: Vec<Vec<Part>>,
@@ -85,6 +90,21 @@ impl Inside {
     /// What is wanted of the inner chunk `item`.
     pub(super) fn sels(&self, item: &Item) -> Vec<&Sel> {
         combination(&self.parts, item.combination)
+    }
+
+    /// Leaves out the inner chunks that `placed` says are in their place, and the runs of nothing else.
+    pub(super) fn leave_out(&mut self, placed: impl Fn(&Self, &Item) -> Result<bool>) -> Result<()> {
+        for mut run in std::mem::take(&mut self.runs) {
+            let mut left = Vec::new();
+            for item in run.items {
+                if !placed(self, &item)? {
+                    left.push(item);
+                }
+            }
+            run.items = left;
+            self.runs.extend(Some(run).filter(|run| !run.items.is_empty()));
+        }
+        Ok(())
     }
 }
 
@@ -104,6 +124,26 @@ impl Joining {
     pub(super) const PIECES: (usize, usize) = (2 << 10, 512 << 10);
     /// For remote stores: a round trip costs what a megabyte costs.
     pub(super) const REMOTE: Self = Self { gap: 1 << 20, block: 16 << 20 };
+}
+
+/// Runs of all `items`, in the order of their offsets.
+pub(super) fn join(mut items: Vec<Item>, joining: Joining) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    items.sort_unstable_by_key(|i| i.offset);
+    for item in items {
+        let end = item.offset.saturating_add(item.length);
+        match runs.last_mut() {
+            Some(run)
+                if item.offset <= run.offset.saturating_add(run.length).saturating_add(joining.gap)
+                    && end.saturating_sub(run.offset) <= joining.block =>
+            {
+                run.length = run.length.max(end - run.offset);
+                run.items.push(item);
+            }
+            _ => runs.push(Run { offset: item.offset, length: item.length, items: vec![item] }),
+        }
+    }
+    runs
 }
 
 impl Reader {
@@ -212,43 +252,8 @@ impl Reader {
                 *a = 0;
             }
         }
-        items.sort_unstable_by_key(|i| i.offset);
-        for item in items {
-            let end = item.offset.saturating_add(item.length);
-            match inside.runs.last_mut() {
-                Some(run)
-                    if item.offset <= run.offset.saturating_add(run.length).saturating_add(joining.gap)
-                        && end.saturating_sub(run.offset) <= joining.block =>
-                {
-                    run.length = run.length.max(end - run.offset);
-                    run.items.push(item);
-                }
-                _ => inside.runs.push(Run { offset: item.offset, length: item.length, items: vec![item] }),
-            }
-        }
+        inside.runs = join(items, joining);
         Ok(inside)
-    }
-
-    /// Decodes and keeps every inner chunk of a shard that is in memory, and is not kept already. What is damaged is left out: whoever
-    /// wants it will be told.
-    pub(super) fn keep_all(&self, shard: &Shard, index: &Indexed, chunk: &Key, bytes: &[u8]) -> Result<()> {
-        let (inner, cache) = (shard.inner(), self.array.context.chunks());
-        let size = inner.decoded().byte_size()?;
-        let mut scratch = Scratch::default();
-        for number in 0..num::product_usize(shard.counts())? {
-            let Ok(Some((offset, length))) = index.index.entry(number) else { continue };
-            let key = index.key_at(chunk, offset);
-            if cache.get::<Buffer>(&key).is_some() {
-                continue;
-            }
-            self.check_cancel()?;
-            let start = num::usize_of(offset)?;
-            let Some(part) = bytes.get(start..start.saturating_add(num::usize_of(length)?)) else { continue };
-            if let Ok(decoded) = inner.decode(part, &mut scratch) {
-                drop(cache.put(key, Arc::new(decoded.into_buffer()), size));
-            }
-        }
-        Ok(())
     }
 
     /// Places the inner chunks of a run, or the rows of an uncompressed chunk, which `block` gives the bytes of; it is not asked

@@ -11,11 +11,10 @@
 //! Chunks are encoded on the thread pool. In files and memory the same job reads and puts them; elsewhere that is done by
 //! futures, bounded in number by the memory there is.
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,13 +25,13 @@ use super::plan::{Job, Plan};
 use super::runs::permuted;
 use super::select::{Sel, Selection};
 use super::slab::{Order, Slab};
-use super::{Array, Inner, OnProgress, Progress};
-use crate::blocking;
+use super::{Array, Inner};
 use crate::codec::chain::Chain;
+use crate::context::PerProcess;
 use crate::error::{Error, ErrorKind, Result};
 use crate::num;
 use crate::store::{Condition, Direct, Put, StoreExt as _};
-use crate::task;
+use crate::task::{self, Meter, Task, Unit};
 
 /// Elements to be written, as a [`Slab`] has them. A `Vec` is taken without a copy, and so is the memory of others, by
 /// [`Bytes::from_owner`].
@@ -58,7 +57,7 @@ impl From<Slab> for Values {
 }
 
 /// How to write.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
     /// Store chunks that are nothing but fill value, too.
     pub keep_fill: bool,
@@ -67,22 +66,8 @@ pub struct WriteOptions {
     pub alone: bool,
     /// The array holds no chunks yet, so there are none to delete.
     pub blank: bool,
-    /// Told how far the write has come, in bytes of the slab.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop the write, which then fails with [`ErrorKind::Cancelled`]. Chunks are old or new.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl fmt::Debug for WriteOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriteOptions")
-            .field("keep_fill", &self.keep_fill)
-            .field("alone", &self.alone)
-            .field("blank", &self.blank)
-            .field("progress", &self.progress.is_some())
-            .field("cancel", &self.cancel)
-            .finish()
-    }
+    /// How it is watched, in bytes of the slab, and stopped; then each chunk is old or new.
+    pub task: Task,
 }
 
 /// How often a chunk is read and changed anew because somebody else changed it first.
@@ -103,8 +88,14 @@ impl Array {
     /// Every chunk is put whole, so that a reader, or a write that is killed, leaves each either old or new. Which
     /// chunks were written before an error is not known. If the future is dropped, chunks that are under way may still be
     /// put.
+    ///
+    /// Whoever replaces or converts the array meanwhile is told that somebody writes, and a write is told if somebody did.
+    /// For many small writes, hold what [`Array::writing`] gives.
     pub async fn write(&self, selection: &Selection, values: Values, options: &WriteOptions) -> Result<()> {
-        let run = async { self.writer(selection, values, options, None)?.run().await };
+        let run = async {
+            let writer = self.writer(selection, values, options, None)?;
+            if self.announces(options) { self.announcing(writer.run()).await } else { writer.run().await }
+        };
         run.await.map_err(|e| self.named(e))
     }
 
@@ -121,8 +112,13 @@ impl Array {
             let small = writer.plan.jobs() < 2 && self.chain().shard().is_none();
             let here = small || rayon::current_thread_index().is_some();
             match self.inner.store.direct().filter(|_| here) {
-                Some(direct) => writer.batch(direct, 0..writer.plan.jobs()),
-                None => blocking::wait(writer.run()),
+                Some(direct) if !self.announces(options) => writer.batch(direct, 0..writer.plan.jobs()),
+                Some(direct) => {
+                    let write = async { writer.batch(direct, 0..writer.plan.jobs()) };
+                    self.inner.context.block_on(self.announcing(write))
+                }
+                None if self.announces(options) => self.inner.context.block_on(self.announcing(writer.run())),
+                None => self.inner.context.block_on(writer.run()),
             }
         };
         run().map_err(|e: Error| self.named(e))
@@ -166,7 +162,7 @@ pub(super) struct Writer {
     /// The elements; views of variable-length ones number the fill value, a chunk's old content, then `heaps`.
     pub(super) values: Bytes,
     pub(super) heaps: Arc<[Vec<u8>]>,
-    done: AtomicU64,
+    meter: Meter,
     /// Whether the calling thread does it all, since its like do other parts.
     pub(super) serial: bool,
     guard: Option<Guard>,
@@ -186,8 +182,8 @@ impl Drop for Writer {
 /// for threads while it holds one.
 struct Turns<M>(RandomState, Vec<M>);
 
-static OF_THREADS: LazyLock<Turns<Mutex<()>>> = LazyLock::new(Turns::new);
-static OF_TASKS: LazyLock<Turns<tokio::sync::Mutex<()>>> = LazyLock::new(Turns::new);
+static OF_THREADS: PerProcess<Turns<Mutex<()>>> = PerProcess::new();
+static OF_TASKS: PerProcess<Turns<tokio::sync::Mutex<()>>> = PerProcess::new();
 
 impl<M: Default> Turns<M> {
     fn new() -> Self {
@@ -232,6 +228,7 @@ impl Writer {
                 values.bytes.len()
             )));
         }
+        let meter = options.task.meter(Unit::Bytes, num::u64_of(plan.bytes));
         let mut bytes = values.bytes;
         if array.meta.data_type.is_variable() {
             let mut views = Vec::from(bytes);
@@ -244,7 +241,7 @@ impl Writer {
             plan,
             values: bytes,
             heaps: values.heaps,
-            done: AtomicU64::new(0),
+            meter,
             serial: false,
             guard: None,
             changes: false,
@@ -259,13 +256,14 @@ impl Writer {
             let at_once = (self.array.context.memory() / chunk / 2).clamp(1, REMOTE_WRITERS);
             return task::each(at_once, 0..jobs, |i| self.chunk(i)).await;
         }
-        let threads = task::threads();
+        let context = &self.array.context;
+        let threads = context.threads();
         let batch = (BATCH / chunk).min(jobs / threads.saturating_mul(4).max(1)).max(1);
         // A thread that waits for the inner chunks of one shard may begin another, and each holds what it has encoded.
-        let at_once = if self.array.chain.shard().is_some() { threads } else { task::jobs_at_once() };
+        let at_once = if self.array.chain.shard().is_some() { threads } else { context.jobs_at_once() };
         task::each(at_once, (0..jobs).step_by(batch), |first| {
             let writer = self.clone();
-            task::compute(move || match writer.array.store.direct() {
+            context.run(move || match writer.array.store.direct() {
                 Some(direct) => writer.batch(direct, first..first.saturating_add(batch).min(jobs)),
                 None => Err(Error::unsupported("the store is not at hand")),
             })
@@ -284,7 +282,7 @@ impl Writer {
     /// Writes chunks to a store at hand: the calling thread reads and puts them, too.
     fn batch(&self, direct: &dyn Direct, jobs: Range<usize>) -> Result<()> {
         for i in jobs {
-            task::check_cancel(self.options.cancel.as_deref())?;
+            self.options.task.check()?;
             let job = self.plan.job(i);
             let (mut key, other) = self.keys(&job);
             if let Some(other) = other {
@@ -316,7 +314,8 @@ impl Writer {
         }
         // Writers of this process take turns, so that none works in vain. Nothing below waits for another thread of
         // ours while it holds the turn.
-        let _turn = OF_THREADS.of(&self.array, key)?.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn =
+            OF_THREADS.get(Turns::new).of(&self.array, key)?.lock().unwrap_or_else(PoisonError::into_inner);
         for attempt in 0..ATTEMPTS {
             let old = match direct.open(key)? {
                 None => None,
@@ -347,8 +346,7 @@ impl Writer {
 
     /// Writes a chunk to any store: encoded on the pool, put by this future.
     async fn chunk(self: &Arc<Self>, i: usize) -> Result<()> {
-        let cancel = self.options.cancel.as_deref();
-        task::check_cancel(cancel)?;
+        self.options.task.check()?;
         let store = &self.array.store;
         let (mut key, other) = self.keys(&self.plan.job(i));
         if let Some(other) = other {
@@ -361,14 +359,14 @@ impl Writer {
         }
         let writer = self.clone();
         let written = async {
-            match task::compute(move || writer.step(i)).await? {
+            match self.array.context.run(move || writer.step(i)).await? {
                 Step::Change(fresh) => self.change(i, &key, fresh).await,
                 Step::Put(value) => store.put(&key, value, Condition::Always).await.map(drop),
                 Step::Leave if self.options.blank => Ok(()),
                 Step::Leave => store.delete(&key).await,
             }
         };
-        task::unless_cancelled(cancel, written).await.map_err(|e| e.with_key(&key))?;
+        self.options.task.unless_cancelled(written).await.map_err(|e| e.with_key(&key))?;
         self.advance(&self.plan.job(i));
         Ok(())
     }
@@ -396,7 +394,7 @@ impl Writer {
     async fn change(self: &Arc<Self>, i: usize, key: &str, fresh: Fresh) -> Result<()> {
         let store = &self.array.store;
         let fresh = Arc::new(fresh);
-        let _turn = OF_TASKS.of(&self.array, key)?.lock().await;
+        let _turn = OF_TASKS.get(Turns::new).of(&self.array, key)?.lock().await;
         for attempt in 0..ATTEMPTS {
             let old = store.get_for_update(key).await?;
             if let Some(guard) = &self.guard {
@@ -409,7 +407,7 @@ impl Writer {
             }
             let (writer, fresh) = (self.clone(), fresh.clone());
             let bytes = old.as_ref().map(|(bytes, _)| bytes.clone());
-            let changed = task::compute(move || {
+            let changed = self.array.context.run(move || {
                 let job = writer.plan.job(i);
                 let chain = writer.array.chain_at(&job.index)?;
                 let (sels, strides) = permuted(&chain, &job.sels, &writer.plan.strides);
@@ -449,11 +447,9 @@ impl Writer {
     }
 
     fn advance(&self, job: &Job<'_>) {
-        if let Some(progress) = &self.options.progress {
+        if self.meter.is_watched() {
             let elements: u64 = job.sels.iter().map(|s| s.count()).product();
-            let bytes = elements.saturating_mul(num::u64_of(self.array.meta.data_type.size()));
-            let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-            progress(Progress { done, total: num::u64_of(self.plan.bytes) });
+            self.meter.advance(elements.saturating_mul(num::u64_of(self.array.meta.data_type.size())));
         }
     }
 }

@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Base64;
 
-const ENGINE: GeneralPurpose = GeneralPurpose::new(
+/// Padding may be missing.
+pub(crate) const ENGINE: GeneralPurpose = GeneralPurpose::new(
     &::base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );

@@ -16,6 +16,7 @@ use crate::meta::dtype::{DataType, Float};
 use crate::meta::fill::Fill;
 use crate::meta::float::{self, Rounding};
 use crate::meta::json::Json;
+use crate::meta::v3;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CastValue {
@@ -224,15 +225,10 @@ fn scalar_map(json: &Json, from: &DataType, to: &DataType) -> Result<Vec<(Value,
 fn number_type(json: &Json) -> Result<DataType> {
     let name = json.as_str().or_else(|| json.get("name").and_then(Json::as_str));
     let name = name.ok_or_else(|| invalid!("\"data_type\" must be a type, not {json}"))?;
-    let integer = |digits: &str| digits.parse::<u8>().ok().filter(|b| matches!(b, 2 | 4 | 8 | 16 | 32 | 64));
-    let found = if let Some(bits) = name.strip_prefix("uint").and_then(integer) {
-        Some(DataType::UInt(bits))
-    } else if let Some(bits) = name.strip_prefix("int").and_then(integer) {
-        Some(DataType::Int(bits))
-    } else {
-        Float::ALL.into_iter().find(|f| f.name() == name).map(DataType::Float)
-    };
-    found.ok_or_else(|| invalid!("{name:?} is no type of numbers").with_field("data_type"))
+    let is_number = |t: &DataType| matches!(t, DataType::Int(_) | DataType::UInt(_) | DataType::Float(_));
+    v3::plain(name)
+        .filter(is_number)
+        .ok_or_else(|| invalid!("{name:?} is no type of numbers").with_field("data_type"))
 }
 
 impl ArrayToArray for CastValue {

@@ -101,6 +101,11 @@ pub(crate) fn room(scratch: &mut Vec<u8>, n: usize) -> Result<&mut [u8]> {
 }
 
 impl Scratch {
+    /// How much memory it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.first.len().saturating_add(self.second.len())
+    }
+
     /// Takes out the memory that [`Chain::decode`] last decoded into, holding `size` bytes, and leaves `instead`.
     pub(crate) fn exchange(&mut self, size: usize, instead: Vec<u8>) -> Vec<u8> {
         let mut taken = std::mem::replace(&mut self.first, instead);

@@ -11,7 +11,7 @@
 //!
 //! One file per codec; `registry.rs` is the one list of names, and [`register`] adds a codec of your own.
 
-mod base64;
+pub(crate) mod base64;
 mod bitround;
 mod blosc;
 mod bool_bits;

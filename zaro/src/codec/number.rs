@@ -9,8 +9,10 @@ use std::borrow::Cow;
 
 use crate::error::{Result, invalid, unsupported};
 use crate::meta::dtype::{DataType, Float};
+use crate::meta::fill::{self, Dialect};
 use crate::meta::float;
 use crate::meta::json::Json;
+use crate::meta::{Findings, Mode};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Numbers {
@@ -198,24 +200,13 @@ impl Scalar {
 /// The bits, little-endian, of a number given as V3 gives fill values: integers without fraction, floats also as
 /// `"NaN"`, `"Infinity"`, `"-Infinity"` or `"0x…"`.
 pub(super) fn fill_scalar(json: &Json, data_type: &DataType) -> Result<Vec<u8>> {
-    let bad = || invalid!("{json} is not a {data_type}");
-    let bits = match (data_type, json) {
-        (DataType::Int(_) | DataType::UInt(_), json) => {
-            let (least, greatest) = data_type.range().unwrap_or_default();
-            json.as_i128().filter(|n| (least..=greatest).contains(n)).map(|n| n as u64)
-        }
-        (DataType::Float(f), Json::String(s)) => match s.as_str() {
-            "NaN" | "Infinity" | "-Infinity" => float::from_decimal(*f, s),
-            s => s
-                .strip_prefix("0x")
-                .filter(|h| !h.is_empty() && h.bytes().all(|b| b.is_ascii_hexdigit()))
-                .and_then(|h| u64::from_str_radix(h, 16).ok())
-                .filter(|n| f.bits() == 64 || *n >> f.bits() == 0),
-        },
-        (DataType::Float(f), json) => json.number_text().and_then(|t| float::from_decimal(*f, t)),
-        _ => None,
+    let read = fill::read(json, data_type, Dialect::V3, &mut Findings::new(Mode::Strict, ""));
+    let read = read.map(|fill| fill.0.to_vec()).ok();
+    // Floats of less than a byte have no more bits than they have.
+    let fits = |bytes: &Vec<u8>| {
+        float_of(data_type).is_none_or(|f| f.bits() >= 8 || bytes.iter().all(|b| *b >> f.bits() == 0))
     };
-    Ok(bits.ok_or_else(bad)?.to_le_bytes().into_iter().take(data_type.size()).collect())
+    read.filter(fits).ok_or_else(|| invalid!("{json} is not a {data_type}"))
 }
 
 #[cfg(test)]

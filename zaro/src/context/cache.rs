@@ -149,6 +149,11 @@ impl Cache {
         self.lock().get(key)?.downcast().ok()
     }
 
+    /// Whether a value of that name is held. It is not used by that.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.lock().held(key).is_some()
+    }
+
     /// Whether a value of `bytes` would be kept: not if it alone would take more than a quarter of the room.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
         bytes <= self.capacity() / 4

@@ -153,21 +153,11 @@ impl Default for Context {
     }
 }
 
-impl From<&Self> for Context {
-    fn from(context: &Self) -> Self {
-        context.clone()
-    }
-}
-
-impl From<usize> for Context {
-    fn from(memory: usize) -> Self {
-        Self::shared().with_memory(memory)
-    }
-}
-
-/// Runs `f` on the decoding threads of the shared context, where it may use rayon, while the calling thread waits.
+/// Runs `f`, which may use rayon, for those who know no context: on the pool whose thread calls, or else on that of the shared
+/// one, while the calling thread waits.
+#[cfg(feature = "image")]
 pub(crate) fn install<T: Send>(f: impl FnOnce() -> T + Send) -> T {
-    Context::shared().install(f)
+    if rayon::current_thread_index().is_some() { f() } else { Context::shared().install(f) }
 }
 
 static SHARED: OnceLock<Context> = OnceLock::new();
@@ -198,6 +188,11 @@ impl Context {
     #[must_use]
     pub fn with_memory(&self, bytes: usize) -> Self {
         Self { common: self.common.clone(), memory: Memory::of(bytes) }
+    }
+
+    /// The same with one part in `parts` of its memory.
+    pub(crate) fn share_of(&self, parts: usize) -> Self {
+        self.with_memory(self.memory().checked_div(parts).unwrap_or_default())
     }
 
     /// The bytes for what is kept and what is in flight.
@@ -307,6 +302,11 @@ impl Context {
     #[must_use]
     pub fn threads(&self) -> usize {
         self.pool().map_or(1, rayon::ThreadPool::current_num_threads)
+    }
+
+    /// How many jobs keep the threads busy: one for each, and one that is ready when another ends.
+    pub(crate) fn jobs_at_once(&self) -> usize {
+        self.threads().saturating_add(1)
     }
 
     /// Runs `f` on the decoding threads, where it may use rayon, while the calling thread waits.

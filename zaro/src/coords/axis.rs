@@ -33,6 +33,8 @@ pub(super) enum Kind {
         /// Whether their last digits are those of an unpacking.
         scaled: bool,
     },
+    /// True or false, as 1 and 0.
+    Truths,
     /// Integers that floats do not have.
     Integers,
     /// Moments, in nanoseconds from day 0 of the calendar.
@@ -110,6 +112,7 @@ impl Axis {
     /// A number as text, in the format of the coordinate.
     pub(super) fn text_of(&self, x: f64) -> String {
         match self.kind {
+            Kind::Truths => if x == 0.0 { "false" } else { "true" }.into(),
             Kind::Floats { format: format @ (Float::F16 | Float::F32), .. } => {
                 let bits = float::from_f64(format, x).to_le_bytes();
                 let bytes = bits.get(..format.size()).unwrap_or_default();
@@ -155,7 +158,7 @@ impl Axis {
     /// The step between values if it is the same everywhere; up to rounding, if they are floats.
     pub(super) fn step(&self) -> Option<String> {
         let n = self.len();
-        if n < 2 {
+        if n < 2 || self.kind == Kind::Truths {
             return None;
         }
         match &self.values {
@@ -281,12 +284,13 @@ impl<'a> Builder<'a> {
             DataType::DateTime(..) => Kind::Moments(Calendar::ProlepticGregorian),
             DataType::TimeDelta(..) => Kind::Spans,
             DataType::Int(64) | DataType::UInt(64) => Kind::Integers,
-            DataType::Bool | DataType::Int(_) | DataType::UInt(_) => floats(Float::F64),
+            DataType::Bool => Kind::Truths,
+            DataType::Int(_) | DataType::UInt(_) => floats(Float::F64),
             DataType::Float(f) => floats(*f),
             _ => Kind::Texts,
         };
         let values = match kind {
-            Kind::Floats { .. } => Values::Floats(Vec::new()),
+            Kind::Floats { .. } | Kind::Truths => Values::Floats(Vec::new()),
             Kind::Texts => Values::Texts(Vec::new()),
             _ => Values::Wholes(Vec::new()),
         };

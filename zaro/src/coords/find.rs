@@ -100,6 +100,7 @@ impl Axis {
         self.parse(text).ok_or_else(|| {
             let example = match self.kind {
                 Kind::Floats { .. } | Kind::Integers => "a number, such as 10.5, 10:20 or [10,20]",
+                Kind::Truths => "true or false",
                 Kind::Moments(_) => "a date, such as 2000-07, 2000-07-01T12:00 or 2000:2001-06",
                 Kind::Spans => "a span of time, such as 36h, 2D or 0h:12h",
                 Kind::Texts => "a text",
@@ -117,12 +118,13 @@ impl Axis {
             }
             Kind::Spans => span(text).map(|(n, unit)| Label::Whole(n, n.saturating_add(unit - 1), 1)),
             Kind::Integers => text.parse().ok().map(|n| Label::Whole(n, n, 1)),
+            Kind::Truths => match text {
+                "true" => Some(Label::Float(1.0)),
+                "false" => Some(Label::Float(0.0)),
+                _ => text.parse().ok().map(Label::Float),
+            },
             Kind::Floats { format, .. } => {
-                let x = match text {
-                    "true" => 1.0,
-                    "false" => 0.0,
-                    _ => text.parse::<f64>().ok()?,
-                };
+                let x = text.parse::<f64>().ok()?;
                 // As the coordinate has it: 0.1 of a float32 is not that of a float64.
                 Some(Label::Float(match format {
                     Float::F64 => x,

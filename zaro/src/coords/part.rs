@@ -46,6 +46,10 @@ pub struct Part {
     pub arrays: BTreeMap<String, ArrayPart>,
     /// The paths of its groups.
     pub groups: BTreeSet<String>,
+    /// What the attribute `coordinates` of a group is to be: with coordinates that no array of the part can name.
+    pub named_by_groups: BTreeMap<String, String>,
+    /// Coordinates along dimensions of the part that lie above it, and are not in it.
+    pub above: BTreeSet<String>,
 }
 
 impl Part {
@@ -68,10 +72,14 @@ impl Part {
             .flat_map(|meta| meta.dimension_names.iter().flatten().flatten().map(String::as_str))
             .collect();
         if let Some(name) = named.difference(&known).next() {
-            let e = Error::usage(format!(
-                "no array has a dimension {name:?}{}",
-                suggest::instead(name, known.iter().copied())
-            ));
+            let elsewhere =
+                |meta: &&ArrayMeta| meta.dimension_names.iter().flatten().flatten().any(|n| n == name);
+            let what = match arrays.values().any(elsewhere) {
+                true => "none of the variables that are chosen has a dimension",
+                false => "no array has a dimension",
+            };
+            let instead = suggest::instead(name, known.iter().copied());
+            let e = Error::usage(format!("{what} {name:?}{instead}"));
             return Err(several(zarr, &join(top, "x"), name).await.unwrap_or(e));
         }
         let mut coordinates = Coordinates::new(zarr);
@@ -81,44 +89,76 @@ impl Part {
             let indexes = coordinates.known_indexes(path, meta, by_index, labels).await?;
             part.arrays.insert(path.clone(), ArrayPart { indexes, coordinates: None });
         }
-        part.name_coordinates(&arrays, &coordinate_names(nodes));
+        part.above =
+            coordinates.known.into_keys().filter(|path| !arrays.contains_key(path.as_str())).collect();
         let groups = nodes.iter().filter(|node| matches!(node.meta, NodeMeta::Group(_)));
         let is_around = |path: &str| {
             let inside = |array: &String| path.is_empty() || array.starts_with(&format!("{path}/"));
             variables.is_empty() || path == top || wanted.iter().any(inside)
         };
         part.groups = groups.map(|node| node.path.clone()).filter(|path| is_around(path)).collect();
+        part.name_coordinates(nodes, &arrays, &coordinate_names(nodes));
         Ok(part)
     }
 
-    /// Names, in each array of data, the coordinates beside it that are single values now.
-    fn name_coordinates(&mut self, arrays: &BTreeMap<&str, &ArrayMeta>, coordinates: &BTreeSet<String>) {
-        let single: Vec<(String, String)> = self
-            .arrays
-            .iter()
-            .filter(|(path, part)| {
-                coordinates.contains(*path) && part.indexes.iter().any(|i| matches!(i, Index::At(_)))
-            })
-            .filter(|(path, _)| arrays.get(path.as_str()).is_some_and(|meta| meta.shape.len() == 1))
-            .map(|(path, _)| split(path))
-            .map(|(group, name)| (group.to_owned(), name.to_owned()))
-            .collect();
+    /// Names the coordinates that readers would take for data: those that are single values now, in all arrays of data beside
+    /// them; and those that only arrays name which are not in the part, as xarray does: in arrays of data that have their
+    /// dimensions, or in the group.
+    fn name_coordinates(
+        &mut self,
+        nodes: &[Node],
+        arrays: &BTreeMap<&str, &ArrayMeta>,
+        coordinates: &BTreeSet<String>,
+    ) {
+        let kept = nodes.iter().filter(|node| self.has(&node.path)).cloned().collect::<Vec<_>>();
+        let known = coordinate_names(&kept);
+        let mut unnamed: Vec<(String, BTreeSet<&str>)> = Vec::new();
+        for (path, part) in self.arrays.iter().filter(|(path, _)| coordinates.contains(*path)) {
+            let Some(meta) = arrays.get(path.as_str()) else { continue };
+            let single = meta.shape.len() == 1 && part.indexes.iter().any(|i| matches!(i, Index::At(_)));
+            if single || !known.contains(path) {
+                let names = meta.dimension_names.iter().flatten().flatten().map(String::as_str);
+                unnamed.push((path.clone(), if single { BTreeSet::new() } else { names.collect() }));
+            }
+        }
+        let mut named: BTreeSet<&str> = BTreeSet::new();
         for (path, part) in &mut self.arrays {
             let Some(meta) = arrays.get(path.as_str()).filter(|_| !coordinates.contains(path)) else {
                 continue;
             };
-            let old = meta.attributes.get("coordinates").and_then(Json::as_str).unwrap_or_default();
-            let mut names: Vec<&str> = old.split_whitespace().collect();
-            let here = single.iter().filter(|(group, _)| group == split(path).0);
-            for (_, name) in here {
-                if !names.contains(&name.as_str()) {
-                    names.push(name);
-                }
+            let has = |name: &&str| meta.dimension_names.iter().flatten().flatten().any(|n| n == name);
+            let here = unnamed.iter().filter(|(coordinate, dimensions)| {
+                split(coordinate).0 == split(path).0 && dimensions.iter().all(&has)
+            });
+            let here: Vec<&str> = here.map(|(coordinate, _)| coordinate.as_str()).collect();
+            part.coordinates = with_names(&meta.attributes, &here);
+            named.extend(here);
+        }
+        for node in kept.iter().filter(|node| matches!(node.meta, NodeMeta::Group(_))) {
+            let here = unnamed.iter().map(|(coordinate, _)| coordinate.as_str());
+            let here = here.filter(|path| split(path).0 == node.path && !named.contains(path));
+            if let Some(names) = with_names(node.meta.attributes(), &here.collect::<Vec<_>>()) {
+                self.named_by_groups.insert(node.path.clone(), names);
             }
-            let names = names.join(" ");
-            part.coordinates = (!names.is_empty() && names != old).then_some(names);
         }
     }
+
+    fn has(&self, path: &str) -> bool {
+        self.arrays.contains_key(path) || self.groups.contains(path)
+    }
+}
+
+/// The attribute `coordinates` with the names of these arrays, if that is another than it was.
+fn with_names(attributes: &Json, paths: &[&str]) -> Option<String> {
+    let old = attributes.get("coordinates").and_then(Json::as_str).unwrap_or_default();
+    let mut names: Vec<&str> = old.split_whitespace().collect();
+    for name in paths.iter().map(|path| split(path).1) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let names = names.join(" ");
+    (!names.is_empty() && names != old).then_some(names)
 }
 
 fn array_of(node: &Node) -> Option<(&str, &ArrayMeta)> {

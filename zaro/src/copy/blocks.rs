@@ -1,29 +1,29 @@
 //! How an array is cut into blocks that fit into memory, so that no source chunk is read more often than need be.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::num;
 
 /// Blocks of one shape that tile an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Blocks {
+pub(crate) struct Blocks {
     shape: Vec<u64>,
     block: Vec<u64>,
     counts: Vec<u64>,
 }
 
 impl Blocks {
-    pub(super) fn new(shape: &[u64], block: Vec<u64>) -> Self {
+    pub(crate) fn new(shape: &[u64], block: Vec<u64>) -> Self {
         let counts = shape.iter().zip(&block).map(|(n, b)| n.div_ceil((*b).max(1))).collect();
         Self { shape: shape.to_vec(), block, counts }
     }
 
     /// How many there are.
-    pub(super) fn count(&self) -> Result<u64> {
+    pub(crate) fn count(&self) -> Result<u64> {
         num::product(&self.counts)
     }
 
     /// Where block `i`, in C order, begins and how large it is.
-    pub(super) fn place(&self, i: u64) -> (Vec<u64>, Vec<u64>) {
+    pub(crate) fn place(&self, i: u64) -> (Vec<u64>, Vec<u64>) {
         let mut left = i;
         let mut start = vec![0; self.counts.len()];
         for (s, (n, b)) in start.iter_mut().zip(self.counts.iter().zip(&self.block)).rev() {
@@ -36,7 +36,7 @@ impl Blocks {
     }
 
     /// The shape of all blocks but those at the far ends.
-    pub(super) fn block(&self) -> &[u64] {
+    pub(crate) fn block(&self) -> &[u64] {
         &self.block
     }
 }
@@ -79,10 +79,9 @@ impl Cutting<'_> {
         let most = u128::from(num::u64_of(memory));
         let least = self.bytes(self.to);
         if least > most {
-            return Err(Error::usage(format!(
-                "a chunk or shard of the copy takes {least} bytes, and with it the copy needs --memory {}M or more",
-                (least * 6).div_ceil(1 << 20)
-            )));
+            let enough = format!("{}M", (least * 6).div_ceil(1 << 20));
+            let what = format!("a chunk or shard of the copy takes {least} bytes, which is too much");
+            return Err(Error::usage(what).or_hint(Hint::option("memory", "is enough").set_to(enough)));
         }
         let write = self.grow(self.to, self.from, most);
         if self.rereads(&write, self.from) <= REREADS || self.bytes(self.from) > most {
@@ -273,6 +272,6 @@ mod tests {
     #[test]
     fn too_little_memory_says_how_much_is_needed() {
         let cut = Cutting { shape: &[1024; 3], from: &[64; 3], to: &[512; 3], size: 2 };
-        assert!(cut.way(1 << 20).unwrap_err().message().contains("--memory"));
+        assert!(cut.way(1 << 20).unwrap_err().hints()[0].value == Some("1536M".into()));
     }
 }

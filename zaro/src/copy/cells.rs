@@ -76,7 +76,7 @@ pub(super) fn cell(run: &Run<'_>, source: &Array, made: &Array, target: &Target)
             cell = larger;
         }
     }
-    let threads = num::u64_of(task::threads());
+    let threads = num::u64_of(made.context().threads());
     let cells = bytes(&cell);
     if made.chain().shard().is_none() && cells < SMALLEST_CHUNK {
         return None;
@@ -153,7 +153,8 @@ pub(super) async fn copy(
 ) -> Result<()> {
     let shards = Blocks::new(made.shape(), made.chain().decoded().shape.clone());
     let path = &progress_of(made, &shards);
-    let options = WriteOptions { blank: true, cancel: run.options.cancel.clone(), ..WriteOptions::default() };
+    let options =
+        WriteOptions { blank: true, task: run.options.task.without_progress(), ..WriteOptions::default() };
     let first = run.before(path);
     let gaps = &Mutex::new(Gaps::new(first));
     let cells = Cells {
@@ -167,36 +168,38 @@ pub(super) async fn copy(
     };
     // Memory that goes from cell to cell.
     let spare = &Arc::new(Mutex::new(Vec::new()));
-    task::each(task::jobs_at_once(), cells, |next| async move {
+    task::each(made.context().jobs_at_once(), cells, |next| async move {
         run.check().await?;
         let (open, i) = next?;
         let (mut start, count) = open.cells.place(i);
         start.iter_mut().zip(&open.start).for_each(|(a, b)| *a += b);
         let elements = num::product(&count)?;
-        let options = ReadOptions { cancel: run.options.cancel.clone(), ..ReadOptions::default() };
+        let options = ReadOptions { task: run.options.task.without_progress(), ..ReadOptions::default() };
         let (number, job) = (open.number, (source.clone(), target.region.part(&start, &count)));
         let (cast, spare) = (target.cast.clone(), spare.clone());
-        let (bytes, whole) = task::compute(move || {
-            let (source, part) = job;
-            let mut buffer: BytesMut = lock(&spare).pop().unwrap_or_default();
-            buffer.resize(num::usize_of(elements)?.saturating_mul(source.meta().data_type.size()), 0);
-            source.read_into(&part, &options, &mut buffer)?;
-            let values: Bytes = match cast {
-                Some(cast) => cast.apply(buffer.into(), elements)?.into(),
-                None => buffer.freeze(),
-            };
-            let place = Selection::start_count(&start, &count);
-            open.gathering.add(&place, Values::new(values.clone(), options.order))?;
-            let bytes = num::u64_of(values.len());
-            // Parts of it that are stored as they are keep it.
-            lock(&spare).extend(values.try_into_mut().ok());
-            let whole = open.left.fetch_sub(1, Ordering::AcqRel) == 1;
-            if whole {
-                open.gathering.put_at_hand()?;
-            }
-            Ok((bytes, whole))
-        })
-        .await?;
+        let (bytes, whole) = made
+            .context()
+            .run(move || {
+                let (source, part) = job;
+                let mut buffer: BytesMut = lock(&spare).pop().unwrap_or_default();
+                buffer.resize(num::usize_of(elements)?.saturating_mul(source.meta().data_type.size()), 0);
+                source.read_into(&part, &options, &mut buffer)?;
+                let values: Bytes = match cast {
+                    Some(cast) => cast.apply(buffer.into(), elements)?.into(),
+                    None => buffer.freeze(),
+                };
+                let place = Selection::start_count(&start, &count);
+                open.gathering.add(&place, Values::new(values.clone(), options.order))?;
+                let bytes = num::u64_of(values.len());
+                // Parts of it that are stored as they are keep it.
+                lock(&spare).extend(values.try_into_mut().ok());
+                let whole = open.left.fetch_sub(1, Ordering::AcqRel) == 1;
+                if whole {
+                    open.gathering.put_at_hand()?;
+                }
+                Ok((bytes, whole))
+            })
+            .await?;
         run.advance(bytes);
         if !whole {
             return Ok(());

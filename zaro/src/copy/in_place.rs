@@ -2,33 +2,30 @@
 //! written, where they would read as something else (`missing.rs`); and V3's keys that begin with `c`, which V2 does not
 //! have, become others: the chunks are copied to them, and the old ones deleted at the very end.
 //!
-//! At every moment one version of the hierarchy is whole: a journal says what is going to be put and deleted; chunks are
-//! brought to new keys, and new documents are put beside the old ones, that of the root last; all of these are read back
-//! and compared; and only then are the old ones deleted, that of the root first, and chunks with old keys. A conversion
-//! that was killed is finished by beginning it again. If the other version is asked for instead, it is undone, as long as
-//! no old document was deleted.
+//! At every moment one version of the hierarchy is whole: new documents lie beside the old ones until all are proved
+//! (`hierarchy/transaction.rs`). A conversion that was killed is finished by beginning it again. If the other version is asked
+//! for instead, it is undone, as long as no old document was deleted.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicU64;
+use std::collections::HashSet;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::chunks::Chunks;
 use super::single::Single;
 use super::target::Target;
 use super::{CopyOptions, Run, is_image, kept, missing, recode, verbatim};
-use crate::array::{Array, DEFAULT_MEMORY};
-use crate::error::{Error, Result};
+use crate::array::Array;
+use crate::context::Context;
+use crate::error::{Error, Hint, Result};
 use crate::group::{Node, OpenOptions, Zarr};
-use crate::hierarchy;
+use crate::hierarchy::{self, Change, Chunks};
 use crate::journal::{Intent, Journal, Left, Source, check_nodes};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::{self, Stored};
 use crate::meta::{ArrayMeta, ChunkKeys, Format, Json, Mode, NodeMeta, consolidate, convert};
 use crate::num;
 use crate::store::local::check_space;
-use crate::store::{Condition, SharedStore, StoreExt as _};
-use crate::task;
+use crate::store::{SharedStore, StoreExt as _};
+use crate::task::{Task, Unit};
 
 const OPERATION: &str = "copy --in-place";
 
@@ -87,7 +84,11 @@ pub async fn convert_in_place_with(
         made.push((node.path.clone(), documents));
     }
     if is_consolidated(store, &path, from).await? {
-        carry(&path, to, &mut made)?;
+        let (name, document) = consolidate::carrying(to, &path, &made)?;
+        if let Some((_, stored)) = made.first_mut() {
+            stored.retain(|(own, _)| *own != name);
+            stored.push((name, document));
+        }
     }
     // The root comes first in a walk, so last here.
     let put: Vec<(String, Json)> = made
@@ -96,15 +97,14 @@ pub async fn convert_in_place_with(
         .flat_map(|(node, stored)| stored.into_iter().rev().map(move |(name, d)| (join(&node, name), d)))
         .collect();
     let delete = old_keys(&nodes, from, &path);
-    let plan = Plan { to, nodes: nodes.len(), put, delete, moved: moved.old() };
+    let plan = Plan { to, nodes: nodes.len(), change: Change { put, delete, chunks: moved.old() } };
     plan.check_free(store).await?;
     moved.check(store).await?;
     // Chunks that read the same in the old version, written or not. Who is killed here begins anew.
     for (old, new) in lacking {
         missing::write(&old, &new, None).await?;
     }
-    let mut said = Json::object();
-    said.set("zarr_format", Json::int(to.number()));
+    let said = Json::from([("zarr_format", Json::int(to.number()))]);
     let source = documents_of(store, &path, &nodes, from);
     let journal = Journal::create_for(
         store,
@@ -149,8 +149,8 @@ fn images(nodes: &[Node]) -> HashSet<&str> {
     nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.as_str()).collect()
 }
 
-fn array(store: &SharedStore, path: &str, meta: &ArrayMeta, memory: usize) -> Result<Array> {
-    Array::new(store.clone(), path, meta.clone(), Mode::Tolerant, Vec::new(), memory)
+fn array(store: &SharedStore, path: &str, meta: &ArrayMeta, context: &Context) -> Result<Array> {
+    Array::new(store.clone(), path, meta.clone(), Mode::Tolerant, Vec::new(), context)
 }
 
 /// All nodes of one version.
@@ -183,16 +183,16 @@ async fn take_up(
     if !left.is(OPERATION) {
         return Err(left.refusal(&[], false));
     }
-    let plan = left.document.get("plan").and_then(Plan::parse);
+    let plan = left.document.get("plan").and_then(|plan| Plan::parse(plan, path));
     let plan = plan.ok_or_else(|| Error::invalid("the journal of the conversion is damaged"))?;
     let begun = plan.to.number();
     if left.document.get("proved").is_some() {
         // The new documents are whole, and old ones are deleted.
         if plan.to != to {
-            return Err(Error::usage(format!(
-                "a conversion to Zarr V{begun} is all but finished here; finish it with --zarr-format {begun}, and then \
-                 convert it back"
-            )));
+            let what =
+                format!("a conversion to Zarr V{begun} is all but finished here; convert it back after that");
+            let finish = Hint::option("zarr_format", "finishes it").set_to(begun);
+            return Err(Error::usage(what).or_hint(finish));
         }
         return plan.carry_out(store, path, left.own().await?, options).await.map(Some);
     }
@@ -204,7 +204,7 @@ async fn take_up(
     };
     let same = left.document.get("source") == Some(&documents_of(store, path, &nodes, from));
     // Chunks with new keys may be those of yesterday: they are brought anew.
-    if plan.to == to && same && plan.moved.is_empty() {
+    if plan.to == to && same && plan.change.chunks.is_empty() {
         return plan.carry_out(store, path, left.own().await?, options).await.map(Some);
     }
     if nodes.is_empty() {
@@ -218,72 +218,37 @@ async fn take_up(
     Ok((plan.to != to).then_some(0))
 }
 
-/// What a conversion puts and deletes.
+/// What a conversion does.
 struct Plan {
     to: Format,
     /// How many nodes there are.
     nodes: usize,
-    /// The new documents, that of the root last.
-    put: Vec<(String, Json)>,
-    /// The keys of the old ones, that of the root first.
-    delete: Vec<String>,
-    /// Chunks that have other keys in the new version, as they are in the old one.
-    moved: Vec<Chunks>,
+    change: Change,
 }
 
 impl Plan {
     fn json(&self) -> Json {
-        let put = self.put.iter().map(|(key, document)| {
-            let mut put = Json::object();
-            put.set("key", Json::string(key.as_str()));
-            put.set("document", document.clone());
-            put
-        });
-        let mut plan = Json::object();
-        plan.set("zarr_format", Json::int(self.to.number()));
-        plan.set("nodes", Json::int(self.nodes));
-        plan.set("put", Json::Array(put.collect()));
-        plan.set("delete", Json::Array(self.delete.iter().map(Json::string).collect()));
-        if !self.moved.is_empty() {
-            plan.set("moved", Json::Array(self.moved.iter().map(Chunks::json).collect()));
+        let mut plan =
+            Json::from([("zarr_format", Json::int(self.to.number())), ("nodes", Json::int(self.nodes))]);
+        for (name, value) in self.change.members() {
+            plan.set(name, value);
         }
         plan
     }
 
-    fn parse(json: &Json) -> Option<Self> {
-        let put = |item: &Json| Some((item.get("key")?.as_str()?.to_owned(), item.get("document")?.clone()));
-        let plan = Self {
-            to: match json.get("zarr_format")?.as_u64()? {
-                2 => Format::V2,
-                3 => Format::V3,
-                _ => return None,
-            },
-            nodes: num::usize_of(json.get("nodes")?.as_u64()?).ok()?,
-            put: json.get("put")?.items()?.iter().map(put).collect::<Option<_>>()?,
-            delete: json
-                .get("delete")?
-                .items()?
-                .iter()
-                .map(|k| k.as_str().map(str::to_owned))
-                .collect::<Option<_>>()?,
-            moved: match json.get("moved") {
-                Some(moved) => moved.items()?.iter().map(Chunks::parse).collect::<Option<_>>()?,
-                None => Vec::new(),
-            },
+    fn parse(json: &Json, root: &str) -> Option<Self> {
+        let to = match json.get("zarr_format")?.as_u64()? {
+            2 => Format::V2,
+            3 => Format::V3,
+            _ => return None,
         };
-        // Whatever it says, nothing is put but new documents, and nothing deleted but old ones.
-        let is = |key: &str, format: Format| {
-            document_names(format).contains(&key.rsplit_once('/').map_or(key, |(_, name)| name))
-        };
-        let new = !plan.put.is_empty() && plan.put.iter().all(|(key, _)| is(key, plan.to));
-        // V2 alone lacks keys, those of V3.
-        let moved = plan.moved.iter().all(|chunks| plan.to == Format::V2 && chunks.keys.prefixed);
-        (new && moved && plan.delete.iter().all(|key| is(key, other(plan.to)))).then_some(plan)
+        let nodes = num::usize_of(json.get("nodes")?.as_u64()?).ok()?;
+        Some(Self { to, nodes, change: Change::parse(json, root)? })
     }
 
     /// Fails if there are documents where new ones are to be: of nodes that have both versions.
     async fn check_free(&self, store: &SharedStore) -> Result<()> {
-        let keys: Vec<String> = self.put.iter().map(|(key, _)| key.clone()).collect();
+        let keys: Vec<String> = self.change.put.iter().map(|(key, _)| key.clone()).collect();
         let mut found = stream::iter(keys)
             .map(|key| async move { Ok::<_, Error>((store.size(&key).await?, key)) })
             .buffered(AT_ONCE)
@@ -306,58 +271,16 @@ impl Plan {
         journal: Journal,
         options: &CopyOptions,
     ) -> Result<usize> {
-        if journal.get("proved").is_none() {
-            for (key, document) in &self.put {
-                journal.beat().await?;
-                let _ = store.put(key, document.stored().into(), Condition::Always).await?;
-            }
-            self.prove(store).await?;
-            if options.verify
-                && let Err(e) = self.verify(store, path, &journal, options).await
-            {
-                self.undo(store, journal).await?;
-                return Err(e.within("nothing was converted"));
-            }
-            journal.set("proved", Json::Bool(true)).await?;
+        self.change.put(store, &journal).await?;
+        if options.verify
+            && journal.get("proved").is_none()
+            && let Err(e) = self.verify(store, path, &journal, options).await
+        {
+            self.undo(store, journal).await?;
+            return Err(e.within("nothing was converted"));
         }
-        for key in &self.delete {
-            journal.beat().await?;
-            store.delete(key).await?;
-        }
-        for chunks in &self.moved {
-            journal.beat().await?;
-            chunks.delete(store).await?;
-        }
-        journal.end().await?;
-        store.finish().await?;
+        self.change.finish(store, path, journal).await?;
         Ok(self.nodes)
-    }
-
-    /// Reads all new documents back: every node must be there, as it is to be.
-    async fn prove(&self, store: &SharedStore) -> Result<()> {
-        let zarr = opened(store, self.to).await?;
-        let zarr = &zarr;
-        let wanted: HashMap<&str, &Json> = self.put.iter().map(|(key, d)| (key.as_str(), d)).collect();
-        let wanted = &wanted;
-        let mut paths: Vec<&str> =
-            self.put.iter().map(|(key, _)| key.rsplit_once('/').map_or("", |(node, _)| node)).collect();
-        paths.dedup();
-        if paths.len() != self.nodes {
-            return Err(Error::invalid("the documents of the conversion are not those of its nodes"));
-        }
-        task::each(AT_ONCE, paths, |path| async move {
-            let wrong = || Error::invalid("what was put is not what is read").with_node(shown(path));
-            let node = zarr.direct_node(path).await?.ok_or_else(wrong)?;
-            for (name, found) in write::as_stored(&node.meta) {
-                let key = join(path, name);
-                let wanted = wanted.get(key.as_str()).map(|d| consolidate::without(d));
-                if wanted != Some(consolidate::without(&found)) {
-                    return Err(wrong());
-                }
-            }
-            Ok(())
-        })
-        .await
     }
 
     /// Reads every array by the old and by the new documents, which both are there: all must mean the same.
@@ -371,8 +294,13 @@ impl Plan {
         let (old, new) = (opened(store, other(self.to)).await?, opened(store, self.to).await?);
         let nodes = walk(&old, path).await?;
         let images = images(&nodes);
-        let memory = if options.memory == 0 { DEFAULT_MEMORY } else { options.memory };
-        let run = Run { options, memory, done: AtomicU64::new(0), total: 0, journal: Some(journal) };
+        let memory = options.context.memory();
+        let run = Run {
+            options,
+            memory,
+            meter: Task::default().meter(Unit::Bytes, None::<u64>),
+            journal: Some(journal),
+        };
         for node in &nodes {
             let at = |e: Error| e.with_node(shown(&node.path));
             let made = new.direct_node(&node.path).await?;
@@ -384,7 +312,8 @@ impl Plan {
                     let keys = hierarchy::keys_found(store, &node.path, old).await?;
                     let old = ArrayMeta { keys, ..old.clone() };
                     let target = Target::same(&old, new)?;
-                    let array = |meta: &ArrayMeta| array(store, &node.path, meta, memory / 4);
+                    let array =
+                        |meta: &ArrayMeta| array(store, &node.path, meta, &options.context.share_of(4));
                     recode::verify(&run, &array(&old)?, &array(&target.meta)?, &target).await.map_err(at)?;
                     let kept = kept(&node.path, self.to, |above| images.contains(above));
                     target.difference(&old, &target.meta, kept)
@@ -400,34 +329,13 @@ impl Plan {
         Ok(())
     }
 
-    /// Deletes the new documents, that of the root first, and then chunks with new keys. Nothing else was changed yet.
+    /// Only V2 lacks keys, those that V3 has with a prefix.
     async fn undo(&self, store: &SharedStore, journal: Journal) -> Result<()> {
-        for (key, document) in self.put.iter().rev() {
-            journal.beat().await?;
-            let found = store.get(key, None).await?;
-            if let Some(found) = found
-                && Json::parse(&found)?.value != *document
-            {
-                return Err(Error::conflict(
-                    "this document was to be put by a conversion that was not finished, and was changed since; delete it, or \
-                     finish the conversion",
-                )
-                .with_key(key));
-            }
-            // Where there is none, the temporary file of a put that was killed may be left.
-            store.delete(key).await?;
-        }
-        for chunks in &self.moved {
-            journal.beat().await?;
-            Chunks { keys: without_prefix(chunks.keys), ..chunks.clone() }.delete(store).await?;
-        }
-        journal.end().await
+        let keys = |chunks: &Chunks| ChunkKeys { prefixed: false, ..chunks.keys };
+        let old = self.change.chunks.iter().filter(|chunks| chunks.keys.prefixed);
+        let brought: Vec<Chunks> = old.map(|c| Chunks { keys: keys(c), ..c.clone() }).collect();
+        self.change.undo(store, &brought, journal).await
     }
-}
-
-/// The keys of V2 that are nearest to these.
-fn without_prefix(keys: ChunkKeys) -> ChunkKeys {
-    ChunkKeys { prefixed: false, ..keys }
 }
 
 /// Arrays whose chunks need other keys, as they are and as they will be.
@@ -505,12 +413,12 @@ async fn documents(
             let converted = convert::array(meta, to, convert::Keys::Keep, kept)?;
             let differ = converted.missing_chunks_differ(meta);
             if let Some(reason) = converted.recode {
-                let to = to.number();
-                return Err(Error::unsupported(format!(
-                    "its chunks cannot stay as they are: {reason}; copy it instead, with zaro copy SRC DST --zarr-format {to}"
-                )));
+                let copy = Hint::operation("copy", "to another place codes them anew").with("zarr_format");
+                return Err(Error::unsupported(format!("its chunks cannot stay as they are: {reason}"))
+                    .or_hint(copy.set_to(to.number())));
             }
-            let array = |meta: &ArrayMeta| array(store, &node.path, meta, 1 << 20);
+            let array =
+                |meta: &ArrayMeta| array(store, &node.path, meta, &Context::shared().with_memory(1 << 20));
             if converted.meta.keys != meta.keys {
                 moved.0.push((array(meta)?, array(&converted.meta)?));
             } else if differ {
@@ -542,24 +450,4 @@ async fn is_consolidated(store: &SharedStore, path: &str, format: Format) -> Res
         Some(text) => Json::parse(&text).is_ok_and(|d| d.value.get(member).is_some_and(|m| *m != Json::Null)),
         None => false,
     })
-}
-
-/// Adds consolidated metadata to the new documents.
-fn carry(root: &str, to: Format, made: &mut [(String, Stored)]) -> Result<()> {
-    let relative = |p: &str| p.strip_prefix(root).unwrap_or(p).trim_start_matches('/').to_owned();
-    let nodes: Vec<(String, Stored)> = made.iter().map(|(p, s)| (relative(p), s.clone())).collect();
-    let Some((_, stored)) = made.first_mut() else { return Ok(()) };
-    match (to, stored.first_mut()) {
-        (Format::V2, _) => stored.push((".zmetadata", consolidate::v2(&nodes))),
-        (Format::V3, Some((_, document))) => {
-            let below: Vec<(String, Json)> = nodes
-                .into_iter()
-                .filter_map(|(p, s)| Some((p, s.into_iter().next()?.1)))
-                .filter(|(p, _)| !p.is_empty())
-                .collect();
-            *document = consolidate::v3(document, &below)?;
-        }
-        (Format::V3, None) => {}
-    }
-    Ok(())
 }

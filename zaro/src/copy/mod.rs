@@ -11,9 +11,10 @@
 
 mod blocks;
 mod cells;
-mod chunks;
 mod in_place;
 mod missing;
+mod notes;
+mod plan;
 mod recode;
 mod scratch;
 mod single;
@@ -21,31 +22,35 @@ mod target;
 mod verbatim;
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::array::{Array, OnProgress, Progress, Selection};
-use crate::coords::{Part, Query};
-use crate::error::{Error, ErrorKind, Result};
+use futures::future::try_join_all;
+
+use crate::array::{Array, Selection};
+use crate::context::Context;
+use crate::coords::Query;
+use crate::error::{Error, Result};
 use crate::group::{Node, OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing, Room};
 use crate::journal::{DOCUMENTS, Intent, Journal, Source, Work};
-use crate::meta::convert::missing as missing_of;
 use crate::meta::create::Layout;
 use crate::meta::path::{join, normal, shown};
 use crate::meta::write::Stored;
-use crate::meta::{ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, Json, NodeMeta, convert, write};
+use crate::meta::{
+    ArrayMeta, ChunkKeys, CodecMeta, DataType, Format, GroupMeta, Json, NodeMeta, convert, write,
+};
 use crate::num;
 use crate::store::SharedStore;
 use crate::store::StoreExt as _;
 use crate::store::local::check_space;
-use crate::suggest;
-use crate::task;
+use crate::task::{Meter, Operation, Task, Unit};
 #[cfg(feature = "image")]
-pub(crate) use chunks::Chunks;
+pub(crate) use blocks::Blocks;
 pub use in_place::{convert_in_place, convert_in_place_with};
+use notes::conversion_note;
+pub use notes::{Note, conversion_notes};
+use plan::{nodes, plan};
 #[cfg(feature = "image")]
 pub(crate) use single::Single;
 use target::Target;
@@ -113,7 +118,7 @@ impl KeysOption {
 }
 
 /// How to copy. What is left out stays as it is in the source.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CopyOptions {
     /// The version of Zarr.
     pub format: Option<Format>,
@@ -142,20 +147,12 @@ pub struct CopyOptions {
     pub consolidate: Option<bool>,
     /// Read source and copy once more and compare them: every element, and what the documents mean.
     pub verify: bool,
-    /// Memory to use; 0 for the default.
-    pub memory: usize,
+    /// Threads, connections and memory for it.
+    pub context: Context,
     /// Where pieces in between go, if chunks have to be cut quite differently: a folder. The system's, if none.
     pub temporary: Option<PathBuf>,
-    /// Told how far the copy has come, in bytes of decoded elements.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop. What was copied stays, and the copy can go on later.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl fmt::Debug for CopyOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CopyOptions {}", self.json(self.consolidate.unwrap_or(false)))
-    }
+    /// How it is watched, in bytes of decoded elements, and stopped.
+    pub task: Task,
 }
 
 impl CopyOptions {
@@ -206,15 +203,14 @@ pub struct Copied {
     /// Whether an earlier copy was taken up.
     pub resumed: bool,
     /// What the copy does not have, or not as one may think; see [`conversion_notes`].
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// Where a copy is on its way.
 struct Run<'a> {
     options: &'a CopyOptions,
     memory: usize,
-    done: AtomicU64,
-    total: u64,
+    meter: Meter,
     /// Where it is noted what is done.
     journal: Option<&'a Journal>,
 }
@@ -222,7 +218,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Fails if the copy was stopped, or lost its place to another one.
     async fn check(&self) -> Result<()> {
-        task::check_cancel(self.options.cancel.as_deref())?;
+        self.options.task.check()?;
         match self.journal {
             Some(journal) => journal.beat().await,
             None => Ok(()),
@@ -244,10 +240,7 @@ impl Run<'_> {
 
     /// Notes that `bytes` more are done.
     fn advance(&self, bytes: u64) {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        if let Some(progress) = &self.options.progress {
-            progress(Progress { done: done.min(self.total), total: self.total });
-        }
+        self.meter.advance(bytes);
     }
 }
 
@@ -260,6 +253,19 @@ struct Step {
     copy: Option<(Array, Target)>,
     /// What is to be the same in another version.
     kept: convert::Kept,
+    /// What the attribute `coordinates` of a group is to be, if that is another than in the source.
+    coordinates: Option<String>,
+}
+
+impl Step {
+    /// The attributes of a group in the copy.
+    fn attributes(&self, group: &GroupMeta) -> Json {
+        let mut attributes = (*group.attributes).clone();
+        if let Some(names) = &self.coordinates {
+            attributes.set("coordinates", Json::string(names));
+        }
+        attributes
+    }
 }
 
 /// Copies the node at `from_path` of `source`, and all below it, to `to_path` of `store`.
@@ -274,6 +280,7 @@ pub async fn copy(
     to_path: &str,
     options: &CopyOptions,
 ) -> Result<Copied> {
+    let _operation = Operation::begin("copy", store);
     let to = normal(to_path)?;
     let room = Room::find(store, &to, options.existing).await?;
     let planned = Planned::of(source, from_path, room.store(), room.path(), options).await?;
@@ -361,9 +368,10 @@ struct Planned<'a> {
     from: String,
     to: String,
     options: &'a CopyOptions,
-    memory: usize,
     consolidate: bool,
     steps: Vec<Step>,
+    /// Coordinates that lie above what is copied.
+    above: BTreeSet<String>,
 }
 
 impl<'a> Planned<'a> {
@@ -375,9 +383,8 @@ impl<'a> Planned<'a> {
         to_path: &str,
         options: &'a CopyOptions,
     ) -> Result<Self> {
-        let memory = if options.memory == 0 { crate::array::DEFAULT_MEMORY } else { options.memory };
         let (from, to) = (normal(from_path)?, normal(to_path)?);
-        let steps = plan(source, &from, &to, options, memory).await?;
+        let (steps, above) = plan(source, &from, &to, options).await?;
         let is_group = steps.first().is_some_and(|s| s.copy.is_none());
         if is_group && options.region.is_some() {
             let what = "a part can be taken of one array, and this is a group: its arrays would not fit together any more";
@@ -385,11 +392,11 @@ impl<'a> Planned<'a> {
         }
         let consolidate = is_group && options.consolidate.unwrap_or(source.is_consolidated());
         let mode = source.options().mode;
-        let planned =
-            Self { source: source.store(), mode, store, from, to, options, memory, consolidate, steps };
+        let source = source.store();
+        let planned = Self { source, mode, store, from, to, options, consolidate, steps, above };
         let run = planned.start(None, 0);
         for (step, array, target) in planned.arrays().filter(|(_, _, target)| !target.verbatim) {
-            recode::check(&run, array, &planned.making(step, target, 0)?, target)
+            recode::check(&run, array, &planned.making(step, target)?, target)
                 .map_err(|e| e.with_node(shown(&step.node.path)))?;
         }
         Ok(planned)
@@ -441,12 +448,14 @@ impl<'a> Planned<'a> {
     }
 
     /// An array of the copy, which nobody sees before it is whole: its documents come last.
-    fn making(&self, step: &Step, target: &Target, memory: usize) -> Result<Array> {
-        Array::new(self.store.clone(), &step.to, target.meta.clone(), self.mode, Vec::new(), memory)
+    fn making(&self, step: &Step, target: &Target) -> Result<Array> {
+        let context = &self.options.context.share_of(4);
+        Array::new(self.store.clone(), &step.to, target.meta.clone(), self.mode, Vec::new(), context)
     }
 
     fn start<'r>(&'r self, journal: Option<&'r Journal>, total: u64) -> Run<'r> {
-        Run { options: self.options, memory: self.memory, done: AtomicU64::new(0), total, journal }
+        let meter = self.options.task.meter(Unit::Bytes, total);
+        Run { options: self.options, memory: self.options.context.memory(), meter, journal }
     }
 
     /// What is copied.
@@ -487,7 +496,7 @@ impl<'a> Planned<'a> {
         let total = bytes.iter().fold(0, |a: u64, b| a.saturating_add(*b));
         let run = self.start(Some(journal), total);
         for (step, array, target) in self.arrays() {
-            let made = self.making(step, target, self.memory / 4)?;
+            let made = self.making(step, target)?;
             let copied = async {
                 if !target.verbatim {
                     return recode::copy(&run, array, &made, target).await;
@@ -499,7 +508,7 @@ impl<'a> Planned<'a> {
         }
         if self.options.verify {
             for (step, array, target) in self.arrays() {
-                recode::verify(&run, array, &self.making(step, target, self.memory / 4)?, target)
+                recode::verify(&run, array, &self.making(step, target)?, target)
                     .await
                     .map_err(|e| e.within(format_args!("verifying {}", shown(&step.to))))?;
             }
@@ -526,9 +535,9 @@ impl<'a> Planned<'a> {
     }
 
     /// What is to be said of the copy. So many `others` are objects of the source, but none of the Zarr.
-    fn notes(&self, others: u64) -> Vec<String> {
+    fn notes(&self, others: u64) -> Vec<Note> {
         let format = self.options.format;
-        let mut notes: Vec<String> = self
+        let mut notes: Vec<Note> = self
             .steps
             .iter()
             .filter_map(|s| conversion_note(&s.node, format.unwrap_or(s.node.meta.format())))
@@ -537,15 +546,25 @@ impl<'a> Planned<'a> {
             let kept = self.arrays().filter(|(_, _, t)| t.cast.is_none() && t.meta.data_type != *to);
             notes.extend(kept.map(|(step, array, _)| {
                 let t = &array.meta().data_type;
-                format!("{}: its elements are no numbers and stay {t}", shown(&step.node.path))
+                format!("{}: its elements are no numbers and stay {t}", shown(&step.node.path)).into()
             }));
         }
+        notes.extend(self.above.iter().map(|path| {
+            let from = shown(&self.from);
+            format!(
+                "the coordinate {} lies above {from} and was not copied; copy what holds both",
+                shown(path)
+            )
+            .into()
+        }));
         match others {
             // What is left out was not asked for.
             _ if !self.options.query.is_empty() => {}
             0 => {}
-            1 => notes.push("1 other file, which is no part of the Zarr, was not copied".into()),
-            n => notes.push(format!("{n} other files, which are no part of the Zarr, were not copied")),
+            1 => notes.push("1 other file, which is no part of the Zarr, was not copied".to_owned().into()),
+            n => {
+                notes.push(format!("{n} other files, which are no part of the Zarr, were not copied").into())
+            }
         }
         notes
     }
@@ -556,13 +575,30 @@ impl<'a> Planned<'a> {
             (NodeMeta::Array(old), Some((_, target))) if *old != target.meta => {
                 (target.meta.format, write::array(&target.meta)?)
             }
-            (NodeMeta::Group(group), _) if self.options.format.is_some_and(|f| f != group.format) => {
-                let group = convert::group(group, self.options.format.unwrap_or(group.format));
+            (NodeMeta::Group(group), _)
+                if self.options.format.is_some_and(|f| f != group.format) || step.coordinates.is_some() =>
+            {
+                let attributes = Arc::new(step.attributes(group));
+                let mut group = GroupMeta { attributes, consolidated: None, ..group.clone() };
+                if let Some(format) = self.options.format.filter(|f| *f != group.format) {
+                    group = convert::group(&group, format);
+                }
                 (group.format, write::group(&group))
             }
             // As it is, with what zaro has no word for.
             (meta, _) => (meta.format(), write::as_stored(meta)),
         })
+    }
+
+    /// Whether a group of the source carries the documents of those below it.
+    async fn carries(&self, node: &Node) -> Result<bool> {
+        match &node.meta {
+            NodeMeta::Group(group) if group.format == Format::V2 => {
+                self.source.exists(&join(&node.path, ".zmetadata")).await
+            }
+            NodeMeta::Group(group) => Ok(group.consolidated.as_ref().is_some_and(|below| !below.is_empty())),
+            NodeMeta::Array(_) => Ok(false),
+        }
     }
 
     /// Puts the documents of all nodes; that of the top comes last, so that the copy is there when it is whole.
@@ -577,12 +613,13 @@ impl<'a> Planned<'a> {
         }
         hierarchy::consolidate_above(self.store, &self.to).await?;
         // Groups in the middle that carry the documents of those below them do so in the copy.
-        let carries = |step: &&Step| match &step.node.meta {
-            NodeMeta::Group(group) => group.consolidated.as_ref().is_some_and(|below| !below.is_empty()),
-            NodeMeta::Array(_) => false,
-        };
         if self.options.consolidate != Some(false) {
-            for step in self.steps.iter().skip(1).rev().filter(carries) {
+            let mut carriers = Vec::new();
+            for some in self.steps.get(1..).unwrap_or_default().chunks(16) {
+                let carry = try_join_all(some.iter().map(|step| self.carries(&step.node))).await?;
+                carriers.extend(some.iter().zip(carry).filter(|(_, carries)| *carries).map(|(step, _)| step));
+            }
+            for step in carriers.into_iter().rev() {
                 hierarchy::consolidate(self.store, &step.to).await?;
             }
         }
@@ -609,7 +646,7 @@ async fn verify_documents(store: &SharedStore, steps: &[Step]) -> Result<()> {
         for meta in [&own.ok_or_else(lost)?.meta].into_iter().chain(carried.as_ref().map(|node| &node.meta)) {
             let differs = match (&step.node.meta, meta, &step.copy) {
                 (NodeMeta::Group(old), NodeMeta::Group(new), _) => {
-                    (old.attributes != new.attributes).then_some("the attributes")
+                    (step.attributes(old) != *new.attributes).then_some("the attributes")
                 }
                 (NodeMeta::Array(old), NodeMeta::Array(new), Some((_, target))) => {
                     target.difference(old, new, step.kept)
@@ -628,69 +665,8 @@ fn differing(what: &str, node: &str) -> Error {
     Error::invalid(format!("the copy differs from the source in {what}")).with_node(shown(node))
 }
 
-/// What a conversion of the hierarchy at `path` to the version `to` does not keep, or does not do: a sentence for each.
-///
-/// # Errors
-/// Those of reading the documents.
-pub async fn conversion_notes(zarr: &Zarr, path: &str, to: Format) -> Result<Vec<String>> {
-    Ok(zarr.walk(&normal(path)?).await?.iter().filter_map(|node| conversion_note(node, to)).collect())
-}
-
-fn conversion_note(node: &Node, to: Format) -> Option<String> {
-    let at = shown(&node.path);
-    match &node.meta {
-        _ if node.meta.format() == to => None,
-        NodeMeta::Array(meta) if to == Format::V3 && missing_of::is_lost_in_v3(meta) => Some(format!(
-            "{at}: V3 cannot say which elements of type {} are missing; none of them is there",
-            meta.data_type
-        )),
-        NodeMeta::Group(_) if is_image(&node.meta) => {
-            let version = if to == Format::V3 { "0.5" } else { "0.4" };
-            Some(format!(
-                "{at}: the metadata of an OME-Zarr image stay those of the other Zarr version, so that it is not valid; \
-                 zaro image upgrade --to {version} converts an image"
-            ))
-        }
-        _ => None,
-    }
-}
-
 pub(crate) fn decoded_bytes(meta: &ArrayMeta) -> Result<u64> {
     Ok(num::product(&meta.shape)?.saturating_mul(num::u64_of(meta.data_type.size())))
-}
-
-/// Fails if a link that leads nowhere lies in the folder of a group: it may stand for a node.
-async fn check_links(store: &SharedStore, group: &str) -> Result<()> {
-    if store.direct().is_none() {
-        return Ok(());
-    }
-    for name in store.list(group).await?.objects {
-        store.size(&join(group, &name)).await?;
-    }
-    Ok(())
-}
-
-/// Refuses lengths for a dimension that no array has: a name that nobody knows is a misspelt one.
-fn check_names(nodes: &[Node], options: &CopyOptions) -> Result<()> {
-    let arrays = nodes.iter().filter_map(|n| if let NodeMeta::Array(a) = &n.meta { Some(a) } else { None });
-    let known: BTreeSet<&str> =
-        arrays.flat_map(|a| a.dimension_names.iter().flatten().flatten().map(String::as_str)).collect();
-    let shards = options.shards.iter().flatten();
-    for (what, sizes) in options.chunks.iter().map(|s| ("chunks", s)).chain(shards.map(|s| ("shards", s))) {
-        let mut seen = BTreeSet::new();
-        for name in sizes.names() {
-            if !known.contains(name) {
-                let instead = suggest::instead(name, known.iter().copied());
-                let instead =
-                    if instead.is_empty() { "; the dimensions have no names".to_owned() } else { instead };
-                return Err(Error::usage(format!("{what}: no array has a dimension {name:?}{instead}")));
-            }
-            if !seen.insert(name) {
-                return Err(Error::usage(format!("{what}: the dimension {name:?} is named twice")));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Whether this is a group of an OME-Zarr image, whose arrays are its levels.
@@ -706,81 +682,4 @@ fn is_image(meta: &NodeMeta) -> bool {
 fn kept(path: &str, to: Format, is_image: impl Fn(&str) -> bool) -> convert::Kept {
     let above = path.rsplit_once('/').map_or("", |(above, _)| above);
     if to == Format::V2 && is_image(above) { convert::Kept::Fill } else { convert::Kept::Meaning }
-}
-
-/// The nodes to be copied, by their own documents, and the Zarr that was asked if that is another.
-async fn nodes(source: &Zarr, from: &str) -> Result<(Vec<Node>, Option<Zarr>)> {
-    // Consolidated metadata may be older than the nodes; they count only where nodes cannot be listed.
-    let own = if source.is_consolidated() && source.store().list("").await.is_ok() {
-        let options = OpenOptions { use_consolidated: false, ..source.options().clone() };
-        Some(Zarr::from_store(source.store().clone(), options).await?)
-    } else {
-        None
-    };
-    let consolidated = source;
-    let source = own.as_ref().unwrap_or(source);
-    let mut nodes = match source.walk(from).await {
-        // The pages of a web server, and not of all folders: what is known without them is known.
-        Err(e) if e.kind() == ErrorKind::Unsupported && own.is_some() => consolidated.walk(from).await?,
-        nodes => nodes?,
-    };
-    if own.is_some() && !source.store().lists_all() {
-        // Pages may lack what consolidated metadata name.
-        let listed: BTreeSet<String> = nodes.iter().map(|n| n.path.clone()).collect();
-        for node in consolidated.walk(from).await?.into_iter().filter(|n| !listed.contains(&n.path)) {
-            nodes.extend(source.direct_node(&node.path).await?);
-        }
-        nodes.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
-    }
-    if let Some(damaged) = source.take_damaged().into_iter().next() {
-        return Err(damaged.within("a node cannot be read, so that the copy would lack it"));
-    }
-    Ok((nodes, own))
-}
-
-/// What is there, and what is to become of it.
-async fn plan(
-    source: &Zarr,
-    from: &str,
-    to: &str,
-    options: &CopyOptions,
-    memory: usize,
-) -> Result<Vec<Step>> {
-    let (mut nodes, own) = nodes(source, from).await?;
-    let source = own.as_ref().unwrap_or(source);
-    let mut part = Part::default();
-    if !options.query.is_empty() {
-        part = Part::of(source, from, &nodes, &options.query)
-            .await
-            .map_err(|e| e.with_node(shown(from)).with_store(source.store()))?;
-        nodes.retain(|n| part.arrays.contains_key(&n.path) || part.groups.contains(&n.path));
-    }
-    check_names(&nodes, options)?;
-    let images: HashSet<String> =
-        nodes.iter().filter(|n| is_image(&n.meta)).map(|n| n.path.clone()).collect();
-    let in_group = nodes.first().is_some_and(|node| matches!(node.meta, NodeMeta::Group(_)));
-    let mut steps = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        let below = node.path.strip_prefix(from).unwrap_or(&node.path).trim_start_matches('/');
-        let to = join(to, below);
-        let format = options.format.unwrap_or(node.meta.format());
-        let kept = kept(&node.path, format, |above| images.contains(above));
-        let copy = match &node.meta {
-            NodeMeta::Group(_) => {
-                check_links(source.store(), &node.path).await?;
-                None
-            }
-            NodeMeta::Array(meta) => {
-                let mode = source.options().mode;
-                let store = source.store().clone();
-                // A quarter for what the reader keeps; blocks and what is encoded have the rest.
-                let array = Array::new(store, &node.path, meta.clone(), mode, Vec::new(), memory / 4)?;
-                let target = Target::of(&array, part.arrays.get(&node.path), options, kept, in_group)
-                    .map_err(|e| e.with_node(shown(&node.path)))?;
-                Some((array, target))
-            }
-        };
-        steps.push(Step { to, node, copy, kept });
-    }
-    Ok(steps)
 }

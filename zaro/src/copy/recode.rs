@@ -1,6 +1,5 @@
 //! Copying an array by decoding and encoding it, block by block.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::Run;
@@ -9,11 +8,12 @@ use super::cells;
 use super::scratch::Scratch;
 use super::target::{Region, Target};
 use crate::array::{Array, ReadOptions, Selection, Slab, WriteOptions};
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::meta::{ArrayMeta, Json, Mode, v3};
 use crate::num;
 use crate::store::local::LocalStore;
-use crate::task::{self, Gaps, lock};
+use crate::task::{self, Gaps, Task, Unit, lock};
 
 /// Blocks under way at once: while one is written, the other is read.
 const AT_ONCE: usize = 2;
@@ -56,13 +56,10 @@ pub(super) async fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &T
             }
             // Temporary chunks are never those of another run, which could be of other elements.
             let scratch = Scratch::new(run.options.temporary.as_deref())?;
-            let between = between(&scratch, made.meta(), &pieces)?;
+            let between = between(&scratch, made.meta(), &pieces, &made.context().with_memory(1 << 20))?;
             write_blocks(run, &reading, 0, None, source, target, &between).await?;
             // What was read into temporary chunks counts as nothing: the bar is about what is written.
-            run.done.store(
-                run.done.load(Ordering::Relaxed).saturating_sub(super::decoded_bytes(made.meta())?),
-                Ordering::Relaxed,
-            );
+            run.meter.set(run.meter.done().saturating_sub(super::decoded_bytes(made.meta())?));
             let all = Target {
                 meta: made.meta().clone(),
                 region: Region::all(made.meta()),
@@ -89,7 +86,7 @@ async fn write_blocks(
     let options = WriteOptions {
         blank: true,
         alone: part.is_none(),
-        cancel: run.options.cancel.clone(),
+        task: run.options.task.without_progress(),
         ..WriteOptions::default()
     };
     let (options, gaps) = (&options, &Mutex::new(Gaps::new(first)));
@@ -130,28 +127,29 @@ pub(super) fn progress_of(made: &Array, blocks: &Blocks) -> String {
 
 /// The elements of the copy at `start`, as they are to be written.
 async fn read(run: &Run<'_>, source: &Array, target: &Target, start: &[u64], count: &[u64]) -> Result<Slab> {
-    let options = ReadOptions { cancel: run.options.cancel.clone(), ..ReadOptions::default() };
+    let options = ReadOptions { task: run.options.task.without_progress(), ..ReadOptions::default() };
     let mut slab = source.read(&target.region.part(start, count), &options).await?;
     let elements = num::product(count)?;
     if let Some(cast) = target.cast.clone() {
         let to = target.meta.data_type.clone();
-        slab = task::compute(move || {
-            slab.bytes = cast.apply(std::mem::take(&mut slab.bytes), elements)?;
-            slab.data_type = to;
-            Ok(slab)
-        })
-        .await?;
+        slab = source
+            .context()
+            .run(move || {
+                slab.bytes = cast.apply(std::mem::take(&mut slab.bytes), elements)?;
+                slab.data_type = to;
+                Ok(slab)
+            })
+            .await?;
     }
     run.advance(elements.saturating_mul(num::u64_of(slab.data_type.size())));
     Ok(slab)
 }
 
 /// An array of uncompressed temporary chunks.
-fn between(scratch: &Scratch, like: &ArrayMeta, pieces: &[Vec<u64>]) -> Result<Array> {
+fn between(scratch: &Scratch, like: &ArrayMeta, pieces: &[Vec<u64>], context: &Context) -> Result<Array> {
     if like.data_type.is_variable() {
-        return Err(Error::unsupported(
-            "elements without a fixed size cannot be cut so differently; use more --memory",
-        ));
+        return Err(Error::unsupported("elements without a fixed size cannot be cut so differently")
+            .with_hint("memory", "of a greater size helps"));
     }
     // The elements are only bytes here, whatever they mean; their fill value is known again at the end.
     let lengths: Vec<Json> = pieces.iter().map(|p| Json::Array(p.iter().map(Json::int).collect())).collect();
@@ -168,7 +166,7 @@ fn between(scratch: &Scratch, like: &ArrayMeta, pieces: &[Vec<u64>]) -> Result<A
         format: crate::meta::Format::V3,
         ..like.clone()
     };
-    Array::new(Arc::new(LocalStore::new(scratch.path())), "", meta, Mode::Tolerant, Vec::new(), 1 << 20)
+    Array::new(Arc::new(LocalStore::new(scratch.path())), "", meta, Mode::Tolerant, Vec::new(), context)
 }
 
 /// Reads source and copy once more and compares them, bit for bit.
@@ -183,26 +181,28 @@ pub(super) async fn verify(run: &Run<'_>, source: &Array, made: &Array, target: 
         // Reading needs no whole chunks.
         Err(_) => cutting.smaller(run.memory / 8),
     };
-    let (blocks, quiet) = (&blocks, &Run { done: AtomicU64::new(0), total: 0, ..*run });
+    let (blocks, quiet) = (&blocks, &Run { meter: Task::default().meter(Unit::Bytes, None::<u64>), ..*run });
     task::each(AT_ONCE, 0..blocks.count()?, |i| async move {
         quiet.check().await?;
         let (start, count) = blocks.place(i);
         let want = read(quiet, source, target, &start, &count).await?;
         let part = Selection::start_count(&start, &count);
         let got = made.read(&part, &ReadOptions::default()).await?;
-        task::compute(move || match want.items().zip(got.items()).position(|(a, b)| a != b) {
-            None if want.len() == got.len() => Ok(()),
-            differs => {
-                let mut left = num::u64_of(differs.unwrap_or(0));
-                let mut at = start;
-                for (a, n) in at.iter_mut().zip(&count).rev() {
-                    *a += left % (*n).max(1);
-                    left /= (*n).max(1);
+        source
+            .context()
+            .run(move || match want.items().zip(got.items()).position(|(a, b)| a != b) {
+                None if want.len() == got.len() => Ok(()),
+                differs => {
+                    let mut left = num::u64_of(differs.unwrap_or(0));
+                    let mut at = start;
+                    for (a, n) in at.iter_mut().zip(&count).rev() {
+                        *a += left % (*n).max(1);
+                        left /= (*n).max(1);
+                    }
+                    Err(Error::invalid(format!("the copy differs from the source at {at:?}")))
                 }
-                Err(Error::invalid(format!("the copy differs from the source at {at:?}")))
-            }
-        })
-        .await
+            })
+            .await
     })
     .await
 }

@@ -5,13 +5,13 @@
 //! killed leaves it behind; the next run of the same user removes it. That a folder's run is over is proved by its lock: the
 //! system takes it from a process that is no more.
 
-use std::fs::{DirBuilder, File, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
 use crate::journal::token;
+use crate::store::local::sys;
 
 const START: &str = "zaro-scratch-";
 const LOCK: &str = "lock";
@@ -45,13 +45,13 @@ impl Scratch {
         loop {
             let path = parent.join(format!("{START}{}", token()));
             // Fails if there is anything of that name.
-            DirBuilder::new().mode(0o700).create(&path)?;
-            let lock = File::options().write(true).create_new(true).mode(0o600).open(path.join(LOCK));
+            sys::create_private_folder(&path)?;
+            let lock = sys::create_new(&path.join(LOCK), true);
             match lock {
                 Ok(lock) => match lock.try_lock() {
                     Err(TryLockError::WouldBlock) => {}
                     // Somebody may have thought it abandoned in the moment before it was locked.
-                    Ok(()) | Err(TryLockError::Error(_)) if is_same(&lock, &path.join(LOCK)) => {
+                    Ok(()) | Err(TryLockError::Error(_)) if sys::is_at(&lock, &path.join(LOCK)) => {
                         return Ok(Self { path, _lock: lock });
                     }
                     _ => {}
@@ -77,26 +77,18 @@ impl Drop for Scratch {
     }
 }
 
-fn is_same(file: &File, path: &Path) -> bool {
-    match (file.metadata(), path.symlink_metadata()) {
-        (Ok(a), Ok(b)) => a.ino() == b.ino() && a.dev() == b.dev(),
-        _ => false,
-    }
-}
-
 /// Removes the folders of this user whose runs are over. What cannot be looked at, or is in doubt, stays.
 fn remove_abandoned(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     let ours = |name: &str| name.strip_prefix(START).is_some_and(|rest| rest.len() == 32);
     for entry in entries.flatten().filter(|e| e.file_name().to_str().is_some_and(ours)) {
         let path = entry.path();
-        // The user of this process is the one of what it makes; a link is no folder.
+        // A link is no folder.
         let Ok(meta) = path.symlink_metadata() else { continue };
-        let mine = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == meta.uid());
-        if !meta.is_dir() || !mine {
+        if !meta.is_dir() || !sys::is_ours(&meta) {
             continue;
         }
-        let lock = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(path.join(LOCK));
+        let lock = sys::open_lock(&path.join(LOCK));
         match lock {
             Ok(lock) if lock.try_lock().is_ok() => {
                 let _ = std::fs::remove_dir_all(&path);
@@ -114,6 +106,7 @@ fn remove_abandoned(parent: &Path) {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;

@@ -1,12 +1,11 @@
 //! Arrays copied one by one, for those who have a plan of their own.
 
-use std::sync::atomic::AtomicU64;
-
 use super::target::{Region, Target};
 use super::{CopyOptions, Run, recode, verbatim};
-use crate::array::{Array, DEFAULT_MEMORY};
+use crate::array::Array;
 use crate::error::Result;
 use crate::journal::Journal;
+use crate::task::Unit;
 
 /// A copy of several arrays, whose journal somebody else keeps.
 pub(crate) struct Single<'a> {
@@ -58,8 +57,12 @@ impl<'a> Single<'a> {
 }
 
 fn run(options: &CopyOptions, total: u64) -> Run<'_> {
-    let memory = if options.memory == 0 { DEFAULT_MEMORY } else { options.memory };
-    Run { options, memory, done: AtomicU64::new(0), total, journal: None }
+    Run {
+        options,
+        memory: options.context.memory(),
+        meter: options.task.meter(Unit::Bytes, total),
+        journal: None,
+    }
 }
 
 fn all(source: &Array, made: &Array) -> Target {

@@ -467,10 +467,13 @@ impl Cast {
     /// Why an element is none of the new type.
     fn inexact(&self, old: &[u8], same: bool) -> Error {
         let (shown, to) = (self.shown(old), &self.to.data_type);
-        Error::invalid(match same {
-            true => format!("{shown} would be missing in {to}: it becomes what stands for missing elements"),
-            false => format!("{shown} is no {to} without rounding; --clamp takes the nearest"),
-        })
+        match same {
+            true => Error::invalid(format!(
+                "{shown} would be missing in {to}: it becomes what stands for missing elements"
+            )),
+            false => Error::invalid(format!("{shown} is no {to} without rounding"))
+                .with_hint("clamp", "takes the nearest"),
+        }
     }
 }
 

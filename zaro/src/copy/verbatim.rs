@@ -1,7 +1,5 @@
 //! Copying an array's chunks as they are.
 
-use std::sync::atomic::AtomicBool;
-
 use bytes::Bytes;
 use futures::SinkExt as _;
 use futures::channel::mpsc;
@@ -18,7 +16,7 @@ use crate::num;
 use crate::store::{
     Condition, Direct, GetOptions, KeyEntry, MAX_WHOLE, ObjectMeta, SharedStore, StoreExt as _,
 };
-use crate::task;
+use crate::task::{self, Task};
 
 /// Objects on their way at once, between files and otherwise.
 const LOCAL: usize = 4;
@@ -82,22 +80,23 @@ async fn several(
 ) -> Result<()> {
     let (from, to) = (source.store().clone(), made.store().clone());
     if from.direct().is_some() && to.direct().is_some() && some.iter().all(|a| a.possible.is_none()) {
-        return task::compute(move || match (from.direct(), to.direct()) {
-            (Some(from), Some(to)) => some
-                .iter()
-                .try_for_each(|a| at_hand(from, to, a, resumed).map_err(|e| e.with_key(&a.entry.key))),
-            _ => Err(Error::unsupported("the store is not at hand")),
-        })
-        .await;
+        return made
+            .context()
+            .run(move || match (from.direct(), to.direct()) {
+                (Some(from), Some(to)) => some
+                    .iter()
+                    .try_for_each(|a| at_hand(from, to, a, resumed).map_err(|e| e.with_key(&a.entry.key))),
+                _ => Err(Error::unsupported("the store is not at hand")),
+            })
+            .await;
     }
     let each = some.iter().map(|announced| async move {
-        let cancel = run.options.cancel.as_deref();
+        let task = &run.options.task;
         let copied = async {
-            let Some(bytes) = task::unless_cancelled(cancel, get(source, made, announced, resumed)).await?
-            else {
+            let Some(bytes) = task.unless_cancelled(get(source, made, announced, resumed)).await? else {
                 return Ok(());
             };
-            put(made, &announced.to, bytes, cancel).await
+            put(made, &announced.to, bytes, task).await
         };
         copied.await.map_err(|e| e.with_key(&announced.entry.key))
     });
@@ -145,16 +144,17 @@ async fn get(source: &Array, made: &Array, announced: &Announced, resumed: bool)
 }
 
 /// Puts a chunk; files are written on the pool.
-async fn put(made: &Array, key: &str, bytes: Bytes, cancel: Option<&AtomicBool>) -> Result<()> {
+async fn put(made: &Array, key: &str, bytes: Bytes, task: &Task) -> Result<()> {
     let (store, key) = (made.store().clone(), key.to_owned());
     if store.direct().is_none() {
-        return task::unless_cancelled(cancel, store.put(&key, bytes, Condition::Always)).await.map(drop);
+        return task.unless_cancelled(store.put(&key, bytes, Condition::Always)).await.map(drop);
     }
-    task::compute(move || match store.direct() {
-        Some(direct) => direct.put(&key, &[&bytes], &Condition::Always).map(drop),
-        None => Err(Error::unsupported("the store is not at hand")),
-    })
-    .await
+    made.context()
+        .run(move || match store.direct() {
+            Some(direct) => direct.put(&key, &[&bytes], &Condition::Always).map(drop),
+            None => Err(Error::unsupported("the store is not at hand")),
+        })
+        .await
 }
 
 /// Fails if a chunk cannot have so many bytes: then the server sent something else.

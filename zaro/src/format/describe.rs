@@ -35,18 +35,8 @@ pub fn times(shape: &[u64]) -> String {
 pub fn codec_names(codecs: &[CodecMeta]) -> Vec<String> {
     let mut out = Vec::new();
     for c in codecs {
-        let inner = c
-            .configuration
-            .iter()
-            .find(|(n, _)| c.name == "sharding_indexed" && n == "codecs")
-            .map(|(_, v)| v);
-        match inner.and_then(Json::items) {
-            Some(inner) => out.extend(inner.iter().filter_map(|c| {
-                c.as_str()
-                    .or_else(|| c.get("name").and_then(Json::as_str))
-                    .filter(|n| *n != "bytes")
-                    .map(str::to_owned)
-            })),
+        match inner_names(c) {
+            Some(inner) => out.extend(inner.filter(|n| *n != "bytes").map(str::to_owned)),
             None if c.name == "bytes" => {}
             None => out.push(codec_name(c)),
         }
@@ -54,11 +44,16 @@ pub fn codec_names(codecs: &[CodecMeta]) -> Vec<String> {
     out
 }
 
+/// The names of the codecs inside shards.
+fn inner_names(c: &CodecMeta) -> Option<impl Iterator<Item = &str>> {
+    let inner = c.get("codecs").filter(|_| c.name == "sharding_indexed")?.items()?;
+    Some(inner.iter().filter_map(|c| c.as_str().or_else(|| c.get("name")?.as_str())))
+}
+
 /// `zstd`; of blosc also what is inside.
 fn codec_name(c: &CodecMeta) -> String {
     let name = c.name.strip_prefix("v2.").unwrap_or(&c.name);
-    let inside = c.configuration.iter().find(|(n, _)| n == "cname").and_then(|(_, v)| v.as_str());
-    match inside {
+    match c.get("cname").and_then(Json::as_str) {
         Some(inside) => format!("{name}-{inside}"),
         None => name.to_owned(),
     }
@@ -76,14 +71,7 @@ pub fn codec_text(c: &CodecMeta) -> String {
         })
         .map(|(n, v)| format!("{n} {}", v.as_str().map_or_else(|| v.to_string(), str::to_owned)))
         .collect();
-    let inner =
-        c.configuration.iter().find(|(n, _)| c.name == "sharding_indexed" && n == "codecs").map(|(_, v)| v);
-    let inner: Vec<String> = inner
-        .and_then(Json::items)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|c| c.as_str().or_else(|| c.get("name").and_then(Json::as_str)).map(str::to_owned))
-        .collect();
+    let inner: Vec<&str> = inner_names(c).map(Iterator::collect).unwrap_or_default();
     match (settings.is_empty(), inner.is_empty()) {
         (true, true) => name.to_owned(),
         (false, true) => format!("{name} ({})", settings.join(", ")),

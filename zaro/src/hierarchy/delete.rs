@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 
 use super::consolidate::forget;
 use super::{Existing, V2_DOCUMENTS, article, consolidate_above, find, renew};
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::journal;
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::{ArrayMeta, Findings, Format, Json, Mode, NodeMeta, v2, v3};
@@ -179,11 +179,11 @@ pub(super) async fn check_marker(store: &SharedStore, path: &str) -> Result<()> 
     if !is_half_deleted(store, path).await? {
         return Ok(());
     }
-    Err(Error::usage(
-        "a deletion of what was here has not come to its end; finish it with --overwrite or zaro delete",
-    )
-    .with_node(shown(path))
-    .with_store(store))
+    Err(Error::usage("a deletion of what was here has not come to its end")
+        .or_hint(Hint::option("overwrite", "finishes it"))
+        .or_hint(Hint::operation("delete", "does"))
+        .with_node(shown(path))
+        .with_store(store))
 }
 
 /// What was found in a place of which all is of a Zarr.
@@ -406,13 +406,14 @@ pub(crate) async fn check_unused(store: &SharedStore, path: &str, meta: &ArrayMe
         return Ok(());
     }
     found.truncate(NAMED);
-    let whose = match is_begun(&there) {
-        true => "an unfinished copy is here: rerun its command, or add --overwrite",
-        false => {
-            "chunks of another array are here, which would be read as those of the new one; delete them first"
-        }
-    };
-    Err(placed(Error::usage(format!("{whose} ({})", found.join(", ")))))
+    let found = found.join(", ");
+    Err(placed(match is_begun(&there) {
+        true => Error::usage(format!("an unfinished copy is here: rerun its command ({found})"))
+            .with_hint("overwrite", "begins anew"),
+        false => Error::usage(format!(
+            "chunks of another array are here, which would be read as those of the new one; delete them first ({found})"
+        )),
+    }))
 }
 
 /// The same for a copy of several arrays below `path`, unless what is there is to be replaced or taken up.

@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::{FutureExt as _, StreamExt, TryStreamExt};
 
 use super::{ATTEMPTS, check_settled, need, renew, text};
-use crate::array::{Array, DEFAULT_MEMORY, Guard, ReadOptions, Selection, Slab};
+use crate::array::{Array, Guard, ReadOptions, Selection, Slab};
+use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::Turn;
 use crate::meta::grid::Axis;
@@ -186,7 +187,7 @@ pub async fn append(
     let shape = grown(&before, axis, count)?;
     check_covered(&old, &shape)?;
     let meta = ArrayMeta { shape, ..old.meta().clone() };
-    let array = Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?;
+    let array = Array::new(store.clone(), &path, meta, Mode::Tolerant, Vec::new(), old.context())?;
     let document = Document { limit: before.clone(), ..document };
     if !trim(&array, &document).await? {
         return Err(document.placed(changed_meanwhile()));
@@ -341,7 +342,9 @@ impl Document {
                 NodeMeta::Group(_) => return Err(Error::conflict("somebody else made this a group")),
             },
         };
-        Array::new(self.store.clone(), &self.path, read, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)
+        let context = Context::shared();
+        let array = Array::new(self.store.clone(), &self.path, read, Mode::Tolerant, Vec::new(), &context);
+        array.map(Array::announced)
     }
 
     /// The shape it says now.
@@ -464,7 +467,7 @@ async fn beyond(array: &Array) -> Result<Array> {
         }
     }
     let meta = ArrayMeta { shape, ..meta.clone() };
-    Array::new(store.clone(), array.path(), meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)
+    Array::new(store.clone(), array.path(), meta, Mode::Tolerant, Vec::new(), array.context())
 }
 
 /// Clears what of `array` lies outside the document's limit; `false` if the document says by now that the array is
@@ -623,7 +626,7 @@ async fn remove(
     let keys =
         if meta.keys.key(array.path(), index) == key { meta.keys } else { meta.keys.other_separator() };
     let meta = ArrayMeta { shape, keys, ..meta.clone() };
-    let outer = Array::new(store.clone(), array.path(), meta, Mode::Tolerant, Vec::new(), DEFAULT_MEMORY)?;
+    let outer = Array::new(store.clone(), array.path(), meta, Mode::Tolerant, Vec::new(), array.context())?;
     match fill(&outer, &start, &count, document, true).await {
         // A store without conditions is for one writer alone.
         Err(e) if e.kind() == ErrorKind::Unsupported => {

@@ -3,19 +3,17 @@
 //! Labels have the image's axes; along each they are as long as the image, or 1 long. They are listed when they are
 //! whole.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
 
-use crate::array::{
-    Array, DEFAULT_MEMORY, Index, OnProgress, Order, Progress, ReadOptions, Selection, Values, WriteOptions,
-};
+use crate::array::{Array, Index, Order, ReadOptions, Selection, Values, WriteOptions};
+use crate::context::Context;
+use crate::copy::Blocks;
 use crate::create::{List, New};
-use crate::error::{Error, ErrorKind, Result};
-use crate::group::{OpenOptions, Zarr};
+use crate::error::{Error, ErrorKind, Result, usage};
+use crate::group::Zarr;
 use crate::hierarchy::{self, Existing};
 use crate::image::find::{self, Image};
 use crate::image::model::{Axis, LabelColor, Labels, Level, Multiscale};
@@ -30,7 +28,7 @@ use crate::meta::path::{ancestors, join, name_fault, normal, shown};
 use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
 use crate::store::SharedStore;
-use crate::task;
+use crate::task::{Operation, Task, Unit};
 
 /// Where the pixels of labels come from.
 #[derive(Debug, Clone)]
@@ -42,7 +40,7 @@ pub enum LabelSource {
 }
 
 /// How to add labels. What is left out becomes what people expect.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct AddLabelsOptions {
     /// The colours of values, and what is known of them.
     pub labels: Labels,
@@ -56,22 +54,10 @@ pub struct AddLabelsOptions {
     pub codecs: Option<Vec<CodecMeta>>,
     /// What to do with labels of this name that are there already.
     pub existing: Existing,
-    /// Memory to use; 0 for the default.
-    pub memory: usize,
-    /// Told how far it has come, in bytes of pixels.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl fmt::Debug for AddLabelsOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AddLabelsOptions")
-            .field("labels", &self.labels)
-            .field("as_mask", &self.as_mask)
-            .field("chunks", &self.chunks)
-            .finish_non_exhaustive()
-    }
+    /// Threads, connections and memory for it.
+    pub context: Context,
+    /// How it is watched, in bytes of pixels, and stopped.
+    pub task: Task,
 }
 
 /// Labels that were added.
@@ -105,8 +91,8 @@ pub async fn add(
     from: &LabelSource,
     options: &AddLabelsOptions,
 ) -> Result<Added> {
-    let zarr_options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-    let zarr = Zarr::from_store(store.clone(), zarr_options).await?;
+    let _operation = Operation::begin("image add-labels", store);
+    let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
     let folder = if options.as_mask { "masks" } else { "labels" };
     let name = checked_name(name)?;
@@ -135,7 +121,7 @@ pub async fn unlist(store: &SharedStore, path: &str) -> Result<bool> {
         let is_it = |n: &Json| n.as_str().is_some_and(|n| n.trim_matches('/') == name);
         let listed = |holder: Option<&Json>| {
             let names = holder?.get(key)?.items()?;
-            names.iter().any(is_it).then(|| names.iter().filter(|n| !is_it(n)).cloned().collect())
+            names.iter().any(is_it).then(|| names.iter().filter(|n| !is_it(n)).cloned().collect::<Json>())
         };
         let node = hierarchy::need(store, folder).await?;
         let now = node.meta.attributes();
@@ -144,13 +130,9 @@ pub async fn unlist(store: &SharedStore, path: &str) -> Result<bool> {
         }
         hierarchy::change_attributes(store, folder, |now| {
             let mut changed = now.clone();
-            if let Some(names) = listed(Some(now)) {
-                changed.set(key, Json::Array(names));
-            }
-            if let (Some(names), Some(ome)) = (listed(now.get("ome")), now.get("ome")) {
-                let mut ome = ome.clone();
-                ome.set(key, Json::Array(names));
-                changed.set("ome", ome);
+            document::set_known(&mut changed, key, listed(Some(now)));
+            if let (Some(names), Some(ome)) = (listed(now.get("ome")), changed.get_mut("ome")) {
+                ome.set(key, names);
             }
             Ok(changed)
         })
@@ -168,10 +150,10 @@ fn checked_name(name: &str) -> Result<String> {
     }
     for part in name.split('/') {
         if let Some(fault) = name_fault(part) {
-            return Err(Error::usage(format!("{part:?} cannot be a name: {fault}")));
+            return Err(usage!("{part:?} cannot be a name: {fault}"));
         }
         if [".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"].contains(&part) {
-            return Err(Error::usage(format!("{part:?} cannot be a name: it is that of a document")));
+            return Err(usage!("{part:?} cannot be a name: it is that of a document"));
         }
     }
     Ok(name.to_owned())
@@ -200,8 +182,9 @@ impl Job<'_> {
         let version = self.image.version;
         if self.options.as_mask && version > Version::V01 {
             return Err(Error::usage(format!(
-                "masks were before OME-Zarr 0.1, and this image is of {version}; without --as-mask it gets labels"
-            )));
+                "masks were before OME-Zarr 0.1, and this image is of {version}"
+            ))
+            .with_hint("as_mask", "left away gives it labels"));
         }
         let multiscale = self.image.multiscale(None)?;
         let arrays = self.image.arrays(self.zarr, multiscale).await?;
@@ -227,7 +210,7 @@ impl Job<'_> {
             ..NewArray::default()
         };
         if self.options.shards.is_some() && version < Version::V05 {
-            return Err(Error::usage(format!("OME-Zarr {version} has no shards; 0.5 has")));
+            return Err(usage!("OME-Zarr {version} has no shards; 0.5 has"));
         }
         document::prepare(&mut new, version, axes);
         if self.options.as_mask {
@@ -263,6 +246,7 @@ impl Job<'_> {
         let shape = &new.shape;
         let array_at = if self.options.as_mask { "" } else { "0" };
         let array = hierarchy::create_array(hidden, array_at, new, Existing::Refuse).await?;
+        let array = array.with_context(&self.options.context)?.unseen();
         self.pixels(&array, places, journal).await?;
         let mut levels = vec![shape.clone()];
         if !self.options.as_mask {
@@ -284,9 +268,7 @@ impl Job<'_> {
                 for (i, n) in long {
                     if !places.contains(&Some(i)) {
                         let name = AXES.get(i).map_or(String::new(), char::to_string);
-                        return Err(Error::usage(format!(
-                            "the labels are {n} long along {name}, which the image has not"
-                        )));
+                        return Err(usage!("the labels are {n} long along {name}, which the image has not"));
                     }
                 }
                 Ok(places)
@@ -301,20 +283,17 @@ impl Job<'_> {
                     usual_names(axes, own)?
                 };
                 if names.len() != own {
-                    return Err(Error::usage(format!(
-                        "{} axes are named, the labels have {own} dimensions",
-                        names.len()
-                    )));
+                    return Err(usage!("{} axes are named, the labels have {own} dimensions", names.len()));
                 }
                 let place = |axis: &Axis| names.iter().position(|n| n.eq_ignore_ascii_case(&axis.name));
                 let places: Vec<Option<usize>> = axes.iter().map(place).collect();
                 let found: Vec<usize> = places.iter().flatten().copied().collect();
                 if found.len() != own || !found.is_sorted() || rank < own {
                     let image: String = axes.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(",");
-                    return Err(Error::usage(format!(
+                    return Err(usage!(
                         "the labels' axes {} are not among the image's, {image}, in the same order",
                         names.join(",")
-                    )));
+                    ));
                 }
                 Ok(places)
             }
@@ -335,10 +314,10 @@ impl Job<'_> {
         let shape: Vec<u64> = places.iter().map(of).collect();
         for ((axis, n), wanted) in axes.iter().zip(&shape).zip(image) {
             if n != wanted && *n != 1 {
-                return Err(Error::usage(format!(
+                return Err(usage!(
                     "along {} the labels are {n} long, the image {wanted}; they must be as long, or 1 long",
                     axis.name
-                )));
+                ));
             }
         }
         Ok(shape)
@@ -355,7 +334,7 @@ impl Job<'_> {
             DataType::Bool | DataType::UInt(2 | 4) => DataType::UInt(8),
             DataType::Int(2 | 4) => DataType::Int(8),
             DataType::Int(_) | DataType::UInt(_) => given.clone(),
-            other => return Err(Error::usage(format!("labels are whole numbers, not {other}"))),
+            other => return Err(usage!("labels are whole numbers, not {other}")),
         })
     }
 
@@ -379,16 +358,15 @@ impl Job<'_> {
             all.push(("color".to_owned(), packed));
         }
         if let Some(first) = multiscale.levels.first() {
-            let mut image = Json::object();
-            image.set("array", Json::string(format!("{}{}", self.up(), first.path.trim_matches('/'))));
-            all.push(("image".to_owned(), image));
+            let array = format!("{}{}", self.up(), first.path.trim_matches('/'));
+            all.push(("image".to_owned(), Json::from([("array", array.into())])));
         }
         all
     }
 
     /// Writes the pixels, block by block.
     async fn pixels(&self, array: &Array, places: &[Option<usize>], journal: &Journal) -> Result<()> {
-        let memory = if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory };
+        let memory = self.options.context.memory();
         let size = array.meta().data_type.size();
         let shape = array.shape().to_vec();
         let bytes =
@@ -406,32 +384,20 @@ impl Job<'_> {
                 block = larger;
             }
         }
-        let counts: Vec<u64> = shape.iter().zip(&block).map(|(n, b)| n.div_ceil((*b).max(1))).collect();
-        let total = bytes(&shape);
-        let mut done = 0u64;
-        let write =
-            WriteOptions { blank: true, cancel: self.options.cancel.clone(), ..WriteOptions::default() };
-        for i in 0..num::product(&counts)? {
+        let blocks = Blocks::new(&shape, block);
+        let meter = self.options.task.meter(Unit::Bytes, bytes(&shape));
+        let write = WriteOptions {
+            blank: true,
+            task: self.options.task.without_progress(),
+            ..WriteOptions::default()
+        };
+        for i in 0..blocks.count()? {
             journal.beat().await?;
-            let mut left = i;
-            let mut start = vec![0u64; shape.len()];
-            for (s, (n, b)) in start.iter_mut().zip(counts.iter().zip(&block)).rev() {
-                *s = (left % (*n).max(1)).saturating_mul(*b);
-                left /= (*n).max(1);
-            }
-            let count: Vec<u64> = start
-                .iter()
-                .zip(&block)
-                .zip(&shape)
-                .map(|((s, b), n)| (*b).min(n.saturating_sub(*s)))
-                .collect();
+            let (start, count) = blocks.place(i);
             let values = self.read(places, &start, &count, size).await?;
             let place = Selection::start_count(&start, &count);
             array.write(&place, Values::new(values, Order::C), &write).await?;
-            done = done.saturating_add(bytes(&count));
-            if let Some(progress) = &self.options.progress {
-                progress(Progress { done, total });
-            }
+            meter.advance(bytes(&count));
         }
         Ok(())
     }
@@ -452,7 +418,8 @@ impl Job<'_> {
                         *slot = Index::Span(*s, *n);
                     }
                 }
-                let options = ReadOptions { cancel: self.options.cancel.clone(), ..ReadOptions::default() };
+                let options =
+                    ReadOptions { task: self.options.task.without_progress(), ..ReadOptions::default() };
                 Ok(array.read(&Selection::new(spans), &options).await?.bytes)
             }
             LabelSource::File(source) => {
@@ -466,7 +433,7 @@ impl Job<'_> {
                 }
                 let mut out = vec![0; num::product_usize(count)?.saturating_mul(size)];
                 let source = source.clone();
-                task::compute(move || source.read_block(from, many, &mut out).map(|()| out)).await
+                self.options.context.run(move || source.read_block(from, many, &mut out).map(|()| out)).await
             }
         }
     }
@@ -495,14 +462,14 @@ impl Job<'_> {
             method: None,
         };
         let labels = Labels { source: Some(self.up()), ..self.options.labels.clone() };
-        let attributes = document::image(version, &multiscale, None, Some(&labels), None);
+        let attributes = document::image(version, &multiscale, None, Some(&labels));
         let set = attributes.members().unwrap_or_default().to_vec();
         hierarchy::edit_attributes(hidden, "", &Attributes::Patch { set, unset: Vec::new() }).await?;
         let options = PyramidOptions {
             method: Some(Method::Mode),
             factors: Factors::Levels(pyramid::follow(shape, shapes)),
-            memory: self.options.memory,
-            cancel: self.options.cancel.clone(),
+            context: self.options.context.clone(),
+            task: self.options.task.without_progress(),
             ..PyramidOptions::default()
         };
         let built = pyramid::build_within(hidden, "", &options, journal).await?;
@@ -543,20 +510,16 @@ impl Job<'_> {
             names.push(self.name.clone());
         }
         let version = self.image.version;
-        let list = Json::Array(names.iter().map(|n| Json::string(n.as_str())).collect());
-        if version >= Version::V05 {
-            let mut ome = match now.get("ome") {
-                Some(old @ Json::Object(_)) => old.clone(),
-                _ => Json::object(),
-            };
-            if ome.get("version").is_none() {
-                ome.set("version", Json::string(version.text()));
-            }
-            ome.set(key, list);
-            changed.set("ome", ome);
-        } else {
-            changed.set(key, list);
+        if version < Version::V05 {
+            changed.set(key, names);
+            return Ok(changed);
         }
+        let mut ome = now.inner("ome");
+        if ome.get("version").is_none() {
+            ome.set("version", version.text());
+        }
+        ome.set(key, names);
+        changed.set("ome", ome);
         Ok(changed)
     }
 
@@ -589,9 +552,10 @@ fn usual_names(axes: &[Axis], rank: usize) -> Result<Vec<String>> {
     if let Some(names) = most.iter().find(|n| n.len() == rank) {
         return Ok(names.clone());
     }
-    let last = axes.len().checked_sub(rank).ok_or_else(|| {
-        Error::usage(format!("the labels have {rank} dimensions, the image only {}", axes.len()))
-    })?;
+    let last = axes
+        .len()
+        .checked_sub(rank)
+        .ok_or_else(|| usage!("the labels have {rank} dimensions, the image only {}", axes.len()))?;
     Ok(axes.iter().skip(last).map(|a| a.name.clone()).collect())
 }
 
@@ -649,10 +613,10 @@ pub fn read_properties(path: &Path) -> Result<Vec<Json>> {
     let items = json.items().unwrap_or_default().to_vec();
     let fits = |item: &Json| item.get("label-value").is_some_and(|v| v.as_i128().is_some());
     if items.is_empty() || !items.iter().all(fits) {
-        return Err(Error::usage(format!(
+        return Err(usage!(
             "{}: properties are a list of objects, each with a whole number as its label-value",
             path.display()
-        )));
+        ));
     }
     Ok(items)
 }
@@ -677,7 +641,7 @@ pub fn parse_color(text: &str) -> Result<LabelColor> {
         };
         Some(LabelColor { value, rgba })
     };
-    parse().ok_or_else(|| Error::usage(format!("{text:?} is no colour of a value, such as 1=FF0000FF")))
+    parse().ok_or_else(|| usage!("{text:?} is no colour of a value, such as 1=FF0000FF"))
 }
 
 fn rgba(text: &str) -> Option<[u8; 4]> {

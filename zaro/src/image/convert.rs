@@ -7,19 +7,20 @@
 
 mod extent;
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::BytesMut;
 
-use crate::array::{Array, OnProgress, Order, Progress, Selection, Values, WriteOptions};
+use crate::array::{Array, Order, Selection, Values, WriteOptions};
+use crate::context::Context;
+use crate::copy;
 use crate::create::New;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, usage};
 use crate::hierarchy::{self, Existing};
 use crate::image::document;
 use crate::image::model::{Axis, Channel, ColorModel, Level, Multiscale, Omero, Window};
 use crate::image::pyramid::{self, Method, PyramidOptions};
+use crate::image::render::default_colors;
 use crate::image::source::{C, Source, X, Y, Z, metadata_only};
 use crate::image::version::Version;
 use crate::journal::Journal;
@@ -30,7 +31,7 @@ use crate::meta::{CodecMeta, DataType, Json};
 use crate::num;
 use crate::store::StoreExt as _;
 use crate::store::{Condition, SharedStore};
-use crate::task::{self, lock};
+use crate::task::{self, Meter, Operation, Task, Unit, lock};
 use extent::Extent;
 
 /// The bytes of a chunk that nobody has chosen, about.
@@ -42,11 +43,8 @@ const SHARD_BYTES: u64 = 32 << 20;
 /// The longest side of such a chunk.
 const CHUNK_SIDE: u64 = 1024;
 
-/// The memory used if nothing is said.
-const DEFAULT_MEMORY: usize = 256 << 20;
-
 /// How to convert. What is left out becomes what people expect.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ConvertOptions {
     /// The version to write; 0.5 if it is not said.
     pub version: Option<Version>,
@@ -72,23 +70,10 @@ pub struct ConvertOptions {
     pub keep_axes: bool,
     /// What to do with what is there already.
     pub existing: Existing,
-    /// Memory to use; 0 for the default.
-    pub memory: usize,
-    /// Told how far it has come, in bytes of pixels.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl fmt::Debug for ConvertOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConvertOptions")
-            .field("version", &self.version)
-            .field("chunks", &self.chunks)
-            .field("shards", &self.shards)
-            .field("levels", &self.levels)
-            .finish_non_exhaustive()
-    }
+    /// Threads, connections and memory for it.
+    pub context: Context,
+    /// How it is watched, in bytes of pixels, and stopped.
+    pub task: Task,
 }
 
 /// An image that was made.
@@ -132,12 +117,13 @@ pub async fn convert(
     path: &str,
     options: &ConvertOptions,
 ) -> Result<Vec<Converted>> {
+    let _operation = Operation::begin("image convert", store);
     let version = options.version.unwrap_or(Version::V05);
     if !matches!(version, Version::V04 | Version::V05 | Version::V06) {
-        return Err(Error::usage(format!("images are made in version 0.4, 0.5 or 0.6, not {version}")));
+        return Err(usage!("images are made in version 0.4, 0.5 or 0.6, not {version}"));
     }
     if version < Version::V05 && options.shards.is_some() {
-        return Err(Error::usage(format!("OME-Zarr {version} has no shards; 0.5 has")));
+        return Err(usage!("OME-Zarr {version} has no shards; 0.5 has"));
     }
     if options.levels == Some(0) {
         return Err(Error::usage("an image has at least one level"));
@@ -152,15 +138,11 @@ pub async fn convert(
     // Before anything is made or replaced: a file that cannot be read harms nothing.
     for source in sources {
         let source = source.clone();
-        task::compute(move || probe(&source)).await?;
+        options.context.run(move || probe(&source)).await?;
     }
-    let job = Job {
-        version,
-        options,
-        done: Arc::default(),
-        // The smaller levels are counted as often as the largest, since all of it is read for them.
-        total: if options.levels == Some(1) { total } else { total.saturating_mul(2) },
-    };
+    // The smaller levels are counted as often as the largest, since all of it is read for them.
+    let total = if options.levels == Some(1) { total } else { total.saturating_mul(2) };
+    let job = Job { version, options, meter: Arc::new(options.task.meter(Unit::Bytes, total)) };
     // What cannot work is found before anything is written.
     let plans = sources.iter().map(|s| job.plan(s)).collect::<Result<Vec<_>>>()?;
     if sources.is_empty() {
@@ -207,8 +189,7 @@ fn too_large() -> Error {
 struct Job<'a> {
     version: Version,
     options: &'a ConvertOptions,
-    done: Arc<AtomicU64>,
-    total: u64,
+    meter: Arc<Meter>,
 }
 
 /// What an image will be like.
@@ -243,11 +224,7 @@ impl Job<'_> {
                 let missing = shape.len() - list.len();
                 Ok(Some(std::iter::repeat_n(1, missing).chain(list.iter().copied()).collect::<Vec<u64>>()))
             }
-            Some(list) => Err(Error::usage(format!(
-                "{} {name} are given, the image has {} axes",
-                list.len(),
-                shape.len()
-            ))),
+            Some(list) => Err(usage!("{} {name} are given, the image has {} axes", list.len(), shape.len())),
         };
         let shards = full("lengths of shards", &self.options.shards)?;
         let chunks = match full("lengths of chunks", &self.options.chunks)? {
@@ -293,8 +270,8 @@ impl Job<'_> {
             chunks: array.chunks.clone(),
             shards: Some(array.shards.clone()),
             codecs: self.options.codecs.clone(),
-            memory: self.options.memory,
-            cancel: self.options.cancel.clone(),
+            context: self.options.context.clone(),
+            task: self.options.task.without_progress(),
             ..PyramidOptions::default()
         }
     }
@@ -321,6 +298,7 @@ impl Making<'_> {
         hierarchy::create_group(self.store, path, format, &Json::object(), Existing::Refuse).await?;
         let array =
             hierarchy::create_array(self.store, &join(path, "0"), &plan.array, Existing::Refuse).await?;
+        let array = array.with_context(&self.options.context)?.unseen();
         let extents = self.pixels(source, plan, &array).await?;
         let name = self.options.name.clone().unwrap_or_else(|| source.name.clone());
         let multiscale = Multiscale {
@@ -330,7 +308,7 @@ impl Making<'_> {
             method: None,
         };
         let omero = omero(source, &name, &extents);
-        let attributes = document::image(self.version, &multiscale, Some(&omero), None, None);
+        let attributes = document::image(self.version, &multiscale, Some(&omero), None);
         self.describe(path, attributes).await?;
         let mut levels = vec![plan.array.shape.clone()];
         if self.options.levels != Some(1) {
@@ -353,17 +331,15 @@ impl Making<'_> {
     }
 
     async fn smaller(&self, source: &Source, plan: &Plan, path: &str) -> Result<Vec<Vec<u64>>> {
-        let before = self.done.load(Ordering::Relaxed);
-        let total = self.total;
-        let progress = self.options.progress.clone().map(|told| -> OnProgress {
-            Arc::new(move |p: Progress| {
-                told(Progress { done: before.saturating_add(p.done).min(total), total })
-            })
-        });
-        let options = PyramidOptions { progress, ..self.levels(&plan.array) };
+        let before = self.meter.done();
+        let mut options = self.levels(&plan.array);
+        if self.meter.is_watched() {
+            let meter = self.meter.clone();
+            options.task = options.task.with_progress(move |p| meter.set(before.saturating_add(p.done)));
+        }
         let built = pyramid::build_within(self.store, path, &options, self.journal).await?;
         let bytes = num::product(&source.sizes)?.saturating_mul(num::u64_of(source.data_type.size()));
-        self.done.fetch_add(bytes, Ordering::Relaxed);
+        self.meter.set(before.saturating_add(bytes));
         Ok(built.levels.into_iter().map(|(_, shape)| shape).collect())
     }
 
@@ -387,44 +363,43 @@ impl Making<'_> {
 
     /// Writes all pixels of the largest level; says between which values those of each channel are.
     async fn pixels(&self, source: &Arc<Source>, plan: &Plan, array: &Array) -> Result<Vec<Extent>> {
-        let memory = if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory };
         let outer = plan.array.shards.as_ref().or(plan.array.chunks.as_ref());
         let outer = five(&plan.used, outer.map(Vec::as_slice).unwrap_or_default());
-        let blocks = Blocks::new(source, outer, memory)?;
+        let blocks = Blocks::new(source, outer, &self.options.context)?;
         let size = num::u64_of(source.data_type.size());
         let channels = num::usize_of(source.sizes[C])?;
         let extents = &Arc::new(Mutex::new(Extent::of_channels(&source.data_type, channels)));
         let options = &WriteOptions {
             alone: true,
             blank: true,
-            cancel: self.options.cancel.clone(),
+            task: self.options.task.without_progress(),
             ..WriteOptions::default()
         };
         // Memory that goes from block to block.
         let (blocks, spare) = (&blocks, &Mutex::new(Vec::new()));
-        task::each(blocks.workers, 0..blocks.total, |i| async move {
-            task::check_cancel(self.options.cancel.as_deref())?;
+        task::each(blocks.workers, 0..blocks.all.count()?, |i| async move {
+            self.options.task.check()?;
             self.journal.beat().await?;
             let (start, count) = blocks.at(i);
             let bytes = num::product(&count)?.saturating_mul(size);
             let mut buffer: BytesMut = lock(spare).pop().unwrap_or_default();
             let (source, extents) = (source.clone(), extents.clone());
-            let pixels = task::compute(move || {
-                buffer.resize(num::usize_of(bytes)?, 0);
-                source.read_block(start, count, &mut buffer)?;
-                extent::widen(&extents, &source.data_type, start[C], count, &buffer)?;
-                Ok(buffer.freeze())
-            })
-            .await?;
+            let pixels = self
+                .options
+                .context
+                .run(move || {
+                    buffer.resize(num::usize_of(bytes)?, 0);
+                    source.read_block(start, count, &mut buffer)?;
+                    extent::widen(&extents, &source.data_type, start[C], count, &buffer)?;
+                    Ok(buffer.freeze())
+                })
+                .await?;
             let pick =
                 |all: [u64; 5]| plan.used.iter().filter_map(|i| all.get(*i)).copied().collect::<Vec<_>>();
             let place = Selection::start_count(&pick(start), &pick(count));
             array.write(&place, Values::new(pixels.clone(), Order::C), options).await?;
             lock(spare).extend(pixels.try_into_mut().ok());
-            let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-            if let Some(progress) = &self.options.progress {
-                progress(Progress { done, total: self.total });
-            }
+            self.meter.advance(bytes);
             Ok(())
         })
         .await?;
@@ -445,25 +420,21 @@ fn five(used: &[usize], list: &[u64]) -> [u64; 5] {
 
 /// The blocks that are read and written together.
 struct Blocks {
-    shape: [u64; 5],
-    sizes: [u64; 5],
-    /// How many along each axis.
-    counts: [u64; 5],
-    total: u64,
+    all: copy::Blocks,
     /// How many are under way at a time.
     workers: usize,
 }
 
 impl Blocks {
     /// Of whole chunks or shards of the shape `outer`.
-    fn new(source: &Source, outer: [u64; 5], memory: usize) -> Result<Self> {
+    fn new(source: &Source, outer: [u64; 5], context: &Context) -> Result<Self> {
         let sizes = source.sizes;
         let size = num::u64_of(source.data_type.size().max(1));
-        let memory = num::u64_of(memory);
+        let memory = num::u64_of(context.memory());
         let bytes = |shape: &[u64; 5]| {
             shape.iter().zip(sizes).fold(size, |n, (s, whole)| n.saturating_mul((*s).min(whole)))
         };
-        let mut workers = num::u64_of(rayon::current_num_threads()).clamp(2, 16);
+        let mut workers = num::u64_of(context.threads()).clamp(2, 16);
         // Half of the memory for blocks; decoding and encoding take some, too.
         let budget = |workers: u64| memory / 2 / workers.max(1);
         while workers > 1 && bytes(&outer) > budget(workers) {
@@ -498,40 +469,25 @@ impl Blocks {
                 }
             }
         }
-        let mut counts = [1; 5];
-        for ((to, n), s) in counts.iter_mut().zip(sizes).zip(shape) {
-            *to = n.div_ceil(s.max(1));
-        }
-        let total = num::product(&counts)?;
-        Ok(Self { shape, sizes, counts, total, workers: num::usize_of(workers)? })
+        Ok(Self { all: copy::Blocks::new(&sizes, shape.to_vec()), workers: num::usize_of(workers)? })
     }
 
     /// Where a block begins, and its extents.
     fn at(&self, number: u64) -> ([u64; 5], [u64; 5]) {
-        let (mut start, mut count) = ([0; 5], [1; 5]);
-        let mut rest = number;
-        let axes = self.shape.iter().zip(self.sizes).zip(self.counts);
-        let places = start.iter_mut().zip(count.iter_mut()).zip(axes).rev();
-        for ((start, count), ((shape, size), n)) in places {
-            *start = (rest % n.max(1)) * shape;
-            *count = (*shape).min(size - *start);
-            rest /= n.max(1);
-        }
-        (start, count)
+        let (start, count) = self.all.place(number);
+        (start.try_into().unwrap_or_default(), count.try_into().unwrap_or_default())
     }
 }
 
 fn set_pixel_size(used: &[usize], sizes: &[f64], scale: &mut [f64]) -> Result<()> {
     if sizes.iter().any(|s| !(s.is_finite() && *s > 0.0)) {
-        return Err(Error::usage(format!("{sizes:?} are no sizes of pixels")));
+        return Err(usage!("{sizes:?} are no sizes of pixels"));
     }
     let axes: &[usize] = match sizes.len() {
         1 | 3 => &[Z, Y, X],
         2 => &[Y, X],
         n => {
-            return Err(Error::usage(format!(
-                "{n} sizes of pixels; there are one, two (y,x) or three (z,y,x)"
-            )));
+            return Err(usage!("{n} sizes of pixels; there are one, two (y,x) or three (z,y,x)"));
         }
     };
     for (k, axis) in axes.iter().enumerate() {
@@ -598,7 +554,7 @@ fn dividing(chunk: u64, shard: u64) -> u64 {
 /// How it is drawn: as the file says; where it says nothing, between values that nearly all pixels lie between, in colours that
 /// can be told apart.
 fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
-    let n = extents.len();
+    let colors = default_colors(extents.len());
     let top = match &source.data_type {
         DataType::UInt(8) => Some(255.0),
         DataType::UInt(16) => Some(65535.0),
@@ -623,7 +579,7 @@ fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
             min: Some(least),
             max: Some(if most > least { most } else { least + 1.0 }),
         };
-        channel.color = channel.color.or_else(|| Some(color(i, n)));
+        channel.color = channel.color.or_else(|| Some(colors.get(i).copied().unwrap_or([255; 3])));
         channel
     };
     let channels: Vec<Channel> = extents.iter().enumerate().map(channel).collect();
@@ -636,19 +592,6 @@ fn omero(source: &Source, name: &str, extents: &[Extent]) -> Omero {
         model: Some(if grey { ColorModel::Greyscale } else { ColorModel::Color }),
         projection: None,
     }
-}
-
-/// A colour for channel `i` of `n`.
-fn color(i: usize, n: usize) -> [u8; 3] {
-    const MANY: [[u8; 3]; 6] =
-        [[0, 255, 255], [255, 255, 0], [255, 0, 255], [255, 0, 0], [0, 255, 0], [0, 0, 255]];
-    let list: &[[u8; 3]] = match n {
-        1 => &[[255; 3]],
-        2 => &[[255, 0, 255], [0, 255, 0]],
-        3 => &[[255, 0, 0], [0, 255, 0], [0, 0, 255]],
-        _ => &MANY,
-    };
-    list.get(i).copied().unwrap_or([255; 3])
 }
 
 #[cfg(test)]

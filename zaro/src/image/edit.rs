@@ -4,13 +4,13 @@
 //! [`apply`] changes the attributes of a group as they are written; [`edit`] does it to a store, on the condition that
 //! nobody else changed them meanwhile.
 
-use crate::error::{Error, Result, not_found, unsupported, usage};
-use crate::group::{OpenOptions, Zarr};
+use crate::error::{Error, Hint, Result, not_found, unsupported, usage};
+use crate::group::Zarr;
 use crate::hierarchy;
-use crate::image::document::{self, hex};
+use crate::image::document::{self, hex, number, set_known, versioned};
 use crate::image::find::{self, Image};
-use crate::image::model::{AxisKind, Channel, ColorModel, Family, LabelColor, Multiscale, Window};
-use crate::image::version::Version;
+use crate::image::model::{AxisKind, Channel, ColorModel, Family, LabelColor, Multiscale, Window, integers};
+use crate::image::version::{self, Version};
 use crate::image::{parse, render};
 use crate::meta::path::shown;
 use crate::meta::{DataType, Json};
@@ -161,36 +161,30 @@ impl Frame {
 
 /// The attributes of an image's group, changed.
 pub fn apply(attributes: &Json, version: Version, frame: &Frame, edit: &Edit) -> Result<Json> {
-    let mut ome = crate::image::version::ome(attributes).clone();
-    if edit.name.is_some() || !edit.pixel_sizes.is_empty() || !edit.units.is_empty() {
-        let mut all = ome.get("multiscales").and_then(Json::items).unwrap_or_default().to_vec();
-        let at = chosen(&all, edit.multiscale.as_deref());
-        let one = all.get_mut(at).ok_or_else(|| Error::invalid("there are no multiscales"))?;
-        multiscale(one, version, edit)?;
-        ome.set("multiscales", Json::Array(all));
-    }
-    if let (Some(name), Some(omero)) = (&edit.name, ome.get("omero")) {
-        let mut omero = omero.clone();
-        if omero.get("name").is_some() {
-            omero.set("name", Json::string(name.as_str()));
-            ome.set("omero", omero);
-        }
-    }
-    if edit.draws() {
-        let old = ome.get("omero").filter(|o| o.members().is_some()).cloned();
-        ome.set("omero", omero(old, version, frame, edit)?);
-    }
-    if std::ptr::eq(crate::image::version::ome(attributes), attributes) {
-        return Ok(ome);
-    }
     let mut changed = attributes.clone();
-    changed.set("ome", ome);
+    version::edit_ome(&mut changed, |ome| {
+        if edit.name.is_some() || !edit.pixel_sizes.is_empty() || !edit.units.is_empty() {
+            let at = chosen(ome.list("multiscales"), edit.multiscale.as_deref());
+            let one = ome.list_mut("multiscales").get_mut(at);
+            multiscale(one.ok_or_else(|| Error::invalid("there are no multiscales"))?, version, edit)?;
+        }
+        if let (Some(name), Some(omero)) = (&edit.name, ome.get_mut("omero"))
+            && omero.get("name").is_some()
+        {
+            omero.set("name", name);
+        }
+        if edit.draws() {
+            let old = ome.get("omero").filter(|o| o.members().is_some()).cloned();
+            ome.set("omero", omero(old, version, frame, edit)?);
+        }
+        Ok::<_, Error>(())
+    })?;
     Ok(changed)
 }
 
 /// Which item of `multiscales` is meant: by name, else the first.
 fn chosen(all: &[Json], name: Option<&str>) -> usize {
-    let named = |m: &Json| name.is_some() && m.get("name").and_then(Json::as_str) == name;
+    let named = |m: &Json| name.is_some() && m.text("name") == name;
     all.iter().position(named).unwrap_or(0)
 }
 
@@ -203,12 +197,11 @@ fn multiscale(one: &mut Json, version: Version, edit: &Edit) -> Result<()> {
     }
     if version < Version::V04 {
         return Err(unsupported!(
-            "OME-Zarr {version} has no pixel sizes and units; bring the image to 0.4 or later first (zaro image upgrade)"
-        ));
+            "OME-Zarr {version} has no pixel sizes and units; bring the image to 0.4 or later first"
+        )
+        .or_hint(Hint::operation("image upgrade", "does that")));
     }
-    let mut wrapper = Json::object();
-    wrapper.set("multiscales", Json::Array(vec![one.clone()]));
-    let model = parse::group(&wrapper);
+    let model = parse::group(&Json::from([("multiscales", vec![one.clone()].into())]));
     let axes = model.multiscales.first().map(|m| m.axes.clone()).unwrap_or_default();
     let index = |name: &str| {
         axes.iter().position(|a| a.name == name).ok_or_else(|| {
@@ -230,52 +223,32 @@ fn multiscale(one: &mut Json, version: Version, edit: &Edit) -> Result<()> {
     }
     // The whole image is stretched: what multiplies level 0 multiplies every level and its distance from the origin.
     let first = model.multiscales.first().and_then(|m| m.levels.first());
-    let (scale, origin) = match first {
-        Some(level) => (level.scale.clone(), level.translation.clone()),
-        None => (None, None),
-    };
-    let old = |i: usize| scale.as_ref().and_then(|s| s.get(i).copied()).filter(|s| *s != 0.0).unwrap_or(1.0);
-    let factors: Vec<f64> = (0..axes.len())
-        .map(|i| wanted.iter().find(|(at, _)| *at == i).map_or(1.0, |(_, size)| size / old(i)))
-        .collect();
+    let old = |i: usize| first?.scale.as_ref()?.get(i).copied().filter(|s| *s != 0.0);
     let exact: Vec<Option<f64>> =
         (0..axes.len()).map(|i| wanted.iter().find(|(at, _)| *at == i).map(|w| w.1)).collect();
-    let whole = one.get("coordinateTransformations").and_then(Json::items).is_some_and(|t| !t.is_empty());
+    let factor = |(i, size): (usize, &Option<f64>)| size.map_or(1.0, |size| size / old(i).unwrap_or(1.0));
+    let factors = exact.iter().enumerate().map(factor).collect();
+    let origin = first.and_then(|level| level.translation.clone());
+    let whole = !one.list("coordinateTransformations").is_empty();
     let stretch = Stretch { factors, exact: if whole { vec![None; axes.len()] } else { exact }, origin };
-    let mut datasets = one.get("datasets").and_then(Json::items).unwrap_or_default().to_vec();
-    for (i, dataset) in datasets.iter_mut().enumerate() {
-        let list = dataset.get("coordinateTransformations").and_then(Json::items).unwrap_or_default();
-        let list = list.iter().map(|t| stretch.transform(t, i == 0)).collect();
-        dataset.set("coordinateTransformations", Json::Array(list));
+    for (i, dataset) in one.list_mut("datasets").iter_mut().enumerate() {
+        let steps = dataset.list_mut("coordinateTransformations");
+        steps.iter_mut().for_each(|t| stretch.transform(t, i == 0));
     }
-    one.set("datasets", Json::Array(datasets));
     Ok(())
 }
 
 fn set_unit(one: &mut Json, at: usize, unit: &str) {
-    let change = |axes: &Json| {
-        let mut list = axes.items().unwrap_or_default().to_vec();
-        if let Some(axis) = list.get_mut(at) {
-            axis.set("unit", Json::string(unit));
-            // A misspelt key that some writers have.
-            axis.remove("units");
-        }
-        Json::Array(list)
-    };
-    if let Some(axes) = one.get("axes") {
-        let changed = change(axes);
-        one.set("axes", changed);
-        return;
-    }
-    let mut systems = one.get("coordinateSystems").and_then(Json::items).unwrap_or_default().to_vec();
     let own = parse::intrinsic(one).cloned();
-    if let Some(system) = systems.iter_mut().find(|s| Some(&**s) == own.as_ref())
-        && let Some(axes) = system.get("axes")
-    {
-        let changed = change(axes);
-        system.set("axes", changed);
+    let holder = match one.get("axes") {
+        Some(_) => Some(one),
+        None => one.list_mut("coordinateSystems").iter_mut().find(|s| Some(&**s) == own.as_ref()),
+    };
+    if let Some(axis) = holder.and_then(|holder| holder.list_mut("axes").get_mut(at)) {
+        axis.set("unit", unit);
+        // A misspelt key that some writers have.
+        axis.remove("units");
     }
-    one.set("coordinateSystems", Json::Array(systems));
 }
 
 /// Another pixel size, for every level.
@@ -288,77 +261,50 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn transform(&self, json: &Json, first: bool) -> Json {
-        let mut out = json.clone();
-        let numbers =
-            |name: &str| -> Option<Vec<f64>> { json.get(name)?.items()?.iter().map(Json::as_f64).collect() };
-        let write = |list: Vec<f64>| Json::Array(list.into_iter().map(Json::float).collect());
-        match json.get("type").and_then(Json::as_str) {
+    fn transform(&self, json: &mut Json, first: bool) {
+        let factor = |i: usize| self.factors.get(i).copied().unwrap_or(1.0);
+        let exact = |i: usize| self.exact.get(i).copied().flatten().filter(|_| first);
+        let scale = |(i, s): (usize, f64)| exact(i).unwrap_or_else(|| s * factor(i));
+        let moved = |(i, t): (usize, f64)| {
+            let origin = self.origin.as_ref().and_then(|o| o.get(i).copied()).unwrap_or(0.0);
+            origin + (t - origin) * factor(i)
+        };
+        match json.text("type") {
             Some("scale") => {
-                if let Some(scale) = numbers("scale") {
-                    let new = scale.iter().enumerate().map(|(i, s)| {
-                        let exact = self.exact.get(i).copied().flatten().filter(|_| first);
-                        exact.unwrap_or_else(|| s * self.factors.get(i).copied().unwrap_or(1.0))
-                    });
-                    out.set("scale", write(new.collect()));
-                }
+                let old = json.numbers("scale");
+                set_known(json, "scale", old.map(|s| s.into_iter().enumerate().map(scale).collect::<Json>()));
             }
             Some("translation") => {
-                if let Some(translation) = numbers("translation") {
-                    let new = translation.iter().enumerate().map(|(i, t)| {
-                        let origin = self.origin.as_ref().and_then(|o| o.get(i).copied()).unwrap_or(0.0);
-                        origin + (t - origin) * self.factors.get(i).copied().unwrap_or(1.0)
-                    });
-                    out.set("translation", write(new.collect()));
-                }
+                let old = json.numbers("translation");
+                let new = old.map(|t| t.into_iter().enumerate().map(moved).collect::<Json>());
+                set_known(json, "translation", new);
             }
             Some("sequence") => {
-                let steps = json.get("transformations").and_then(Json::items).unwrap_or_default();
-                let steps = steps.iter().map(|t| self.transform(t, first)).collect();
-                out.set("transformations", Json::Array(steps));
+                json.list_mut("transformations").iter_mut().for_each(|t| self.transform(t, first));
             }
             Some("identity") => {
-                let pairs = self.exact.iter().zip(&self.factors);
-                let scale: Vec<f64> =
-                    pairs.map(|(exact, factor)| exact.filter(|_| first).unwrap_or(*factor)).collect();
-                out.set("type", Json::string("scale"));
-                out.set("scale", write(scale));
+                json.set("type", "scale");
+                json.set(
+                    "scale",
+                    vec![1.0; self.factors.len()].into_iter().enumerate().map(scale).collect::<Json>(),
+                );
             }
             _ => {}
         }
-        out
-    }
-}
-
-/// The least and the most that pixels of a type can be; 0 and 1 for floats.
-fn range_of(data_type: &DataType) -> (f64, f64) {
-    use DataType as T;
-    match data_type {
-        T::Int(bits) => {
-            let half = 2f64.powi(i32::from(*bits) - 1);
-            (-half, half - 1.0)
-        }
-        T::UInt(bits) => (0.0, 2f64.powi(i32::from(*bits)) - 1.0),
-        _ => (0.0, 1.0),
     }
 }
 
 fn omero(old: Option<Json>, version: Version, frame: &Frame, edit: &Edit) -> Result<Json> {
     let count = num::usize_of(frame.channels())?;
-    let (low, high) = range_of(&frame.data_type);
+    let range = integers(&frame.data_type).unwrap_or((0, 1));
+    let (low, high) = (num::f64_of_i128(range.0), num::f64_of_i128(range.1));
     let plain = |i: usize| Channel {
         color: Some(render::default_color(i, count)),
         window: Window { start: Some(low), end: Some(high), min: Some(low), max: Some(high) },
         ..Channel::default()
     };
-    let mut omero = old.unwrap_or_else(|| {
-        let mut new = Json::object();
-        if version < Version::V05 {
-            new.set("version", Json::string(version.text()));
-        }
-        new
-    });
-    let mut channels = omero.get("channels").and_then(Json::items).unwrap_or_default().to_vec();
+    let mut omero = old.unwrap_or_else(|| versioned(version, version < Version::V05));
+    let mut channels = omero.list("channels").to_vec();
     // A version that wants colours and windows of every channel gets them of those that are added here, too.
     for i in channels.len()..count {
         channels.push(document::channel(&plain(i)));
@@ -377,8 +323,7 @@ fn omero(old: Option<Json>, version: Version, frame: &Frame, edit: &Edit) -> Res
     }
     omero.set("channels", Json::Array(channels));
     let limits = [("defaultT", edit.default_t, "t"), ("defaultZ", edit.default_z, "z")];
-    let mut rdefs =
-        omero.get("rdefs").filter(|r| r.members().is_some()).cloned().unwrap_or_else(Json::object);
+    let mut rdefs = omero.inner("rdefs");
     for (name, value, axis) in limits {
         let Some(value) = value else { continue };
         let extent = frame.extent(axis);
@@ -387,10 +332,7 @@ fn omero(old: Option<Json>, version: Version, frame: &Frame, edit: &Edit) -> Res
         }
         rdefs.set(name, Json::int(value));
     }
-    if let Some(model) = edit.model {
-        let text = if model == ColorModel::Color { "color" } else { "greyscale" };
-        rdefs.set("model", Json::string(text));
-    }
+    set_known(&mut rdefs, "model", edit.model.map(ColorModel::text));
     if rdefs.members().is_some_and(|m| !m.is_empty()) {
         omero.set("rdefs", rdefs);
     }
@@ -401,7 +343,7 @@ fn number_of(which: &Which, channels: &[Json]) -> Result<usize> {
     match which {
         Which::Number(n) => Ok(*n),
         Which::Name(name) => {
-            let label = |c: &Json| c.get("label").and_then(Json::as_str).map(str::to_owned);
+            let label = |c: &Json| c.text("label").map(str::to_owned);
             channels.iter().position(|c| label(c).as_ref() == Some(name)).ok_or_else(|| {
                 let names: Vec<String> = channels.iter().filter_map(label).collect();
                 usage!("there is no channel {name:?}; there are {}", names.join(", "))
@@ -411,26 +353,15 @@ fn number_of(which: &Which, channels: &[Json]) -> Result<usize> {
 }
 
 fn channel(one: &mut Json, change: &ChannelEdit) -> Result<()> {
-    if let Some(label) = &change.label {
-        one.set("label", Json::string(label.as_str()));
+    if change.coefficient.is_some_and(|k| !k.is_finite() || k <= 0.0) {
+        return Err(Error::usage("a coefficient must be greater than 0"));
     }
-    if let Some(color) = change.color {
-        one.set("color", Json::string(hex(color)));
-    }
-    if let Some(family) = change.family {
-        one.set("family", Json::string(family.text()));
-    }
-    if let Some(k) = change.coefficient {
-        if !k.is_finite() || k <= 0.0 {
-            return Err(Error::usage("a coefficient must be greater than 0"));
-        }
-        one.set("coefficient", Json::float(k));
-    }
-    for (name, value) in [("inverted", change.inverted), ("active", change.active)] {
-        if let Some(value) = value {
-            one.set(name, Json::Bool(value));
-        }
-    }
+    set_known(one, "label", change.label.as_deref());
+    set_known(one, "color", change.color.map(hex));
+    set_known(one, "family", change.family.map(Family::text));
+    set_known(one, "coefficient", change.coefficient);
+    set_known(one, "inverted", change.inverted);
+    set_known(one, "active", change.active);
     set_window(one, &change.window)
 }
 
@@ -439,14 +370,13 @@ fn set_window(one: &mut Json, change: &Window) -> Result<()> {
     if parts.iter().all(|(_, x)| x.is_none()) {
         return Ok(());
     }
-    let mut window =
-        one.get("window").filter(|w| w.members().is_some()).cloned().unwrap_or_else(Json::object);
+    let mut window = one.inner("window");
     for (name, value) in parts {
         let Some(x) = value else { continue };
         if !x.is_finite() {
             return Err(Error::usage("a window needs numbers"));
         }
-        window.set(name, Json::Number(shortest(x).into()));
+        window.set(name, number(x));
     }
     let [min, max, start, end] =
         ["min", "max", "start", "end"].map(|name| window.get(name).and_then(Json::as_f64));
@@ -456,24 +386,19 @@ fn set_window(one: &mut Json, change: &Window) -> Result<()> {
         }
         // The slider must reach what is shown.
         if min.is_none_or(|min| min > start) {
-            window.set("min", Json::Number(shortest(start).into()));
+            window.set("min", number(start));
         }
         if max.is_none_or(|max| max < end) {
-            window.set("max", Json::Number(shortest(end).into()));
+            window.set("max", number(end));
         }
     }
     one.set("window", window);
     Ok(())
 }
 
-fn shortest(x: f64) -> String {
-    let text = format!("{x:?}");
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
-}
-
 /// Changes the image at `path` of a store.
 pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
-    let zarr = open(store).await?;
+    let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
     let frame = Frame::of(&zarr, &image, edit.multiscale.as_deref()).await?;
     let changed = |old: &Json| apply(old, image.version, &frame, edit);
@@ -505,7 +430,7 @@ pub async fn edit(store: &SharedStore, path: &str, edit: &Edit) -> Result<()> {
 
 /// Sets colours of labels or of a mask below the image at `path`; those of other values stay.
 pub async fn edit_colors(store: &SharedStore, path: &str, name: &str, colors: &[LabelColor]) -> Result<()> {
-    let zarr = open(store).await?;
+    let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
     let labels = image.labels(&zarr).await?;
     let label = labels.iter().find(|l| l.name == name).ok_or_else(|| {
@@ -520,53 +445,29 @@ pub async fn edit_colors(store: &SharedStore, path: &str, name: &str, colors: &[
     change(store, &label.path, |old| {
         let mut changed = old.clone();
         if label.is_mask {
-            let mut map =
-                old.get("color").filter(|c| c.members().is_some()).cloned().unwrap_or_else(Json::object);
-            for (key, value) in document::mask_colors(colors).members().unwrap_or_default() {
-                map.set(key, value.clone());
-            }
+            let mut map = old.inner("color");
+            map.set_all(&document::mask_colors(colors));
             changed.set("color", map);
-        } else {
-            let mut ome = crate::image::version::ome(old).clone();
-            let mut inner =
-                ome.get("image-label").filter(|l| l.members().is_some()).cloned().unwrap_or_else(|| {
-                    let mut new = Json::object();
-                    if image.version < Version::V06 {
-                        new.set("version", Json::string(image.version.text()));
-                    }
-                    new
-                });
-            let mut list = inner.get("colors").and_then(Json::items).unwrap_or_default().to_vec();
+            return Ok(changed);
+        }
+        version::edit_ome(&mut changed, |ome| {
+            let old = ome.get("image-label").filter(|l| l.members().is_some()).cloned();
+            let mut inner = old.unwrap_or_else(|| versioned(image.version, image.version < Version::V06));
+            let mut list = inner.list("colors").to_vec();
             for color in colors {
-                let rgba = Json::Array(color.rgba.iter().map(Json::int).collect());
                 let same = |c: &Json| c.get("label-value").and_then(Json::as_i128) == Some(color.value);
                 // Of two for one value the last counts, so that is the one to change.
                 match list.iter_mut().rev().find(|c| same(c)) {
-                    Some(there) => there.set("rgba", rgba),
-                    None => {
-                        let mut new = Json::object();
-                        new.set("label-value", Json::int(color.value));
-                        new.set("rgba", rgba);
-                        list.push(new);
-                    }
+                    Some(there) => there.set("rgba", color.rgba.as_slice()),
+                    None => list.push(document::label_color(color)),
                 }
             }
-            inner.set("colors", Json::Array(list));
+            inner.set("colors", list);
             ome.set("image-label", inner);
-            if std::ptr::eq(crate::image::version::ome(old), old) {
-                changed = ome;
-            } else {
-                changed.set("ome", ome);
-            }
-        }
+        });
         Ok(changed)
     })
     .await
-}
-
-async fn open(store: &SharedStore) -> Result<Zarr> {
-    let options = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-    Zarr::from_store(store.clone(), options).await
 }
 
 /// Changes the attributes of the group at `path`, as they are at that moment.
@@ -577,7 +478,7 @@ async fn change(store: &SharedStore, path: &str, new: impl Fn(&Json) -> Result<J
 
 /// Windows of all channels in which most of their pixels can be seen, from the smallest level.
 pub async fn windows(store: &SharedStore, path: &str, multiscale: Option<&str>) -> Result<Vec<Window>> {
-    let zarr = open(store).await?;
+    let zarr = hierarchy::open(store).await?;
     let image = find::image_at(&zarr, path).await?;
     render::windows(&zarr, &image, multiscale).await
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::error::{Error, ErrorKind, Result, usage};
-use crate::group::Zarr;
-use crate::image::model::{self, Axis, AxisKind, Group, Labels, Level, Multiscale, Omero, Plate, Well};
+use crate::group::{Node, Zarr};
+use crate::image::model::{self, Axis, Group, Labels, Level, Multiscale, Omero, Plate, Well};
 use crate::image::parse;
 use crate::image::version::{self, Stated, Version};
 use crate::meta::path::{join, shown};
@@ -90,6 +90,12 @@ impl Image {
             .ok_or_else(|| Error::invalid("there are no multiscales").with_node(shown(&self.path)))
     }
 
+    /// The levels of one of its pyramids, with their paths from the root of the Zarr.
+    pub(crate) fn levels(&self, multiscale: &Multiscale) -> Vec<Level> {
+        let placed = |l: &Level| Level { path: join(&self.path, l.path.trim_matches('/')), ..l.clone() };
+        multiscale.levels.iter().map(placed).collect()
+    }
+
     /// The array of a level.
     pub async fn array(&self, zarr: &Zarr, level: &Level) -> Result<Array> {
         zarr.array(&join(&self.path, level.path.trim_matches('/'))).await
@@ -114,12 +120,8 @@ impl Image {
         let mut all = Vec::new();
         for name in ["labels", "masks"] {
             let path = join(&self.path, name);
-            let group = match zarr.node(&path).await {
-                Ok(node) => parse::group(node.meta.attributes()),
-                Err(e) if e.kind() == ErrorKind::NotFound => continue,
-                Err(e) => return Err(e),
-            };
-            let listed = match group.listed {
+            let Some(node) = node_at(zarr, &path).await? else { continue };
+            let listed = match parse::group(node.meta.attributes()).listed {
                 Some(listed) => listed,
                 None => unlisted(zarr, &path).await?,
             };
@@ -172,19 +174,15 @@ impl Image {
 
 /// The axes of an array of `rank` dimensions that belongs to an image: the image's, or the last of t, c, z, y, x.
 fn axes_of(image: Option<&Multiscale>, rank: usize) -> Vec<Axis> {
-    match image {
-        Some(image) if image.axes.len() == rank => image.axes.clone(),
-        _ => {
-            let all = ["t", "c", "z", "y", "x"];
-            let skipped = all.len().saturating_sub(rank);
-            let mut axes: Vec<Axis> = all.iter().skip(skipped).map(|name| Axis::named(name)).collect();
-            // The seed's styles had one more in front.
-            while axes.len() < rank {
-                axes.insert(0, Axis { name: format!("d{}", axes.len()), kind: AxisKind::Other, unit: None });
-            }
-            axes
-        }
+    if let Some(image) = image.filter(|image| image.axes.len() == rank) {
+        return image.axes.clone();
     }
+    let mut axes = Axis::usual(rank);
+    // The seed's styles had one more in front.
+    while axes.len() < rank {
+        axes.insert(0, Axis::named(&format!("d{}", axes.len())));
+    }
+    axes
 }
 
 /// The arrays and pyramids below the group at `path`, as far as plain groups lead.
@@ -218,6 +216,14 @@ pub(crate) async fn unlisted(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// The node at `path`; `None` if there is nothing.
+pub(crate) async fn node_at(zarr: &Zarr, path: &str) -> Result<Option<Node>> {
+    match zarr.node(path).await {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        node => node.map(Some),
+    }
 }
 
 /// Says what is at `path`.
@@ -323,11 +329,8 @@ pub(crate) async fn version_of(
     group: &Group,
 ) -> Result<(Version, bool)> {
     let has_masks = || async {
-        match zarr.node(&join(path, "masks")).await {
-            Ok(node) => Ok(matches!(node.meta, NodeMeta::Group(_))),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e),
-        }
+        let node = node_at(zarr, &join(path, "masks")).await?;
+        Ok::<_, Error>(node.is_some_and(|node| matches!(node.meta, NodeMeta::Group(_))))
     };
     match version::stated(attributes) {
         // The seed's writers called theirs 0.1, too, and what tells is that it has masks.
@@ -343,16 +346,13 @@ pub(crate) async fn version_of(
         }
         Stated::Unknown(_) | Stated::Nothing => {
             let first = group.multiscales.iter().find_map(|m| m.levels.first());
-            let separator = match first {
-                Some(level) => match zarr.node(&join(path, level.path.trim_matches('/'))).await {
-                    Ok(node) => match node.meta {
-                        NodeMeta::Array(meta) => Some(meta.keys.separator),
-                        NodeMeta::Group(_) => None,
-                    },
-                    Err(_) => None,
-                },
-                None => None,
-            };
+            let mut separator = None;
+            if let Some(level) = first
+                && let Ok(node) = zarr.node(&join(path, level.path.trim_matches('/'))).await
+                && let NodeMeta::Array(meta) = node.meta
+            {
+                separator = Some(meta.keys.separator);
+            }
             let masks = format == Format::V2 && has_masks().await?;
             Ok((version::assumed(attributes, format, separator, masks), true))
         }
@@ -361,22 +361,17 @@ pub(crate) async fn version_of(
 
 /// The images of a `bioformats2raw.layout`: those of the plate, those that `OME` lists, or 0, 1, 2 and so on.
 async fn series(zarr: &Zarr, path: &str) -> Result<Vec<String>> {
-    let listed = match zarr.node(&join(path, "OME")).await {
-        Ok(node) => parse::group(node.meta.attributes()).series,
-        Err(e) if e.kind() == ErrorKind::NotFound => None,
-        Err(e) => return Err(e),
-    };
-    if let Some(listed) = listed {
+    let ome = node_at(zarr, &join(path, "OME")).await?;
+    if let Some(listed) = ome.and_then(|node| parse::group(node.meta.attributes()).series) {
         return Ok(listed.iter().map(|name| join(path, name.trim_matches('/'))).collect());
     }
     let mut images = Vec::new();
     for number in 0u64.. {
         let image = join(path, &number.to_string());
-        match zarr.node(&image).await {
-            Ok(_) => images.push(image),
-            Err(e) if e.kind() == ErrorKind::NotFound => break,
-            Err(e) => return Err(e),
+        if node_at(zarr, &image).await?.is_none() {
+            break;
         }
+        images.push(image);
     }
     Ok(images)
 }

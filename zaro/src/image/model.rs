@@ -1,7 +1,7 @@
 //! The one model of images: what every version says, in the words of the newest.
 
 use crate::image::version::Version;
-use crate::meta::Json;
+use crate::meta::{DataType, Json};
 
 /// What an axis is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,9 @@ pub enum AxisKind {
     /// Of a type of its own, or of none.
     Other,
 }
+
+/// The axes of all images before they had names, in this order.
+pub(crate) const USUAL: [&str; 5] = ["t", "c", "z", "y", "x"];
 
 /// One dimension of an image.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +36,12 @@ impl Axis {
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), kind: AxisKind::of_name(name), unit: None }
     }
+
+    /// The last `rank` of t, c, z, y, x, which are those of images that do not name their axes; all if they are fewer.
+    #[must_use]
+    pub fn usual(rank: usize) -> Vec<Self> {
+        USUAL.iter().skip(USUAL.len().saturating_sub(rank)).map(|name| Self::named(name)).collect()
+    }
 }
 
 impl AxisKind {
@@ -47,6 +56,13 @@ impl AxisKind {
         }
     }
 
+    /// From the `type` of documents.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let known = [Self::Time, Self::Channel, Self::Space];
+        known.into_iter().find(|kind| kind.text() == Some(text)).unwrap_or(Self::Other)
+    }
+
     /// The `type` of documents.
     #[must_use]
     pub fn text(self) -> Option<&'static str> {
@@ -56,6 +72,14 @@ impl AxisKind {
             Self::Space => Some("space"),
             Self::Other => None,
         }
+    }
+}
+
+/// The least and the greatest pixel of a type of integers, or of booleans.
+pub(crate) fn integers(data_type: &DataType) -> Option<(i128, i128)> {
+    match data_type {
+        DataType::Bool | DataType::Int(_) | DataType::UInt(_) => data_type.range(),
+        _ => None,
     }
 }
 
@@ -120,13 +144,8 @@ impl Family {
     /// From its word; `None` for one that is unknown.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        match text.to_ascii_lowercase().as_str() {
-            "linear" => Some(Self::Linear),
-            "polynomial" => Some(Self::Polynomial),
-            "logarithmic" => Some(Self::Logarithmic),
-            "exponential" => Some(Self::Exponential),
-            _ => None,
-        }
+        let all = [Self::Linear, Self::Polynomial, Self::Logarithmic, Self::Exponential];
+        all.into_iter().find(|family| family.text().eq_ignore_ascii_case(text))
     }
 
     /// Its word.
@@ -197,6 +216,17 @@ pub enum ColorModel {
     Greyscale,
 }
 
+impl ColorModel {
+    /// Its word.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Color => "color",
+            Self::Greyscale => "greyscale",
+        }
+    }
+}
+
 /// How an image is drawn: `omero`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Omero {
@@ -234,9 +264,6 @@ pub struct Labels {
     pub source: Option<String>,
 }
 
-/// A row or a column of a plate.
-pub(crate) type LineName = String;
-
 /// Where a well is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WellPlace {
@@ -263,9 +290,9 @@ pub struct Plate {
     /// Its name.
     pub name: Option<String>,
     /// The names of its rows.
-    pub rows: Vec<LineName>,
+    pub rows: Vec<String>,
     /// The names of its columns.
-    pub columns: Vec<LineName>,
+    pub columns: Vec<String>,
     /// The wells that are there.
     pub wells: Vec<WellPlace>,
     /// The runs.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::error::{Error, Result, invalid, usage};
+use crate::error::{Error, Hint, Result, invalid, usage};
 use crate::group::Zarr;
 use crate::image::version::{self, Stated, Version};
 use crate::meta::path::shown;
@@ -61,16 +61,9 @@ pub struct Unpacked {
 /// The comment of an archive with an image of that version.
 #[must_use]
 pub fn comment(version: &str) -> String {
-    let mut directory = Json::object();
-    directory.set("jsonFirst", Json::Bool(true));
-    let mut file = Json::object();
-    file.set("centralDirectory", directory);
-    let mut ome = Json::object();
-    ome.set("version", Json::string(version));
-    ome.set("zipFile", file);
-    let mut whole = Json::object();
-    whole.set("ome", ome);
-    whole.to_string()
+    let file = Json::from([("centralDirectory", Json::from([("jsonFirst", true.into())]))]);
+    let ome = Json::from([("version", version.into()), ("zipFile", file)]);
+    Json::from([("ome", ome)]).to_string()
 }
 
 /// How an `.ozx` is written into which entries are put in any order.
@@ -174,23 +167,19 @@ async fn packable(zarr: &Zarr, path: &str) -> Result<String> {
     };
     let stated = version::stated(&meta.attributes);
     if meta.format == Format::V2 {
-        return Err(Error::unsupported(
-            "an .ozx holds OME-Zarr 0.5 or later, and this is Zarr v2; \
-             `zaro image upgrade` makes 0.5 of it, which can be packed",
-        )
-        .with_node(shown(path)));
+        return Err(Error::unsupported("an .ozx holds OME-Zarr 0.5 or later, and this is Zarr v2")
+            .or_hint(Hint::operation("image upgrade", "makes 0.5 of it, which can be packed"))
+            .with_node(shown(path)));
     }
     match stated {
         Stated::Known(version, text) if version >= Version::V05 => Ok(text),
         Stated::Unknown(text) => Ok(text),
-        Stated::Known(_, text) => Err(invalid!(
-            "an .ozx holds OME-Zarr 0.5 or later, and this says {text}; see `zaro image validate`"
-        )
-        .with_node(shown(path))),
-        Stated::Nothing => Err(Error::invalid(
-            "no OME-Zarr here: `ome.version` is missing; a plain Zarr is packed by `zaro copy SRC DST.zip`",
-        )
-        .with_node(shown(path))),
+        Stated::Known(_, text) => Err(invalid!("an .ozx holds OME-Zarr 0.5 or later, and this says {text}")
+            .or_hint(Hint::operation("image validate", "tells more"))
+            .with_node(shown(path))),
+        Stated::Nothing => Err(Error::invalid("no OME-Zarr here: `ome.version` is missing")
+            .or_hint(Hint::operation("copy", "to a .zip packs a plain Zarr"))
+            .with_node(shown(path))),
     }
 }
 

@@ -9,11 +9,7 @@ use crate::image::version::{Stated, ome, stated};
 use crate::meta::Json;
 
 fn text(json: &Json, name: &str) -> Option<String> {
-    json.get(name).and_then(Json::as_str).map(str::to_owned)
-}
-
-fn list<'a>(json: &'a Json, name: &str) -> &'a [Json] {
-    json.get(name).and_then(Json::items).unwrap_or_default()
+    json.text(name).map(str::to_owned)
 }
 
 fn texts(json: &Json, name: &str) -> Option<Vec<String>> {
@@ -43,7 +39,7 @@ pub(crate) fn group(attributes: &Json) -> Group {
     let layout = ome.get("bioformats2raw.layout").or_else(|| attributes.get("bioformats2raw.layout"));
     Group {
         version,
-        multiscales: list(ome, "multiscales").iter().map(multiscale).collect(),
+        multiscales: ome.list("multiscales").iter().map(multiscale).collect(),
         omero: ome.get("omero").filter(|o| o.members().is_some()).map(omero),
         label: ome.get("image-label").filter(|l| l.members().is_some()).map(labels),
         listed: texts(ome, "labels").or_else(|| texts(ome, "masks")),
@@ -56,21 +52,16 @@ pub(crate) fn group(attributes: &Json) -> Group {
 
 fn multiscale(json: &Json) -> Multiscale {
     let system = intrinsic(json);
-    let named: Vec<Axis> = match system {
-        Some(system) => list(system, "axes").iter().filter_map(axis).collect(),
-        None => list(json, "axes").iter().filter_map(axis).collect(),
-    };
+    let named: Vec<Axis> = system.unwrap_or(json).list("axes").iter().filter_map(axis).collect();
     // Before 0.3 nothing is said, and there is but one order.
-    let axes = if named.is_empty() { ["t", "c", "z", "y", "x"].map(Axis::named).to_vec() } else { named };
-    let whole = if system.is_some() {
-        Affine::default()
-    } else {
-        transforms(list(json, "coordinateTransformations"))
-    };
-    let levels = list(json, "datasets")
+    let axes = if named.is_empty() { Axis::usual(5) } else { named };
+    // In 0.6 they lead from one system to others.
+    let whole = transforms(if system.is_some() { &[] } else { json.list("coordinateTransformations") });
+    let levels = json
+        .list("datasets")
         .iter()
         .filter_map(|d| {
-            let own = transforms(list(d, "coordinateTransformations")).then(&whole);
+            let own = transforms(d.list("coordinateTransformations")).then(&whole);
             Some(Level { path: text(d, "path")?, scale: own.scale, translation: own.translation })
         })
         .collect();
@@ -79,9 +70,9 @@ fn multiscale(json: &Json) -> Multiscale {
 
 /// The coordinate system that the levels lead to (0.6): the one that their transforms name, else the first.
 pub(crate) fn intrinsic(json: &Json) -> Option<&Json> {
-    let systems = list(json, "coordinateSystems");
+    let systems = json.list("coordinateSystems");
     let name = |of: &Json| of.as_str().map(str::to_owned).or_else(|| text(of, "name"));
-    let steps = list(json, "datasets").iter().flat_map(|d| list(d, "coordinateTransformations"));
+    let steps = json.list("datasets").iter().flat_map(|d| d.list("coordinateTransformations"));
     let wanted = steps.filter_map(|step| step.get("output")).find_map(name);
     systems.iter().find(|s| wanted.is_some() && text(s, "name") == wanted).or_else(|| systems.first())
 }
@@ -91,13 +82,7 @@ fn axis(json: &Json) -> Option<Axis> {
         return Some(Axis::named(name));
     }
     let name = text(json, "name")?;
-    let kind = match json.get("type").and_then(Json::as_str) {
-        Some("time") => AxisKind::Time,
-        Some("channel") => AxisKind::Channel,
-        Some("space") => AxisKind::Space,
-        Some(_) => AxisKind::Other,
-        None => AxisKind::of_name(&name),
-    };
+    let kind = json.text("type").map_or_else(|| AxisKind::of_name(&name), AxisKind::parse);
     Some(Axis { name, kind, unit: text(json, "unit") })
 }
 
@@ -111,21 +96,18 @@ struct Affine {
 impl Affine {
     /// This, and then `next`.
     fn then(self, next: &Self) -> Self {
-        let multiply = |mine: Option<Vec<f64>>, by: &Option<Vec<f64>>| match (mine, by) {
-            (Some(mine), Some(by)) => Some(mine.iter().zip(by).map(|(a, b)| a * b).collect()),
-            (mine, None) => mine,
-            (None, _) => None,
+        type Vector = Option<Vec<f64>>;
+        let both = |a: Vector, b: &Vector, f: fn((&f64, &f64)) -> f64| match (a, b) {
+            (Some(a), Some(b)) => Some(a.iter().zip(b).map(f).collect()),
+            (a, b) => a.or_else(|| b.clone()),
         };
-        let scale = match (self.scale, &next.scale) {
-            (None, by) => by.clone(),
-            (mine, by) => multiply(mine, by),
-        };
-        let moved = multiply(self.translation, &next.scale);
-        let translation = match (moved, &next.translation) {
-            (Some(mine), Some(by)) => Some(mine.iter().zip(by).map(|(a, b)| a + b).collect()),
-            (mine, by) => mine.or_else(|| by.clone()),
-        };
-        Self { scale, translation }
+        let multiply = |(a, b): (&f64, &f64)| a * b;
+        // Nothing stays nothing when it is scaled.
+        let moved = self.translation.and_then(|own| both(Some(own), &next.scale, multiply));
+        Self {
+            scale: both(self.scale, &next.scale, multiply),
+            translation: both(moved, &next.translation, |(a, b)| a + b),
+        }
     }
 }
 
@@ -135,12 +117,10 @@ fn transforms(list: &[Json]) -> Affine {
 }
 
 fn transform(json: &Json) -> Affine {
-    let numbers =
-        |name: &str| -> Option<Vec<f64>> { json.get(name)?.items()?.iter().map(Json::as_f64).collect() };
-    match json.get("type").and_then(Json::as_str) {
-        Some("scale") => Affine { scale: numbers("scale"), translation: None },
-        Some("translation") => Affine { scale: None, translation: numbers("translation") },
-        Some("sequence") => transforms(self::list(json, "transformations")),
+    match json.text("type") {
+        Some("scale") => Affine { scale: json.numbers("scale"), translation: None },
+        Some("translation") => Affine { scale: None, translation: json.numbers("translation") },
+        Some("sequence") => transforms(json.list("transformations")),
         _ => Affine::default(),
     }
 }
@@ -166,14 +146,14 @@ fn omero(json: &Json) -> Omero {
         let n = integer(rdefs?.get(name)?)?;
         u64::try_from(n).ok()
     };
-    let model = rdefs.and_then(|r| r.get("model")).and_then(Json::as_str).and_then(|model| match model {
+    let model = rdefs.and_then(|r| r.text("model")).and_then(|model| match model {
         "color" | "rgb" => Some(ColorModel::Color),
         "greyscale" | "grayscale" => Some(ColorModel::Greyscale),
         _ => None,
     });
     Omero {
         name: text(json, "name"),
-        channels: list(json, "channels").iter().map(channel).collect(),
+        channels: json.list("channels").iter().map(channel).collect(),
         default_z: number("defaultZ"),
         default_t: number("defaultT"),
         model,
@@ -190,8 +170,8 @@ fn channel(json: &Json) -> Channel {
     Channel {
         label: text(json, "label"),
         active: json.get("active").and_then(Json::as_bool).unwrap_or(plain.active),
-        color: json.get("color").and_then(Json::as_str).and_then(color),
-        family: json.get("family").and_then(Json::as_str).and_then(Family::parse).unwrap_or(plain.family),
+        color: json.text("color").and_then(color),
+        family: json.text("family").and_then(Family::parse).unwrap_or(plain.family),
         coefficient: json
             .get("coefficient")
             .and_then(Json::as_f64)
@@ -203,7 +183,7 @@ fn channel(json: &Json) -> Channel {
 }
 
 fn labels(json: &Json) -> Labels {
-    let colors = list(json, "colors").iter().filter_map(|c| {
+    let colors = json.list("colors").iter().filter_map(|c| {
         let rgba: Vec<u8> =
             c.get("rgba")?.items()?.iter().map(|n| u8::try_from(integer(n)?).ok()).collect::<Option<_>>()?;
         let rgba = match *rgba.as_slice() {
@@ -215,7 +195,7 @@ fn labels(json: &Json) -> Labels {
     });
     Labels {
         colors: colors.collect(),
-        properties: list(json, "properties").to_vec(),
+        properties: json.list("properties").to_vec(),
         source: json.get("source").and_then(|s| text(s, "image")),
     }
 }
@@ -253,10 +233,10 @@ pub(crate) fn packed_color(packed: i128) -> Option<[u8; 4]> {
 
 fn plate(json: &Json) -> Plate {
     let names = |name: &str| -> Vec<String> {
-        list(json, name).iter().filter_map(|line| text(line, "name")).collect()
+        json.list(name).iter().filter_map(|line| text(line, "name")).collect()
     };
     let (rows, columns) = (names("rows"), names("columns"));
-    let wells = list(json, "wells").iter().filter_map(|w| {
+    let wells = json.list("wells").iter().filter_map(|w| {
         let path = text(w, "path")?;
         let index = |name: &str| usize::try_from(integer(w.get(name)?)?).ok();
         // Before 0.4 the path alone tells, by its last two parts.
@@ -269,14 +249,14 @@ fn plate(json: &Json) -> Plate {
         Some(WellPlace { path, row, column })
     });
     let wells = wells.collect();
-    let acquisitions = list(json, "acquisitions").iter().filter_map(|a| {
+    let acquisitions = json.list("acquisitions").iter().filter_map(|a| {
         Some(Acquisition { id: i64::try_from(integer(a.get("id")?)?).ok()?, name: text(a, "name") })
     });
     Plate { name: text(json, "name"), wells, acquisitions: acquisitions.collect(), rows, columns }
 }
 
 fn well(json: &Json) -> Well {
-    let fields = list(json, "images").iter().filter_map(|f| {
+    let fields = json.list("images").iter().filter_map(|f| {
         let acquisition = f.get("acquisition").and_then(integer).and_then(|n| i64::try_from(n).ok());
         Some(Field { path: text(f, "path")?, acquisition })
     });

@@ -7,7 +7,7 @@ use crate::error::{ErrorKind, Result};
 use crate::group::Zarr;
 use crate::image::document;
 use crate::image::find::{self, Found, Image, LabelImage};
-use crate::image::model::{Axis, Level, Multiscale};
+use crate::image::model::{Axis, LabelColor, Level, Multiscale, WellPlace};
 use crate::image::version::Version;
 use crate::meta::path::join;
 use crate::meta::{DataType, Json};
@@ -123,42 +123,39 @@ impl Summary {
     #[must_use]
     pub fn to_json(&self) -> Json {
         let image = &self.image;
-        let mut out = Json::object();
-        out.set("path", Json::string(image.path.as_str()));
-        out.set("version", Json::string(image.version.text()));
-        out.set("seed", Json::Bool(image.version == Version::Seed));
-        out.set("assumed", Json::Bool(image.assumed));
-        let pyramids = self.pyramids.iter().map(|p| {
-            let mut one = Json::object();
-            one.set("name", text(p.multiscale.name.as_deref()));
-            one.set("type", text(p.multiscale.method.as_deref()));
-            one.set("axes", axes(&p.multiscale.axes, p.levels.first()));
-            one.set("levels", levels(&p.levels));
-            one
-        });
-        out.set("multiscales", Json::Array(pyramids.collect()));
-        out.set("omero", image.omero.as_ref().map_or(Json::Null, |o| document::omero(Version::V06, o)));
-        let labels = self.labels.iter().map(|l| {
-            let mut one = Json::object();
-            one.set("name", Json::string(l.label.name.as_str()));
-            one.set("path", Json::string(l.label.path.as_str()));
-            one.set("mask", Json::Bool(l.label.is_mask));
-            one.set("axes", axes(&l.label.axes, l.levels.first()));
-            one.set("levels", levels(&l.levels));
-            let colors = l.label.labels.colors.iter().map(|c| {
-                let mut color = Json::object();
-                color.set("value", Json::int(c.value));
-                color.set("rgba", Json::Array(c.rgba.iter().map(Json::int).collect()));
-                color
-            });
-            one.set("colors", Json::Array(colors.collect()));
-            one.set("properties", Json::int(l.label.labels.properties.len()));
-            one.set("source", text(l.label.labels.source.as_deref()));
-            one
-        });
-        out.set("labels", Json::Array(labels.collect()));
-        out.set("missing", Json::Array(self.missing.iter().map(|m| Json::string(m.as_str())).collect()));
-        out
+        let pyramid = |p: &PyramidSummary| {
+            Json::from([
+                ("name", p.multiscale.name.as_deref().into()),
+                ("type", p.multiscale.method.as_deref().into()),
+                ("axes", axes(&p.multiscale.axes, p.levels.first())),
+                ("levels", levels(&p.levels)),
+            ])
+        };
+        let color =
+            |c: &LabelColor| Json::from([("value", c.value.into()), ("rgba", c.rgba.as_slice().into())]);
+        let label = |l: &LabelSummary| {
+            let LabelImage { name, path, is_mask, labels, .. } = &l.label;
+            Json::from([
+                ("name", name.into()),
+                ("path", path.into()),
+                ("mask", (*is_mask).into()),
+                ("axes", axes(&l.label.axes, l.levels.first())),
+                ("levels", levels(&l.levels)),
+                ("colors", labels.colors.iter().map(color).collect()),
+                ("properties", labels.properties.len().into()),
+                ("source", labels.source.as_deref().into()),
+            ])
+        };
+        Json::from([
+            ("path", (&image.path).into()),
+            ("version", image.version.text().into()),
+            ("seed", (image.version == Version::Seed).into()),
+            ("assumed", image.assumed.into()),
+            ("multiscales", self.pyramids.iter().map(pyramid).collect()),
+            ("omero", image.omero.as_ref().map(|o| document::omero(Version::V06, o)).into()),
+            ("labels", self.labels.iter().map(label).collect()),
+            ("missing", (&self.missing).into()),
+        ])
     }
 }
 
@@ -190,51 +187,32 @@ impl Overview {
     /// The document of `zaro image info --json`.
     #[must_use]
     pub fn to_json(&self) -> Json {
-        let mut out = Json::object();
         let (kind, version, path) = match &self.found {
             Found::Image(image) => ("image", image.version, &image.path),
             Found::Plate { version, path, .. } => ("plate", *version, path),
             Found::Well { version, path, .. } => ("well", *version, path),
             Found::Collection { version, path, .. } => ("collection", *version, path),
         };
-        out.set("kind", Json::string(kind));
-        out.set("version", Json::string(version.text()));
-        out.set("path", Json::string(path.as_str()));
+        let mut out =
+            Json::from([("kind", kind.into()), ("version", version.text().into()), ("path", path.into())]);
         if let Found::Plate { plate, .. } = &self.found {
-            let names =
-                |list: &[String]| Json::Array(list.iter().map(|n| Json::string(n.as_str())).collect());
-            out.set("name", text(plate.name.as_deref()));
-            out.set("rows", names(&plate.rows));
-            out.set("columns", names(&plate.columns));
-            let wells = plate.wells.iter().map(|w| {
-                let mut well = Json::object();
-                well.set("path", Json::string(join(path, &w.path)));
-                well.set("row", Json::int(w.row));
-                well.set("column", Json::int(w.column));
-                well
-            });
-            out.set("wells", Json::Array(wells.collect()));
-            out.set(
-                "acquisitions",
-                Json::Array(plate.acquisitions.iter().map(|a| Json::int(a.id)).collect()),
-            );
+            let well = |w: &WellPlace| {
+                let place = join(path, &w.path);
+                Json::from([("path", place.into()), ("row", w.row.into()), ("column", w.column.into())])
+            };
+            out.set("name", plate.name.as_deref());
+            out.set("rows", &plate.rows);
+            out.set("columns", &plate.columns);
+            out.set("wells", plate.wells.iter().map(well).collect::<Json>());
+            out.set("acquisitions", plate.acquisitions.iter().map(|a| a.id).collect::<Json>());
         }
         let images = self.images.iter().map(|(path, summary)| match summary {
             Ok(summary) => summary.to_json(),
-            Err(e) => {
-                let mut out = Json::object();
-                out.set("path", Json::string(path.as_str()));
-                out.set("error", Json::string(e.as_str()));
-                out
-            }
+            Err(e) => Json::from([("path", path.into()), ("error", e.into())]),
         });
-        out.set("images", Json::Array(images.collect()));
+        out.set("images", images.collect::<Json>());
         out
     }
-}
-
-fn text(text: Option<&str>) -> Json {
-    text.map_or(Json::Null, Json::string)
 }
 
 /// The size of a pixel along dimension `i`, and of the whole, where the document says so.
@@ -246,36 +224,31 @@ pub fn extent(level: &LevelSummary, i: usize) -> Option<(f64, f64)> {
 }
 
 fn axes(axes: &[Axis], first: Option<&LevelSummary>) -> Json {
-    let items = axes.iter().enumerate().map(|(i, axis)| {
-        let mut out = Json::object();
-        out.set("name", Json::string(axis.name.as_str()));
-        out.set("type", text(axis.kind.text()));
-        out.set("unit", text(axis.unit.as_deref()));
-        let size = first.and_then(|l| l.shape.get(i));
-        out.set("size", size.map_or(Json::Null, Json::int));
+    let item = |(i, axis): (usize, &Axis)| {
         let extent = first.and_then(|l| extent(l, i));
-        out.set("pixelSize", extent.map_or(Json::Null, |(pixel, _)| Json::float(pixel)));
-        out.set("extent", extent.map_or(Json::Null, |(_, whole)| Json::float(whole)));
-        out
-    });
-    Json::Array(items.collect())
+        Json::from([
+            ("name", (&axis.name).into()),
+            ("type", axis.kind.text().into()),
+            ("unit", axis.unit.as_deref().into()),
+            ("size", first.and_then(|l| l.shape.get(i)).copied().into()),
+            ("pixelSize", extent.map(|(pixel, _)| pixel).into()),
+            ("extent", extent.map(|(_, whole)| whole).into()),
+        ])
+    };
+    axes.iter().enumerate().map(item).collect()
 }
 
 fn levels(levels: &[LevelSummary]) -> Json {
-    let ints = |list: &[u64]| Json::Array(list.iter().map(Json::int).collect());
-    let floats = |list: &Option<Vec<f64>>| {
-        list.as_ref().map_or(Json::Null, |l| Json::Array(l.iter().map(|x| Json::float(*x)).collect()))
+    let item = |l: &LevelSummary| {
+        Json::from([
+            ("path", (&l.level.path).into()),
+            ("shape", (&l.shape).into()),
+            ("chunks", (&l.chunks).into()),
+            ("shards", l.shards.as_deref().into()),
+            ("dataType", l.data_type.to_string().into()),
+            ("scale", l.level.scale.as_deref().into()),
+            ("translation", l.level.translation.as_deref().into()),
+        ])
     };
-    let items = levels.iter().map(|l| {
-        let mut out = Json::object();
-        out.set("path", Json::string(l.level.path.as_str()));
-        out.set("shape", ints(&l.shape));
-        out.set("chunks", ints(&l.chunks));
-        out.set("shards", l.shards.as_deref().map_or(Json::Null, ints));
-        out.set("dataType", Json::string(l.data_type.to_string()));
-        out.set("scale", floats(&l.level.scale));
-        out.set("translation", floats(&l.level.translation));
-        out
-    });
-    Json::Array(items.collect())
+    levels.iter().map(item).collect()
 }

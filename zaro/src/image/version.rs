@@ -100,11 +100,19 @@ pub(crate) fn ome(attributes: &Json) -> &Json {
     }
 }
 
+/// Changes the object that holds OME's metadata.
+pub(crate) fn edit_ome<T>(attributes: &mut Json, change: impl FnOnce(&mut Json) -> T) -> T {
+    match attributes.get_mut("ome").filter(|inner| inner.members().is_some()) {
+        Some(inner) => change(inner),
+        None => change(attributes),
+    }
+}
+
 /// The version that a group's attributes state, from the first place that has one.
 #[must_use]
 pub fn stated(attributes: &Json) -> Stated {
     let ome = ome(attributes);
-    let first = ome.get("multiscales").and_then(Json::items).and_then(<[Json]>::first);
+    let first = ome.list("multiscales").first();
     let places =
         [Some(ome), first, ome.get("plate"), ome.get("well"), ome.get("image-label"), ome.get("omero")];
     for version in places.into_iter().flatten().filter_map(|place| place.get("version")) {
@@ -126,20 +134,20 @@ pub fn stated(attributes: &Json) -> Stated {
 #[must_use]
 pub(crate) fn assumed(attributes: &Json, format: Format, separator: Option<char>, masks: bool) -> Version {
     if format == Format::V3 {
-        let first = ome(attributes).get("multiscales").and_then(Json::items).and_then(<[Json]>::first);
+        let first = ome(attributes).list("multiscales").first();
         return if first.is_some_and(|m| m.get("coordinateSystems").is_some()) {
             Version::V06
         } else {
             Version::V05
         };
     }
-    let all = attributes.get("multiscales").and_then(Json::items).unwrap_or_default();
+    let all = attributes.list("multiscales");
     let first = all.first();
     let has = |m: &Json, name: &str| m.get(name).is_some();
-    let datasets = first.and_then(|m| m.get("datasets")).and_then(Json::items).unwrap_or_default();
+    let datasets = first.map(|m| m.list("datasets")).unwrap_or_default();
     let transforms = first.is_some_and(|m| has(m, "coordinateTransformations"))
         || datasets.iter().any(|d| has(d, "coordinateTransformations"));
-    let axes = first.and_then(|m| m.get("axes")).and_then(Json::items).unwrap_or_default();
+    let axes = first.map(|m| m.list("axes")).unwrap_or_default();
     if transforms || axes.iter().any(|a| a.members().is_some()) {
         Version::V04
     } else if axes.iter().any(|a| a.as_str().is_some()) {

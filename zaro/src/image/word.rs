@@ -62,6 +62,7 @@ fn axes_text(axes: &[Axis]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta::json::json;
 
     #[test]
     fn both_places_of_multiscales_are_seen() {
@@ -71,7 +72,7 @@ mod tests {
             (format!(r#"{{"multiscales":[{inner}]}}"#), ""),
             (format!(r#"{{"ome":{{"version":"0.5","multiscales":[{inner}]}}}}"#), " 0.5"),
         ] {
-            let found = words(&Json::parse(text.as_bytes()).unwrap().value);
+            let found = words(&json(&text));
             assert_eq!(
                 found[0].text,
                 format!("OME-Zarr image{version} \"cells\": y, x (micrometer), 1 level")

@@ -29,7 +29,7 @@ pub(crate) use self::owner::token;
 use self::owner::{Life, Owner, life};
 pub(crate) use self::source::{DOCUMENTS, Source, public_address};
 pub(crate) use self::turn::{Turn, check_idle, check_nodes};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Hint, Result};
 use crate::meta::Json;
 use crate::meta::path::{ancestors, join, shown};
 use crate::store::{
@@ -296,9 +296,8 @@ impl Journal {
             Some(_) => e.within(format_args!(
                 "what replaces {place} is whole; rerun the same command to finish putting it in its place"
             )),
-            None if replaced => e.within(
-                "what was left here before is deleted, as --overwrite says; rerun the same command to finish",
-            ),
+            None if replaced => e
+                .within("what was left here before is deleted, as was asked for; rerun the same command to finish"),
             None => e,
         }
     }
@@ -426,9 +425,10 @@ async fn refuse_old(store: &SharedStore, path: &str) -> Result<()> {
     match sizes.iter().zip(OLD_JOURNALS).find(|(size, _)| size.is_some()) {
         None => Ok(()),
         Some((_, (name, command))) => Err(Error::usage(format!(
-            "an unfinished `zaro {command}` of an earlier version of zaro is here; begin anew with --overwrite, or \
-             finish it with that version (or delete {name} if it is of no use)"
+            "an unfinished `zaro {command}` of an earlier version of zaro is here; finish it with that version (or delete \
+             {name} if it is of no use)"
         ))
+        .with_hint("overwrite", "begins anew")
         .with_node(shown(path))
         .with_store(store)),
     }
@@ -459,26 +459,37 @@ pub(crate) async fn check_settled(store: &SharedStore, path: &str) -> Result<()>
     let (marker, journal) = (join(path, DELETING), join(path, JOURNAL));
     let (deleting, journal) = futures::try_join!(store.size(&marker), store.get(&journal, None))?;
     if deleting.is_some() {
-        let message = "a deletion of what was here has not come to its end; finish it with zaro delete";
-        return Err(Error::conflict(message).with_node(shown(path)).with_store(store));
+        return Err(Error::conflict("a deletion of what was here has not come to its end")
+            .or_hint(Hint::operation("delete", "finishes it"))
+            .with_node(shown(path))
+            .with_store(store));
     }
     let Some(bytes) = journal else { return Ok(()) };
     let document = Json::parse(&bytes).map(|d| d.value).unwrap_or(Json::Null);
     let operation = command(document.get("operation").and_then(Json::as_str).unwrap_or("?"));
-    let message = match life(&document) {
+    let e = match life(&document) {
         Life::Alive(process) if process == u64::from(std::process::id()) => return Ok(()),
-        Life::Alive(process) => {
-            format!("another zaro (process {process}) is at work here: {operation}; wait for its end")
+        Life::Alive(process) => Error::conflict(format!(
+            "another zaro (process {process}) is at work here: {operation}; wait for its end"
+        )),
+        _ => {
+            let what = format!("unfinished work of {operation} is here; rerun the same command to finish it");
+            match document.get("aside").and_then(Json::as_str) {
+                Some("whole") => {
+                    Error::conflict(format!("{what} (what is whole already lies in .zaro-new/zarr)"))
+                        .with_hint("overwrite", "of any other command does, too")
+                }
+                _ => Error::conflict(what),
+            }
         }
-        _ => match document.get("aside").and_then(Json::as_str) {
-            Some("whole") => format!(
-                "unfinished work of {operation} is here; rerun the same command, or any other with --overwrite, to finish it (what is whole \
-                 already lies in .zaro-new/zarr)"
-            ),
-            _ => format!("unfinished work of {operation} is here; rerun the same command to finish it"),
-        },
     };
-    Err(Error::conflict(message).with_node(shown(path)).with_store(store))
+    Err(e.with_node(shown(path)).with_store(store))
+}
+
+/// The same of `path` and of all that it lies in.
+pub(crate) async fn check_settled_above(store: &SharedStore, path: &str) -> Result<()> {
+    let above = ancestors(path).into_iter().chain([path]);
+    futures::future::try_join_all(above.map(|at| check_settled(store, at))).await.map(drop)
 }
 
 /// Fails if another process keeps the journal at `path`, or may do so on another machine.
@@ -618,13 +629,13 @@ impl Left {
             [] => String::new(),
             all => format!(", which this does not take up ({})", all.join("; ")),
         };
-        let how = match overwrite {
-            true => "finish it with its own command and data, or begin anew with --overwrite",
-            false => "finish it first, with its own command",
+        let here = format!("unfinished work of {what} is here{why}");
+        let e = match overwrite {
+            true => Error::usage(format!("{here}; finish it with its own command and data"))
+                .with_hint("overwrite", "begins anew"),
+            false => Error::usage(format!("{here}; finish it first, with its own command")),
         };
-        Error::usage(format!("unfinished work of {what} is here{why}; {how}"))
-            .with_node(shown(&self.path))
-            .with_store(&self.store)
+        e.with_node(shown(&self.path)).with_store(&self.store)
     }
 
     /// Makes it ours, as `document`; `None` if somebody else changed it first.

@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::context::PerProcess;
 use crate::meta::Json;
 use crate::process::{began, machine};
 
 /// The runs of this process that are under way, by their tokens.
-static RUNS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-
 fn runs() -> MutexGuard<'static, BTreeSet<String>> {
-    RUNS.lock().unwrap_or_else(PoisonError::into_inner)
+    static RUNS: PerProcess<Mutex<BTreeSet<String>>> = PerProcess::new();
+    RUNS.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A run of this process; over when it is dropped.

@@ -71,9 +71,9 @@ impl<'a> Source<'a> {
         let was = json.get("times").and_then(Json::as_str);
         if was.is_some() && self.chunks().await?.map(|s| s.texts().1).as_deref() != was {
             return Err(Error::conflict(
-                "the source was changed meanwhile, so that the result would be a mixture; nothing of it is published. \
-                 Begin anew with --overwrite",
+                "the source was changed meanwhile, so that the result would be a mixture; nothing of it is published",
             )
+            .with_hint("overwrite", "begins anew")
             .with_store(self.store));
         }
         Ok(())

@@ -166,17 +166,11 @@ impl Builder {
             rows.sort_unstable_by(|a, b| names.get(a.name).cmp(names.get(b.name)));
         }
         frame.dirs.sort_unstable_by(|a, b| names.get(a.name).cmp(names.get(b.name)));
-        let twin = rows.windows(2).find_map(|w| match w {
-            [a, b] if names.get(a.name) == names.get(b.name) => Some((names.get(a.name), "two entries")),
-            _ => None,
-        });
-        let twin = twin.or_else(|| {
-            frame.dirs.windows(2).find_map(|w| match w {
-                [a, b] if names.get(a.name) == names.get(b.name) => {
-                    Some((names.get(a.name), "two directories"))
-                }
-                _ => None,
-            })
+        let same = |a: u32, b: u32| names.get(a) == names.get(b);
+        let twin = rows.array_windows().find(|[a, b]| same(a.name, b.name));
+        let twin = twin.map(|[a, _]| (names.get(a.name), "two entries")).or_else(|| {
+            let twin = frame.dirs.array_windows().find(|[a, b]| same(a.name, b.name));
+            twin.map(|[a, _]| (names.get(a.name), "two directories"))
         });
         let twin = twin.or_else(|| {
             let both =

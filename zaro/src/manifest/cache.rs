@@ -6,13 +6,13 @@
 
 use std::collections::HashMap;
 use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::digest::{ETag, Hashing};
 use super::place;
 use crate::error::{Error, Result};
+use crate::store::local::sys;
 
 /// The first line. A file that begins otherwise is not ours, and not overwritten.
 const HEAD: &str = "zaro digest cache 1";
@@ -33,12 +33,14 @@ pub(crate) struct Stamp {
 
 impl Stamp {
     pub(crate) fn of(meta: &Metadata, hashing: Hashing) -> Self {
+        let [device, inode] = sys::file_id(meta);
         Self {
             size: meta.len(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            changed: (meta.ctime(), meta.ctime_nsec()),
-            device: meta.dev(),
-            inode: meta.ino(),
+            modified: sys::modified(meta),
+            // Never settled where it is not known, and so never believed.
+            changed: sys::changed(meta).unwrap_or((i64::MAX, 0)),
+            device,
+            inode,
             parts: hashing == Hashing::Parts,
         }
     }

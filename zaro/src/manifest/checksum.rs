@@ -16,7 +16,13 @@ use super::text;
 use crate::error::{Error, Result, invalid, usage};
 
 /// Adds one member to the JSON of a directory, after a comma unless it is the first.
-fn push_member(out: &mut Vec<u8>, first: bool, digest: impl FnOnce(&mut Vec<u8>), name: &str, size: u64) {
+pub(super) fn push_member(
+    out: &mut Vec<u8>,
+    first: bool,
+    digest: impl FnOnce(&mut Vec<u8>),
+    name: &str,
+    size: u64,
+) {
     out.extend_from_slice(if first { &b"{\"digest\":"[..] } else { b",{\"digest\":" });
     digest(out);
     out.extend_from_slice(b",\"name\":");
@@ -26,7 +32,7 @@ fn push_member(out: &mut Vec<u8>, first: bool, digest: impl FnOnce(&mut Vec<u8>)
     out.push(b'}');
 }
 
-fn push_dir(out: &mut Vec<u8>, name: &str, digest: &Digest) {
+pub(super) fn push_dir(out: &mut Vec<u8>, name: &str, digest: &Digest) {
     let quoted = |out: &mut Vec<u8>| {
         out.push(b'"');
         digest.push(out);
@@ -36,16 +42,16 @@ fn push_dir(out: &mut Vec<u8>, name: &str, digest: &Digest) {
     push_member(out, first, quoted, name, digest.size);
 }
 
-const DIRECTORIES: &[u8] = b"{\"directories\":[";
-const FILES: &[u8] = b"],\"files\":[";
-const END: &[u8] = b"]}";
+pub(super) const DIRECTORIES: &[u8] = b"{\"directories\":[";
+pub(super) const FILES: &[u8] = b"],\"files\":[";
+pub(super) const END: &[u8] = b"]}";
 
 fn overflow(what: &str) -> Error {
     invalid!("the {what} of this tree do not fit into 64 bits")
 }
 
 /// Adds what is in a directory to the count and size of it.
-fn add(total: &mut (u64, u64), count: u64, size: u64) -> Result<()> {
+pub(super) fn add(total: &mut (u64, u64), count: u64, size: u64) -> Result<()> {
     total.0 = total.0.checked_add(count).ok_or_else(|| overflow("files"))?;
     total.1 = total.1.checked_add(size).ok_or_else(|| overflow("sizes"))?;
     Ok(())
@@ -99,17 +105,13 @@ impl Manifest {
     }
 }
 
-/// Called with the path and the digest of each directory that is whole; `""` is the root, and comes last.
-pub(crate) type OnDirectory<'a> = Box<dyn FnMut(&str, &Digest) + Send + 'a>;
-
 /// Keys in order, to the digests of directories. Memory does not grow with the number of keys, only with the number of
 /// directories in one directory.
-pub struct TreeHasher<'a> {
+pub struct TreeHasher {
     levels: Vec<Level>,
     /// The directory that is open, with a slash at its end; and the last key.
     path: String,
     last: Option<String>,
-    on_directory: Option<OnDirectory<'a>>,
 }
 
 #[derive(Debug, Default)]
@@ -121,30 +123,23 @@ struct Level {
     total: (u64, u64),
 }
 
-impl std::fmt::Debug for TreeHasher<'_> {
+impl std::fmt::Debug for TreeHasher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "TreeHasher(at {:?})", self.path)
     }
 }
 
-impl Default for TreeHasher<'_> {
+impl Default for TreeHasher {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<'a> TreeHasher<'a> {
+impl TreeHasher {
     /// Of nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { levels: vec![Level::default()], path: String::new(), last: None, on_directory: None }
-    }
-
-    /// Calls `f` for each directory that is whole.
-    #[must_use]
-    pub fn on_directory(mut self, f: impl FnMut(&str, &Digest) + Send + 'a) -> Self {
-        self.on_directory = Some(Box::new(f));
-        self
+        Self { levels: vec![Level::default()], path: String::new(), last: None }
     }
 
     /// Takes the next key, its size and its digest, which is hashed as it is. Keys come sorted by their bytes, as S3
@@ -198,9 +193,6 @@ impl<'a> TreeHasher<'a> {
         let digest = Digest { md5: md5.finalize().into(), count: level.total.0, size: level.total.1 };
         self.path.truncate(level.length);
         let path = self.path.strip_suffix('/').unwrap_or(&self.path);
-        if let Some(f) = &mut self.on_directory {
-            f(path, &digest);
-        }
         if let Some(parent) = self.levels.last_mut() {
             let name = path.get(parent.length..).unwrap_or_default();
             parent.dirs.push((name.to_owned(), digest));

@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,9 +25,10 @@ use crate::blocking;
 use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::hierarchy::{self, Existing};
 use crate::num::usize_of;
+use crate::store::local::sys::read_exact_at;
 use crate::store::local::{LocalStore, check_space, free_space};
 use crate::store::{ByteRange, Condition, Pin, SharedStore, Store as _, StoreExt as _, join};
-use crate::task;
+use crate::task::{self, Meter, Operation, Task, Unit};
 
 /// Where the bytes of entries come from.
 #[async_trait]
@@ -53,7 +53,7 @@ impl Source for Folder {
             let size = file.metadata()?.len();
             let (offset, length) = range.map_or(Ok((0, size)), |range| range.resolve(size))?;
             let mut bytes = vec![0; usize_of(length)?];
-            file.read_exact_at(&mut bytes, offset)?;
+            read_exact_at(&file, &mut bytes, offset)?;
             Ok(bytes)
         };
         let bytes = read().map_err(|e| e.with_key(key).with_store(self.0.display()))?;
@@ -113,8 +113,8 @@ pub struct Fetched {
     pub unchecked: AtomicU64,
     /// Objects that could not be fetched.
     pub failed: AtomicU64,
-    /// Set to stop early.
-    pub stop: AtomicBool,
+    /// Nothing more is to be begun.
+    stop: AtomicBool,
 }
 
 /// After so many objects that could not be fetched the others are not tried.
@@ -123,7 +123,18 @@ const MAX_FAILED: u64 = 1000;
 /// Objects larger than this are fetched in pieces.
 const PIECE: u64 = 32 << 20;
 
-/// Fetches the entries of `m` that `wanted` picks into `folder`, `at_once` at a time.
+/// How to fetch.
+#[derive(Debug, Clone)]
+pub struct FetchOptions {
+    /// What to do with files that are there and are not of this version.
+    pub existing: Existing,
+    /// Objects that are fetched at the same time.
+    pub at_once: usize,
+    /// How it is watched, in bytes, and stopped. The same call goes on later.
+    pub task: Task,
+}
+
+/// Fetches the entries of `m` that `wanted` picks into `folder`.
 ///
 /// The folder may hold files of this very version, such as an earlier call left. Others are an error, or with
 /// [`Existing::Replace`] replaced, and deleted if the version does not have them: all of them must be of a Zarr.
@@ -132,26 +143,30 @@ pub async fn fetch(
     source: &dyn Source,
     folder: &Path,
     wanted: &(dyn Fn(&str) -> bool + Sync),
-    existing: Existing,
-    at_once: usize,
+    options: &FetchOptions,
     done: &Fetched,
 ) -> Result<()> {
+    let _operation = Operation::begin("manifest fetch", folder.display());
     if !m.fields().size {
         return Err(Error::invalid("a manifest without sizes cannot be fetched by").with_field("fields"));
+    }
+    let (turns, missing) = survey(m, folder, wanted);
+    if turns.is_empty() && !m.is_empty() {
+        return Err(Error::not_found("no entry of the manifest is like that"));
     }
     std::fs::create_dir_all(folder).map_err(|e| Error::from(e).within(folder.display()))?;
     // What earlier ones that were killed have left.
     LocalStore::new(folder).sweep()?;
-    let (turns, missing) = survey(m, folder, wanted);
     check_space(free_space(folder), missing).map_err(|e| e.within(folder.display()))?;
     let others = Others::in_folder(m, folder).await?;
-    match existing {
+    match options.existing {
         Existing::Refuse => others.refuse(folder)?,
         Existing::Replace => others.clear(m, source, folder, wanted).await?,
     }
+    let meter = options.task.meter(Unit::Bytes, missing);
     for turn in turns {
-        let fetching = Fetching { source, folder, existing, done };
-        fetching.turn(m, &|key| Turn::of(key) == turn && wanted(key), at_once).await?;
+        let fetching = Fetching { source, folder, options, meter: &meter, done };
+        fetching.turn(m, &|key| Turn::of(key) == turn && wanted(key)).await?;
     }
     LocalStore::new(folder).delete(CLEARING).await
 }
@@ -275,13 +290,14 @@ fn survey(m: &Manifest, folder: &Path, wanted: &(dyn Fn(&str) -> bool + Sync)) -
 struct Fetching<'a> {
     source: &'a dyn Source,
     folder: &'a Path,
-    existing: Existing,
+    options: &'a FetchOptions,
+    meter: &'a Meter,
     done: &'a Fetched,
 }
 
 impl Fetching<'_> {
     /// Fetches the entries that `wanted` picks, in any order.
-    async fn turn(&self, m: &Manifest, wanted: &(dyn Fn(&str) -> bool + Sync), at_once: usize) -> Result<()> {
+    async fn turn(&self, m: &Manifest, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<()> {
         let done = self.done;
         let fault: &Mutex<Option<Error>> = &Mutex::new(None);
         let mut walk = m.walk();
@@ -294,8 +310,10 @@ impl Fetching<'_> {
             }
             None
         });
-        task::each(at_once, entries, |(key, entry)| async move {
-            let Err(e) = self.one(&key, &entry).await else { return Ok(()) };
+        task::each(self.options.at_once, entries, |(key, entry)| async move {
+            let Err(e) = self.options.task.unless_cancelled(self.one(&key, &entry)).await else {
+                return Ok(());
+            };
             // One that is refused or gone does not keep the others; a network or a disk that fails does.
             let hopeless = !matches!(
                 e.kind(),
@@ -316,7 +334,6 @@ impl Fetching<'_> {
                 Err(e.within(format!("{failed} objects were not fetched, the first of them")))
             }
             Some(e) => Err(e),
-            None if done.stop.load(Ordering::Relaxed) => Err(Error::cancelled()),
             None => Ok(()),
         }
     }
@@ -330,7 +347,7 @@ impl Fetching<'_> {
             done.there.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
-        if self.existing == Existing::Refuse && digest.is_some() && path.symlink_metadata().is_ok() {
+        if self.options.existing == Existing::Refuse && digest.is_some() && path.symlink_metadata().is_ok() {
             return Err(Error::usage("a file with other bytes is here").with_hint("overwrite", "replaces it"));
         }
         let mut new = None;
@@ -341,6 +358,7 @@ impl Fetching<'_> {
             let piece = self.source.read(key, entry, range).await?;
             let piece = piece.ok_or_else(|| Error::not_found("the object is not there any more"))?;
             from += length;
+            self.meter.advance(length);
             let (path, written) = (path.clone(), new.take());
             new = blocking::off(move || {
                 let (mut file, mut hasher) = match written {

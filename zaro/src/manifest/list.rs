@@ -64,14 +64,15 @@ pub async fn versions(store: &SharedStore, id: Option<&str>) -> Result<Vec<Versi
             return Ok(out);
         }
     }
-    let what = match id {
-        Some(id) => format!("there is no manifest of {id}"),
+    let e = match id {
+        Some(id) => Error::not_found(format!("there is no manifest of {id}")),
         None if store.list("").await?.prefixes.iter().any(|p| p == place::FOLDER) => {
-            "there are manifests of several Zarrs here; --zarr says of which one".to_owned()
+            Error::not_found("there are manifests of several Zarrs here")
+                .with_hint("zarr", "says of which one")
         }
-        None => "there is no manifest here".to_owned(),
+        None => Error::not_found("there is no manifest here"),
     };
-    Err(Error::not_found(what).with_store(store))
+    Err(e.with_store(store))
 }
 
 async fn head(store: &SharedStore, key: &str) -> Result<Statistics> {

@@ -8,10 +8,9 @@ use std::cell::RefCell;
 use std::fs::{File, FileType};
 use std::io::Read as _;
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
@@ -20,11 +19,12 @@ use super::cache::{Cache, Stamp};
 use super::digest::{ETag, Hasher, Hashing, hash_reader};
 use super::lanes;
 use super::model::{EntryRef, Fields, Manifest};
-use crate::context::install;
+use crate::context::Context;
 use crate::error::{Error, Result, invalid};
 use crate::num;
-use crate::store::local::is_temporary;
+use crate::store::local::{is_temporary, sys};
 use crate::store::{DELETING, JOURNAL, REPLACEMENT, WRITING};
+use crate::task::{Meter, Task, Unit};
 use crate::time::Time;
 
 /// Names of files and folders that are no part of a Zarr where the archive's own client makes the checksum.
@@ -64,6 +64,10 @@ pub struct LocalOptions<'m> {
     pub cache: Option<PathBuf>,
     /// Files that this names count whatever they are called.
     pub named: Option<&'m Manifest>,
+    /// Whose threads hash.
+    pub context: Context,
+    /// How it is watched, in bytes of files, and stopped.
+    pub task: Task,
 }
 
 /// One file.
@@ -79,20 +83,11 @@ pub struct LocalFile {
     pub modified: Time,
 }
 
-/// How far it is, for a progress bar.
-#[derive(Debug, Default)]
-pub struct Seen {
-    /// Files that are done.
-    pub files: AtomicU64,
-    /// Bytes that are done.
-    pub bytes: AtomicU64,
-}
-
 /// All files below `root`, sorted by key. Links to folders are passed over; links to files count as the files.
 ///
 /// # Errors
 /// `Io` if a file is written to while it is read, or files come or go in a folder before all is done.
-pub fn files(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<Vec<LocalFile>> {
+pub fn files(root: &Path, options: &LocalOptions<'_>) -> Result<Vec<LocalFile>> {
     let place = |e: std::io::Error| Error::from(e).with_store(root.display());
     if !std::fs::metadata(root).map_err(place)?.is_dir() {
         return Err(Error::usage("not a folder").with_store(root.display()));
@@ -110,9 +105,9 @@ pub fn files(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<Vec
         folders: Mutex::default(),
         failed: AtomicBool::new(false),
         fault: Mutex::default(),
-        seen,
+        meter: options.task.meter(Unit::Bytes, None::<u64>),
     };
-    install(|| rayon::scope(|scope| job.folder(scope, String::new())));
+    options.context.install(|| rayon::scope(|scope| job.folder(scope, String::new())));
     job.compare_folders();
     if let Some(e) = job.fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
         return Err(e);
@@ -127,10 +122,10 @@ pub fn files(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<Vec
 }
 
 /// A folder as a manifest: sizes, digests and times, but no versions.
-pub fn manifest(root: &Path, options: &LocalOptions<'_>, seen: &Seen) -> Result<Manifest> {
+pub fn manifest(root: &Path, options: &LocalOptions<'_>) -> Result<Manifest> {
     let mut builder = Builder::new(Fields::LOCAL);
     let mut etag = String::new();
-    for file in files(root, options, seen)? {
+    for file in files(root, options)? {
         use std::fmt::Write as _;
         etag.clear();
         if let Some(digest) = file.digest {
@@ -216,7 +211,7 @@ struct Job<'a> {
     folders: Mutex<Vec<(String, Stamp)>>,
     failed: AtomicBool,
     fault: Mutex<Option<Error>>,
-    seen: &'a Seen,
+    meter: Meter,
 }
 
 impl<'a> Job<'a> {
@@ -225,6 +220,14 @@ impl<'a> Job<'a> {
         if let Ok(mut fault) = self.fault.lock() {
             fault.get_or_insert(e);
         }
+    }
+
+    /// Whether there is nothing more to do: something failed, or the caller wants to stop.
+    fn is_over(&self) -> bool {
+        if let Err(e) = self.options.task.check() {
+            self.fail(e);
+        }
+        self.failed.load(Ordering::Relaxed)
     }
 
     /// Reads a folder and makes tasks of what is in it.
@@ -243,7 +246,7 @@ impl<'a> Job<'a> {
         }
         let inside = key.split('/').any(is_left_out);
         for entry in crate::store::local::read_dir(path)? {
-            if self.failed.load(Ordering::Relaxed) {
+            if self.is_over() {
                 return Ok(());
             }
             let entry = entry?;
@@ -285,10 +288,11 @@ impl<'a> Job<'a> {
             let now = std::fs::metadata(self.root.join(key));
             now.map_or(true, |meta| Stamp::of(&meta, Hashing::Whole) != *before)
         };
-        if self.failed.load(Ordering::Relaxed) {
+        if self.is_over() {
             return;
         }
-        if let Some((key, _)) = install(|| folders.par_iter().find_any(|folder| changed(folder))) {
+        let found = self.options.context.install(|| folders.par_iter().find_any(|folder| changed(folder)));
+        if let Some((key, _)) = found {
             let what = "files came or went in the folder while it was read, so that this would be the checksum of no \
                         state; try again when nobody writes to it";
             self.fail(Error::io(what).with_key(key).with_store(self.root.display()));
@@ -322,7 +326,7 @@ impl<'a> Job<'a> {
             scratch.used = 0;
             let mut held = Vec::new();
             for key in keys {
-                if self.failed.load(Ordering::Relaxed) {
+                if self.is_over() {
                     return Ok(());
                 }
                 let file = self.file(&key, scratch);
@@ -360,7 +364,7 @@ impl<'a> Job<'a> {
         let hashing = match self.options.digesting {
             Digesting::None => {
                 let meta = std::fs::metadata(&path)?;
-                return Ok(Read::Done(meta.len(), None, Time::from_seconds(meta.mtime())));
+                return Ok(Read::Done(meta.len(), None, Time::from_seconds(sys::modified(&meta).0)));
             }
             Digesting::Whole => Hashing::Whole,
             Digesting::Parts => Hashing::Parts,
@@ -369,10 +373,9 @@ impl<'a> Job<'a> {
                 if matches!(wanted, Some(ETag::Parts(..))) { Hashing::Parts } else { Hashing::Whole }
             }
         };
-        // A pipe that took the place of a file must not make us wait.
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
+        let file = sys::open(&path)?;
         let meta = file.metadata()?;
-        let (size, modified) = (meta.len(), Time::from_seconds(meta.mtime()));
+        let (size, modified) = (meta.len(), Time::from_seconds(sys::modified(&meta).0));
         let stamp = Stamp::of(&meta, hashing);
         // What was remembered of other parts says nothing about these.
         let fits = |found: &ETag| hashing == Hashing::Whole || wanted.is_none_or(|w| w == *found);
@@ -410,8 +413,7 @@ impl<'a> Job<'a> {
     }
 
     fn count(&self, bytes: u64) {
-        self.seen.files.fetch_add(1, Ordering::Relaxed);
-        self.seen.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.meter.advance(bytes);
     }
 
     fn remember(&self, key: &str, stamp: Stamp, digest: ETag) {
@@ -432,5 +434,6 @@ pub(crate) fn hash_file(path: &Path, hasher: Hasher) -> Result<(ETag, u64)> {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 #[path = "local_tests.rs"]
 mod tests;

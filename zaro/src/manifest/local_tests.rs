@@ -24,7 +24,7 @@ const V2: [(&str, &[u8]); 5] = [
 ];
 
 fn checksum(root: &Path, options: &LocalOptions<'_>) -> Result<String> {
-    Ok(manifest(root, options, &Seen::default())?.checksum()?.to_string())
+    Ok(manifest(root, options)?.checksum()?.to_string())
 }
 
 const V2_CHECKSUM: &str = "6a2bafb14509195e1a1ee982cb046d23-5--31";
@@ -34,10 +34,14 @@ fn a_folder_has_the_checksum_of_its_files() {
     let dir = folder(&V2);
     // Folders without files do not exist.
     std::fs::create_dir_all(dir.path().join("empty/more")).unwrap();
-    let seen = Seen::default();
-    let m = manifest(dir.path(), &LocalOptions::default(), &seen).unwrap();
+    let seen = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let told = seen.clone();
+    let task = Task::default().with_progress(move |p| {
+        told.fetch_max(p.done, Ordering::Relaxed);
+    });
+    let m = manifest(dir.path(), &LocalOptions { task, ..LocalOptions::default() }).unwrap();
     assert_eq!(m.checksum().unwrap().to_string(), V2_CHECKSUM);
-    assert_eq!((seen.files.into_inner(), seen.bytes.into_inner()), (5, 31));
+    assert_eq!(seen.load(Ordering::Relaxed), 31);
     assert!(m.get("arr_0/0").unwrap().modified().is_some() && m.get("arr_0/0").unwrap().version().is_none());
 }
 
@@ -92,7 +96,7 @@ fn what_cannot_be_a_key_is_refused() {
 fn uploads_in_parts() {
     let dir = folder(&[("x", b"hello"), ("y", b"")]);
     let options = LocalOptions { digesting: Digesting::Parts, ..LocalOptions::default() };
-    let found = files(dir.path(), &options, &Seen::default()).unwrap();
+    let found = files(dir.path(), &options).unwrap();
     let digests: Vec<String> = found.iter().map(|f| f.digest.unwrap().to_string()).collect();
     assert_eq!(digests, ["62109206880d38a4010a98e11243924a-1", "d41d8cd98f00b204e9800998ecf8427e-0"]);
 }
@@ -159,10 +163,9 @@ fn the_cache_is_never_wrong() {
 fn a_manifest_is_held_against_its_folder() {
     use crate::manifest::verify;
     let dir = folder(&V2);
-    let m = manifest(dir.path(), &LocalOptions::default(), &Seen::default()).unwrap();
+    let m = manifest(dir.path(), &LocalOptions::default()).unwrap();
     let check = |bytes: bool| {
-        let found =
-            verify::folder(&m, dir.path(), bytes, &LocalOptions::default(), &Seen::default()).unwrap();
+        let found = verify::folder(&m, dir.path(), bytes, &LocalOptions::default()).unwrap();
         found.into_iter().map(|f| (f.key.unwrap(), f.rule)).collect::<HashMap<_, _>>()
     };
     assert!(check(true).is_empty());
@@ -182,7 +185,7 @@ fn files_that_are_written_to_or_come_while_they_are_read_are_an_error() {
     use std::os::unix::fs::FileExt as _;
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("large"), vec![7; 100 << 20]).unwrap();
-    let calm = files(dir.path(), &LocalOptions::default(), &Seen::default()).unwrap();
+    let calm = files(dir.path(), &LocalOptions::default()).unwrap();
     // Changes again and again until the reader has ended.
     let during = |change: &(dyn Fn(u32) + Sync)| {
         let over = AtomicBool::new(false);
@@ -196,7 +199,7 @@ fn files_that_are_written_to_or_come_while_they_are_read_are_an_error() {
                     std::thread::sleep(std::time::Duration::from_millis(5));
                 }
             });
-            let found = files(dir.path(), &LocalOptions::default(), &Seen::default());
+            let found = files(dir.path(), &LocalOptions::default());
             over.store(true, Ordering::Relaxed);
             found
         })
@@ -213,5 +216,5 @@ fn files_that_are_written_to_or_come_while_they_are_read_are_an_error() {
     let come = during(&|n| drop(File::create(dir.path().join(format!("more{n}"))).unwrap()));
     let error = come.unwrap_err();
     assert!(error.to_string().contains("came or went"), "{error}");
-    assert_ne!(calm, files(dir.path(), &LocalOptions::default(), &Seen::default()).unwrap());
+    assert_ne!(calm, files(dir.path(), &LocalOptions::default()).unwrap());
 }

@@ -339,19 +339,13 @@ impl<'m> Leaf<'m> {
     /// The version's name.
     #[must_use]
     pub fn version(&self) -> Option<String> {
-        let mut out = Vec::new();
-        self.row
-            .push_version(&self.manifest.beside, &mut out)
-            .then(|| String::from_utf8(out).unwrap_or_default())
+        pushed(|out| self.push_version(out))
     }
 
     /// Its `ETag`, without quotes.
     #[must_use]
     pub fn etag(&self) -> Option<String> {
-        let mut out = Vec::new();
-        self.row
-            .push_etag(&self.manifest.beside, &mut out)
-            .then(|| String::from_utf8(out).unwrap_or_default())
+        pushed(|out| self.push_etag(out))
     }
 
     /// Appends the version's name; whether there is one.
@@ -390,6 +384,12 @@ impl<'m> Leaf<'m> {
                 _ => self.etag() == other.etag(),
             }
     }
+}
+
+/// The text that `push` appends, if there is one.
+fn pushed(push: impl FnOnce(&mut Vec<u8>) -> bool) -> Option<String> {
+    let mut out = Vec::new();
+    push(&mut out).then(|| String::from_utf8(out).unwrap_or_default())
 }
 
 /// The digests of all directories of a manifest.

@@ -36,16 +36,8 @@ struct Order {
 
 /// Reads a manifest.
 pub fn parse(from: impl Read) -> Result<Manifest> {
-    let mut scanner = Scanner::new("a manifest", from);
-    scanner.begin()?;
-    let mut parser = Parser {
-        scanner,
-        builder: Builder::new(Fields::ALL),
-        name: Vec::new(),
-        version: Vec::new(),
-        etag: Vec::new(),
-        time: Vec::new(),
-    };
+    let mut parser = Parser::new(from, Builder::new(Fields::ALL));
+    parser.scanner.begin()?;
     parser.document()?;
     parser.builder.finish()
 }
@@ -65,32 +57,38 @@ pub fn parse_head(from: impl Read) -> Result<Head> {
     scanner.begin()?;
     scanner.expect(b'{')?;
     let (mut name, mut schema_version, mut first) = (Vec::new(), None, true);
-    loop {
-        match scanner.token()? {
-            b',' if !first => scanner.expect(b'"')?,
-            b'"' if first => {}
-            b'}' => {
-                return Err(Error::invalid("not a manifest: it has no statistics").with_field("statistics"));
-            }
-            _ => return Err(scanner.fault("no member of an object")),
-        }
-        first = false;
-        scanner.string(&mut name)?;
-        scanner.expect(b':')?;
-        let mut kept = Vec::new();
+    while name_of_member(&mut scanner, &mut first, &mut name)? {
         match text(&name) {
             "statistics" => {
-                scanner.raw(Some(&mut kept), MAX_MEMBER)?;
-                let statistics = read_statistics(&Json::parse(&kept)?.value)?;
+                let statistics = read_statistics(&short(&mut scanner)?)?;
                 return Ok(Head { schema_version, statistics });
             }
-            "schemaVersion" => {
-                scanner.raw(Some(&mut kept), MAX_MEMBER)?;
-                schema_version = Json::parse(&kept)?.value.as_u64();
-            }
+            "schemaVersion" => schema_version = short(&mut scanner)?.as_u64(),
             _ => scanner.skip()?,
         }
     }
+    Err(Error::invalid("not a manifest: it has no statistics").with_field("statistics"))
+}
+
+/// Fills `name` with that of the next member of an object, up to its colon; `false` at the end of the object.
+fn name_of_member(scanner: &mut Scanner<'_>, first: &mut bool, name: &mut Vec<u8>) -> Result<bool> {
+    match scanner.token()? {
+        b'}' => return Ok(false),
+        b',' if !*first => scanner.expect(b'"')?,
+        b'"' if *first => {}
+        _ => return Err(scanner.fault("no member of an object")),
+    }
+    *first = false;
+    scanner.string(name)?;
+    scanner.expect(b':')?;
+    Ok(true)
+}
+
+/// The next value, which is short.
+fn short(scanner: &mut Scanner<'_>) -> Result<Json> {
+    let mut kept = Vec::new();
+    scanner.raw(Some(&mut kept), MAX_MEMBER)?;
+    Ok(Json::parse(&kept)?.value)
 }
 
 struct Parser<'r> {
@@ -108,7 +106,12 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-impl Parser<'_> {
+impl<'r> Parser<'r> {
+    fn new(from: impl Read + 'r, builder: Builder) -> Self {
+        let [name, version, etag, time] = [const { Vec::new() }; 4];
+        Self { scanner: Scanner::new("a manifest", from), builder, name, version, etag, time }
+    }
+
     fn document(&mut self) -> Result<()> {
         let mut order: Option<Order> = None;
         let mut stated = None;
@@ -119,22 +122,13 @@ impl Parser<'_> {
         let mut schema_seen = false;
         self.scanner.expect(b'{')?;
         let mut first = true;
-        loop {
-            match self.scanner.token()? {
-                b'}' => break,
-                b',' if !first => self.scanner.expect(b'"')?,
-                b'"' if first => {}
-                _ => return Err(self.scanner.fault("no member of an object")),
-            }
-            first = false;
-            self.scanner.string(&mut self.name)?;
+        while name_of_member(&mut self.scanner, &mut first, &mut self.name)? {
             let name = text(&self.name).to_owned();
-            self.scanner.expect(b':')?;
             let twice = match name.as_str() {
-                "fields" => order.replace(read_order(&self.member()?)?).is_some(),
-                "statistics" => stated.replace(read_statistics(&self.member()?)?).is_some(),
+                "fields" => order.replace(read_order(&short(&mut self.scanner)?)?).is_some(),
+                "statistics" => stated.replace(read_statistics(&short(&mut self.scanner)?)?).is_some(),
                 "schemaVersion" => {
-                    schema_version = self.member()?.as_u64();
+                    schema_version = short(&mut self.scanner)?.as_u64();
                     std::mem::replace(&mut schema_seen, true)
                 }
                 "entries" => {
@@ -164,27 +158,14 @@ impl Parser<'_> {
             return Err(Error::invalid("not a manifest: it has no entries").with_field("entries"));
         }
         if let Some(early) = early {
-            let mut inner = Parser {
-                scanner: Scanner::new("a manifest", early.as_slice()),
-                builder: std::mem::replace(&mut self.builder, Builder::new(Fields::ALL)),
-                name: Vec::new(),
-                version: Vec::new(),
-                etag: Vec::new(),
-                time: Vec::new(),
-            };
+            let builder = std::mem::replace(&mut self.builder, Builder::new(Fields::ALL));
+            let mut inner = Parser::new(early.as_slice(), builder);
             inner.entries(&order)?;
             self.builder = inner.builder;
         }
         self.builder.set_fields(order.present());
         self.builder.set_stated(stated.unwrap_or_default(), schema_version);
         Ok(())
-    }
-
-    /// The next value, which is short.
-    fn member(&mut self) -> Result<Json> {
-        let mut kept = Vec::new();
-        self.scanner.raw(Some(&mut kept), MAX_MEMBER)?;
-        Ok(Json::parse(&kept)?.value)
     }
 
     fn entries(&mut self, order: &Order) -> Result<()> {
@@ -316,24 +297,19 @@ struct Found {
 }
 
 impl Field {
+    const NAMES: [(Self, &'static str); 4] = [
+        (Self::Version, "versionId"),
+        (Self::Modified, "lastModified"),
+        (Self::Size, "size"),
+        (Self::ETag, "ETag"),
+    ];
+
     fn of(name: &str) -> Self {
-        match name {
-            "versionId" => Self::Version,
-            "lastModified" => Self::Modified,
-            "size" => Self::Size,
-            "ETag" => Self::ETag,
-            _ => Self::Other,
-        }
+        Self::NAMES.iter().find(|(_, n)| *n == name).map_or(Self::Other, |(f, _)| *f)
     }
 
     fn name(self) -> &'static str {
-        match self {
-            Self::Version => "versionId",
-            Self::Modified => "lastModified",
-            Self::Size => "size",
-            Self::ETag => "ETag",
-            Self::Other => "",
-        }
+        Self::NAMES.iter().find(|(f, _)| *f == self).map_or("", |(_, n)| n)
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::digest::Digest;
 use super::parse;
 use crate::error::{Error, Result, usage};
+use crate::store::local::sys::Folder;
 use crate::store::local::{Temporary, keep_mode};
 
 /// The folder of all manifests.
@@ -48,6 +49,21 @@ pub enum Stored {
     New,
     /// There was one with this checksum already. The first one stays.
     Kept,
+    /// In a bucket: there was one with this checksum that names objects that are gone, or no versions though there are
+    /// some; or something else that was to be replaced.
+    Replaced,
+}
+
+impl Stored {
+    /// `new`, `kept` or `replaced`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Kept => "kept",
+            Self::Replaced => "replaced",
+        }
+    }
 }
 
 /// Stores a manifest at `path`, with its folders, so that at any moment it is whole or not there, also after a power
@@ -78,7 +94,7 @@ pub fn store(
         Err(e) => return Err(Error::from(e).within(path.display())),
     }
     drop(temporary);
-    folder.sync_all().map_err(|e| Error::from(e).within(path.display()))?;
+    folder.sync().map_err(|e| Error::from(e).within(path.display()))?;
     Ok(Stored::New)
 }
 
@@ -90,7 +106,7 @@ pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<
 }
 
 /// A temporary file with all its content on the disk, in the folder of `path`.
-fn written(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<(File, Temporary)> {
+fn written(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<(Folder, Temporary)> {
     let mut new = Unfinished::begin(path)?;
     write(&mut new.out)?;
     new.settle(path)
@@ -111,12 +127,12 @@ impl Unfinished {
         Ok(Self { temporary, out: BufWriter::with_capacity(1 << 17, file) })
     }
 
-    fn settle(self, path: &Path) -> Result<(File, Temporary)> {
+    fn settle(self, path: &Path) -> Result<(Folder, Temporary)> {
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
         let file = self.out.into_inner().map_err(|e| fault(e.into_error()))?;
         keep_mode(path, &file).map_err(fault)?;
         file.sync_all().map_err(fault)?;
-        Ok((File::open(folder(path)).map_err(fault)?, self.temporary))
+        Ok((Folder::open(folder(path)).map_err(fault)?, self.temporary))
     }
 
     /// Puts it in the place of what is at `path`.
@@ -124,7 +140,7 @@ impl Unfinished {
         let (folder, mut temporary) = self.settle(path)?;
         let fault = |e: std::io::Error| Error::from(e).within(path.display());
         temporary.rename(path).map_err(fault)?;
-        folder.sync_all().map_err(fault)
+        folder.sync().map_err(fault)
     }
 }
 
@@ -142,6 +158,7 @@ fn holds(path: &Path, checksum: &Digest) -> bool {
 }
 
 fn occupied(path: &Path) -> Error {
-    let message = "something else is in the place of the manifest, and was left alone; --replace replaces it";
-    Error::conflict(message).with_store(path.display())
+    Error::conflict("something else is in the place of the manifest, and was left alone")
+        .with_hint("replace", "replaces it")
+        .with_store(path.display())
 }

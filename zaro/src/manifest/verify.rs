@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::digest::{Digest, ETag};
-use super::local::{self, Digesting, LocalOptions, Seen};
+use super::local::{self, Digesting, LocalOptions};
 use super::model::{Manifest, Walk};
 use crate::error::Result;
 
@@ -78,21 +78,17 @@ pub fn document(m: &Manifest, name: Option<&Digest>) -> Result<(Digest, Vec<Find
 }
 
 /// Holds the manifest against a folder: the same files, with the same sizes and, if `bytes`, the same bytes.
-pub fn folder(
-    m: &Manifest,
-    root: &Path,
-    bytes: bool,
-    options: &LocalOptions<'_>,
-    seen: &Seen,
-) -> Result<Vec<Finding>> {
+pub fn folder(m: &Manifest, root: &Path, bytes: bool, options: &LocalOptions<'_>) -> Result<Vec<Finding>> {
     let digesting = if bytes { Digesting::As(m) } else { Digesting::None };
     let options = LocalOptions {
         digesting,
         all_files: options.all_files,
         cache: options.cache.clone().filter(|_| bytes),
         named: Some(m),
+        context: options.context.clone(),
+        task: options.task.clone(),
     };
-    let files = local::files(root, &options, seen)?;
+    let files = local::files(root, &options)?;
     let mut out = Vec::new();
     let mut files = files.iter().peekable();
     let mut walk: Walk<'_> = m.walk();

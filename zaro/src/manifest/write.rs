@@ -78,54 +78,54 @@ fn push_leaf(out: &mut Vec<u8>, fields: &Fields, leaf: &Leaf<'_>) {
     if !leaf.is_plain() {
         return push_entry(out, fields, &leaf.entry().as_ref());
     }
-    out.push(b'[');
-    if fields.version {
-        push_quoted(out, |out| leaf.push_version(out));
-    }
-    if fields.modified {
-        push_time(out, leaf.modified());
-        out.push(b',');
-    }
-    if fields.size {
-        text::push_number(out, leaf.size());
-        out.push(b',');
-    }
-    if fields.etag {
-        push_quoted(out, |out| leaf.push_etag(out));
-    }
-    close_list(out);
-}
-
-/// A text that needs no escapes, or `null`, and a comma.
-fn push_quoted(out: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>) -> bool) {
-    out.push(b'"');
-    if push(out) {
-        out.extend_from_slice(b"\",");
-    } else {
-        out.pop();
-        out.extend_from_slice(b"null,");
-    }
+    let version = |out: &mut Vec<u8>| push_quoted(out, |out| leaf.push_version(out));
+    let etag = |out: &mut Vec<u8>| push_quoted(out, |out| leaf.push_etag(out));
+    push_values(out, fields, version, leaf.modified(), leaf.size(), etag);
 }
 
 fn push_entry(out: &mut Vec<u8>, fields: &Fields, entry: &EntryRef<'_>) {
+    let version = |out: &mut Vec<u8>| push_text(out, entry.version);
+    push_values(out, fields, version, entry.modified, entry.size, |out| push_text(out, entry.etag));
+}
+
+/// The list that an entry is.
+fn push_values(
+    out: &mut Vec<u8>,
+    fields: &Fields,
+    version: impl FnOnce(&mut Vec<u8>),
+    modified: Option<Time>,
+    size: u64,
+    etag: impl FnOnce(&mut Vec<u8>),
+) {
     out.push(b'[');
     if fields.version {
-        push_text(out, entry.version);
+        version(out);
         out.push(b',');
     }
     if fields.modified {
-        push_time(out, entry.modified);
+        push_time(out, modified);
         out.push(b',');
     }
     if fields.size {
-        text::push_number(out, entry.size);
+        text::push_number(out, size);
         out.push(b',');
     }
     if fields.etag {
-        push_text(out, entry.etag);
+        etag(out);
         out.push(b',');
     }
     close_list(out);
+}
+
+/// A text that needs no escapes, or `null`.
+fn push_quoted(out: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>) -> bool) {
+    out.push(b'"');
+    if push(out) {
+        out.push(b'"');
+    } else {
+        out.pop();
+        out.extend_from_slice(b"null");
+    }
 }
 
 /// A list whose members each have a comma after them ends.
@@ -281,12 +281,12 @@ impl TreeText {
 
 /// Keys in order, to a document and its checksum, in memory that does not grow with their number.
 #[derive(Debug)]
-pub struct Stream<'a> {
+pub struct Stream {
     fields: Fields,
     options: WriteOptions,
     tree: TreeText,
     spool: Spool,
-    hasher: TreeHasher<'a>,
+    hasher: TreeHasher,
     entries: u64,
     depth: u64,
     total_size: u64,
@@ -307,22 +307,16 @@ pub struct Finished {
     spool: Spool,
 }
 
-impl<'a> Stream<'a> {
+impl Stream {
     /// Of entries that have these fields, sizes and `ETag`s among them.
     #[must_use]
     pub fn new(fields: Fields, options: WriteOptions) -> Self {
-        Self::with_hasher(fields, options, TreeHasher::new())
-    }
-
-    /// The same with a hasher that tells of directories.
-    #[must_use]
-    pub fn with_hasher(fields: Fields, options: WriteOptions, hasher: TreeHasher<'a>) -> Self {
         Self {
             fields,
             options,
             tree: TreeText::new(options.layout),
             spool: Spool::default(),
-            hasher,
+            hasher: TreeHasher::new(),
             entries: 0,
             depth: 0,
             total_size: 0,

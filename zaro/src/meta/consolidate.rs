@@ -3,8 +3,9 @@
 //! V2 has a file of its own, `.zmetadata`; V3 a member of the root group's `zarr.json`. Both list nodes as zarr-python
 //! does: by depth, then by path.
 
+use super::Format;
 use super::json::Json;
-use super::write::{Stored, lawful, lawful_node, object};
+use super::write::{Stored, lawful, lawful_node};
 use crate::error::{Error, Result};
 
 /// `.zmetadata`, of the nodes at `(path, documents)`; the root's path is `""`.
@@ -17,7 +18,7 @@ pub(crate) fn v2(nodes: &[(String, Stored)]) -> Json {
     let kept = |name: &str, d: &Json| if name == ".zattrs" { d.clone() } else { lawful(d) };
     let metadata =
         entries.into_iter().map(|(path, name, d)| (super::path::join(path, name), kept(name, d))).collect();
-    object([("zarr_consolidated_format", Json::int(1)), ("metadata", Json::Object(metadata))])
+    Json::from([("zarr_consolidated_format", Json::int(1)), ("metadata", Json::Object(metadata))])
 }
 
 /// The document of a V3 group with those of the nodes below it: `(path relative to the group, zarr.json)`.
@@ -35,6 +36,28 @@ pub(crate) fn v3(root: &Json, nodes: &[(String, Json)]) -> Result<Json> {
     Ok(document)
 }
 
+/// The document by which the group at `group` carries those of all `nodes` below it, and its name.
+pub(crate) fn carrying(
+    format: Format,
+    group: &str,
+    nodes: &[(String, Stored)],
+) -> Result<(&'static str, Json)> {
+    let below = |(path, stored): &(String, Stored)| {
+        let rest = path.strip_prefix(group)?;
+        let inside = group.is_empty() || rest.is_empty() || rest.starts_with('/');
+        inside.then(|| (rest.trim_start_matches('/').to_owned(), stored.clone()))
+    };
+    let nodes: Vec<(String, Stored)> = nodes.iter().filter_map(below).collect();
+    if format == Format::V2 {
+        return Ok((".zmetadata", v2(&nodes)));
+    }
+    let own = |(path, stored): (String, Stored)| Some((path, stored.into_iter().next()?.1));
+    let nodes: Vec<(String, Json)> = nodes.into_iter().filter_map(own).collect();
+    let root = nodes.iter().find(|(path, _)| path.is_empty()).map(|(_, document)| document);
+    let root = root.ok_or_else(|| Error::invalid("a group that carries metadata is not there"))?;
+    Ok(("zarr.json", v3(root, &nodes)?))
+}
+
 /// A document without those of other nodes.
 pub(crate) fn without(document: &Json) -> Json {
     let mut document = lawful_node(document);
@@ -44,7 +67,7 @@ pub(crate) fn without(document: &Json) -> Json {
 
 /// The member `consolidated_metadata` of a V3 group.
 pub(super) fn inline(documents: Vec<(String, Json)>) -> Json {
-    object([
+    Json::from([
         ("kind", Json::string("inline")),
         ("must_understand", Json::Bool(false)),
         ("metadata", Json::Object(documents)),
@@ -95,7 +118,7 @@ mod tests {
         // A group that is read and written again keeps what it carries.
         assert_eq!(write::group(&g)[0].1, root);
         assert_eq!(without(&root), group);
-        let array = object([("node_type", Json::string("array"))]);
+        let array = Json::from([("node_type", Json::string("array"))]);
         assert!(v3(&array, &[]).is_err());
     }
 }

@@ -19,7 +19,7 @@ use super::fill::Fill;
 use super::grid::Grid;
 use super::json::Json;
 use super::keys::ChunkKeys;
-use super::write::{integers, settle, write_codecs};
+use super::write::{settle, write_codecs};
 use super::{ArrayMeta, CodecMeta, Format};
 use crate::error::{Error, Result, usage};
 use crate::num;
@@ -301,7 +301,7 @@ fn sharding(chunks: &[u64], chain: &[CodecMeta]) -> CodecMeta {
     CodecMeta::new(
         "sharding_indexed",
         vec![
-            ("chunk_shape".into(), integers(chunks)),
+            ("chunk_shape".into(), chunks.into()),
             ("codecs".into(), write_codecs(chain)),
             ("index_codecs".into(), write_codecs(&index)),
             ("index_location".into(), Json::string("end")),

@@ -61,24 +61,30 @@ pub enum Float {
 }
 
 impl Float {
-    /// All formats, for look-ups by name.
-    pub const ALL: [Self; 15] = [
-        Self::F4E2M1FN,
-        Self::F6E2M3FN,
-        Self::F6E3M2FN,
-        Self::F8E3M4,
-        Self::F8E4M3,
-        Self::F8E4M3FN,
-        Self::F8E4M3B11FNUZ,
-        Self::F8E4M3FNUZ,
-        Self::F8E5M2,
-        Self::F8E5M2FNUZ,
-        Self::F8E8M0FNU,
-        Self::BF16,
-        Self::F16,
-        Self::F32,
-        Self::F64,
+    /// All formats, with their V3 names.
+    pub const ALL: [(Self, &'static str); 15] = [
+        (Self::F4E2M1FN, "float4_e2m1fn"),
+        (Self::F6E2M3FN, "float6_e2m3fn"),
+        (Self::F6E3M2FN, "float6_e3m2fn"),
+        (Self::F8E3M4, "float8_e3m4"),
+        (Self::F8E4M3, "float8_e4m3"),
+        (Self::F8E4M3FN, "float8_e4m3fn"),
+        (Self::F8E4M3B11FNUZ, "float8_e4m3b11fnuz"),
+        (Self::F8E4M3FNUZ, "float8_e4m3fnuz"),
+        (Self::F8E5M2, "float8_e5m2"),
+        (Self::F8E5M2FNUZ, "float8_e5m2fnuz"),
+        (Self::F8E8M0FNU, "float8_e8m0fnu"),
+        (Self::BF16, "bfloat16"),
+        (Self::F16, "float16"),
+        (Self::F32, "float32"),
+        (Self::F64, "float64"),
     ];
+
+    /// The format of this V3 name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, n)| *n == name).map(|(f, _)| *f)
+    }
 
     /// Bytes of one element in memory.
     #[must_use]
@@ -107,23 +113,7 @@ impl Float {
     /// The V3 name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::F4E2M1FN => "float4_e2m1fn",
-            Self::F6E2M3FN => "float6_e2m3fn",
-            Self::F6E3M2FN => "float6_e3m2fn",
-            Self::F8E3M4 => "float8_e3m4",
-            Self::F8E4M3 => "float8_e4m3",
-            Self::F8E4M3FN => "float8_e4m3fn",
-            Self::F8E4M3B11FNUZ => "float8_e4m3b11fnuz",
-            Self::F8E4M3FNUZ => "float8_e4m3fnuz",
-            Self::F8E5M2 => "float8_e5m2",
-            Self::F8E5M2FNUZ => "float8_e5m2fnuz",
-            Self::F8E8M0FNU => "float8_e8m0fnu",
-            Self::BF16 => "bfloat16",
-            Self::F16 => "float16",
-            Self::F32 => "float32",
-            Self::F64 => "float64",
-        }
+        Self::ALL.iter().find(|(f, _)| *f == self).map_or("float64", |(_, n)| n)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::finding::Findings;
 use super::json::Json;
-use super::write::{integers, lawful_node};
+use super::write::lawful_node;
 use super::{Format, v2, v3};
 use crate::error::{Result, invalid, usage};
 
@@ -66,7 +66,7 @@ pub fn shape(format: Format, document: &Json, shape: &[u64]) -> Result<Json> {
         return Err(usage!("{} extents are given, the array has {old}", shape.len()));
     }
     let mut changed = lawful_node(document);
-    changed.set("shape", integers(shape));
+    changed.set("shape", shape);
     // Whatever the new shape breaks is found by reading the result, as tolerantly as the old one was read.
     let read = Arc::new(changed.clone());
     let mut f = Findings::default();

@@ -84,6 +84,46 @@ impl Json {
         self.members()?.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 
+    /// The member `name` of an object, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
+        let Self::Object(members) = self else { return None };
+        members.iter_mut().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+
+    /// The text of the member `name`, if it is a string.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name)?.as_str()
+    }
+
+    /// The items of the member `name`; none if it is no list.
+    #[must_use]
+    pub fn list(&self, name: &str) -> &[Json] {
+        self.get(name).and_then(Self::items).unwrap_or_default()
+    }
+
+    /// The items of the member `name`, to be changed; none if it is no list.
+    pub fn list_mut(&mut self, name: &str) -> &mut [Json] {
+        if let Some(Self::Array(items)) = self.get_mut(name) { items } else { &mut [] }
+    }
+
+    /// The numbers of the member `name`, if it is a list of nothing else.
+    #[must_use]
+    pub fn numbers(&self, name: &str) -> Option<Vec<f64>> {
+        self.get(name)?.items()?.iter().map(Self::as_f64).collect()
+    }
+
+    /// A copy of the object `name`; an empty one if there is none.
+    #[must_use]
+    pub fn inner(&self, name: &str) -> Self {
+        self.get(name).filter(|v| v.members().is_some()).cloned().unwrap_or_else(Self::object)
+    }
+
+    /// Sets all members of another object.
+    pub fn set_all(&mut self, other: &Self) {
+        other.members().unwrap_or_default().iter().for_each(|(name, value)| self.set(name, value.clone()));
+    }
+
     /// Sets member `name`, in place if it is there, else at the end. Nothing happens on a value that is no object.
     pub fn set(&mut self, name: &str, value: impl Into<Json>) {
         let value = value.into();

@@ -12,7 +12,44 @@ impl NewArray {
     /// A description that makes an array of these metadata. Where chunks differ in shape, all become as large as the
     /// largest.
     pub fn like(meta: &ArrayMeta) -> Result<Self> {
-        new_array(meta)
+        let outer = meta.grid.largest();
+        let mut new = Self {
+            format: meta.format,
+            shape: meta.shape.clone(),
+            data_type: meta.data_type.clone(),
+            fill: (!meta.fill_undefined).then(|| meta.fill.clone()),
+            fill_undefined: meta.fill_undefined,
+            keys: Some(meta.keys),
+            dimension_names: meta.dimension_names.clone(),
+            attributes: meta.attributes.members().unwrap_or_default().to_vec(),
+            ..Self::default()
+        };
+        let rank = meta.shape.len();
+        let (order, mut codecs) = innermost(&meta.codecs, (0..rank).collect())?;
+        new.layout = layout(order, rank);
+        new.chunks = Some(outer.clone());
+        if let [shard] = codecs.as_slice()
+            && shard.name == "sharding_indexed"
+        {
+            let inner = shard.get("codecs").cloned().unwrap_or(Json::Null);
+            let extents = shard.get("chunk_shape").and_then(Json::items).unwrap_or_default();
+            new.shards = Some(outer);
+            new.chunks = Some(extents.iter().map(|n| n.as_u64().unwrap_or(0)).collect());
+            codecs = v3::codecs(&inner, "codecs")?;
+        }
+        // The order of bytes is said apart, as that of elements is, so that V2's codecs, which go without, can be taken
+        // over.
+        if let Some(at) = codecs.iter().position(|c| c.name == "bytes") {
+            if codecs.get(at).and_then(|c| c.get("endian")).and_then(Json::as_str) == Some("big") {
+                new.endian = Endian::Big;
+            }
+            codecs.remove(at);
+        }
+        if meta.format == Format::V2 && !codecs.iter().any(|c| c.name.starts_with("v2.")) {
+            codecs.clear();
+        }
+        new.codecs = Some(codecs);
+        Ok(new)
     }
 }
 
@@ -45,46 +82,6 @@ impl ArrayMeta {
         }
         None
     }
-}
-
-fn new_array(meta: &ArrayMeta) -> Result<NewArray> {
-    let outer = meta.grid.largest();
-    let mut new = NewArray {
-        format: meta.format,
-        shape: meta.shape.clone(),
-        data_type: meta.data_type.clone(),
-        fill: (!meta.fill_undefined).then(|| meta.fill.clone()),
-        fill_undefined: meta.fill_undefined,
-        keys: Some(meta.keys),
-        dimension_names: meta.dimension_names.clone(),
-        attributes: meta.attributes.members().unwrap_or_default().to_vec(),
-        ..NewArray::default()
-    };
-    let rank = meta.shape.len();
-    let (order, mut codecs) = innermost(&meta.codecs, (0..rank).collect())?;
-    new.layout = layout(order, rank);
-    new.chunks = Some(outer.clone());
-    if let [shard] = codecs.as_slice()
-        && shard.name == "sharding_indexed"
-    {
-        let inner = shard.get("codecs").cloned().unwrap_or(Json::Null);
-        let extents = shard.get("chunk_shape").and_then(Json::items).unwrap_or_default();
-        new.shards = Some(outer);
-        new.chunks = Some(extents.iter().map(|n| n.as_u64().unwrap_or(0)).collect());
-        codecs = v3::codecs(&inner, "codecs")?;
-    }
-    // The order of bytes is said apart, as that of elements is, so that V2's codecs, which go without, can be taken over.
-    if let Some(at) = codecs.iter().position(|c| c.name == "bytes") {
-        if codecs.get(at).and_then(|c| c.get("endian")).and_then(Json::as_str) == Some("big") {
-            new.endian = Endian::Big;
-        }
-        codecs.remove(at);
-    }
-    if meta.format == Format::V2 && !codecs.iter().any(|c| c.name.starts_with("v2.")) {
-        codecs.clear();
-    }
-    new.codecs = Some(codecs);
-    Ok(new)
 }
 
 fn layout(axes: Vec<usize>, rank: usize) -> Layout {

@@ -176,6 +176,7 @@ fn plain(text: &str, names: bool) -> Result<(DataType, Option<Endian>)> {
         return Err(bad());
     }
     let n: usize = number.parse().map_err(|_| bad())?;
+    let bits = |bytes: usize| u8::try_from(bytes.saturating_mul(8)).unwrap_or(64);
     let data_type = match (kind, n) {
         ("b", 1) => DataType::Bool,
         ("i", 1 | 2 | 4 | 8) => DataType::Int(bits(n)),
@@ -276,15 +277,6 @@ fn write_time(order: char, kind: char, unit: TimeUnit, scale: u32) -> Json {
         (unit, 1) => format!("{order}{kind}8[{}]", unit.name()),
         (unit, scale) => format!("{order}{kind}8[{scale}{}]", unit.name()),
     })
-}
-
-fn bits(bytes: usize) -> u8 {
-    match bytes {
-        1 => 8,
-        2 => 16,
-        4 => 32,
-        _ => 64,
-    }
 }
 
 /// `[ns]`, `[10us]`; nothing at all is numpy's "generic".

@@ -20,6 +20,7 @@ use super::grid::Grid;
 use super::json::Json;
 use super::keys::ChunkKeys;
 use super::typestr::{self, TypeStr};
+use super::v3::need;
 use super::{ArrayMeta, CodecMeta, Format, GroupMeta};
 use crate::error::{Error, Result, invalid, unsupported};
 
@@ -126,10 +127,6 @@ fn format(document: &Json, f: &mut Findings) -> Result<()> {
         Some(v) if v.number_text() == Some("2") => Ok(()),
         Some(v) => Err(invalid!("must be 2, not {v}").with_field("zarr_format")),
     }
-}
-
-fn need<'a>(document: &'a Json, name: &str) -> Result<&'a Json> {
-    document.get(name).ok_or_else(|| invalid!("{name:?} is missing").with_field(name))
 }
 
 fn extents(document: &Json, name: &str) -> Result<Vec<u64>> {
@@ -247,9 +244,8 @@ fn object_type(steps: &[CodecMeta]) -> Result<DataType> {
         "vlen-bytes" => Ok(DataType::Bytes),
         "json2" | "json" | "msgpack2" | "msgpack" => Ok(DataType::Json),
         "vlen-array" => {
-            let dtype = first.configuration.iter().find(|(n, _)| n == "dtype").map(|(_, v)| v);
-            let dtype =
-                dtype.ok_or_else(|| Error::invalid("vlen-array needs a \"dtype\"").with_field("filters"))?;
+            let needed = || Error::invalid("vlen-array needs a \"dtype\"").with_field("filters");
+            let dtype = first.get("dtype").ok_or_else(needed)?;
             match typestr::parse(dtype)?.data_type {
                 Some(t) => Ok(DataType::List(Arc::new(t))),
                 None => Err(Error::unsupported("lists of objects").with_field("filters")),

@@ -39,7 +39,7 @@ pub fn shared(document: Arc<Json>, f: &mut Findings) -> Result<NodeMeta> {
     }
 }
 
-fn need<'a>(document: &'a Json, name: &str) -> Result<&'a Json> {
+pub(super) fn need<'a>(document: &'a Json, name: &str) -> Result<&'a Json> {
     document.get(name).ok_or_else(|| invalid!("{name:?} is missing").with_field(name))
 }
 
@@ -437,7 +437,7 @@ pub fn data_type(value: &Json, field: &str, f: &mut Findings) -> Result<(DataTyp
 }
 
 /// Types without a configuration.
-pub(super) fn plain(name: &str) -> Option<DataType> {
+pub(crate) fn plain(name: &str) -> Option<DataType> {
     let bits = |digits: &str| {
         let bits = digits.parse::<u8>().ok().filter(|n| matches!(n, 2 | 4 | 8 | 16 | 32 | 64))?;
         (bits.to_string() == digits).then_some(bits)
@@ -455,14 +455,10 @@ pub(super) fn plain(name: &str) -> Option<DataType> {
         "string" => DataType::String,
         "bytes" | "variable_length_bytes" | "binary" => DataType::Bytes,
         name => match name.strip_prefix("complex_") {
-            Some(part) => DataType::Complex(float_named(part)?),
-            None => DataType::Float(float_named(name)?),
+            Some(part) => DataType::Complex(Float::parse(part)?),
+            None => DataType::Float(Float::parse(name)?),
         },
     })
-}
-
-fn float_named(name: &str) -> Option<Float> {
-    Float::ALL.into_iter().find(|f| f.name() == name)
 }
 
 fn structure(e: &Extension<'_>, field: &str, f: &mut Findings) -> Result<(DataType, Legacy)> {

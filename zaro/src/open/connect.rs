@@ -61,9 +61,7 @@ pub(super) fn connect(_: &Place, _: &StoreOptions) -> Result<SharedStore> {
 pub fn wrapped(store: Arc<dyn Store>, host: &str, options: &StoreOptions) -> SharedStore {
     use crate::store::wrap::{cache, coalesce, gather, limit, retry};
     let mut store = store;
-    if let Some(log) = &options.log {
-        store = Arc::new(LogStore::new(store, Arc::clone(log)));
-    }
+    store = Arc::new(LogStore::new(store, options.log.clone()));
     store = Arc::new(limit::LimitStore::new(store, &options.context, host, options.concurrency));
     store = Arc::new(retry::RetryStore::new(store, options.retry.clone()));
     store = Arc::new(coalesce::CoalesceStore::new(store));

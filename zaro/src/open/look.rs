@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::address::Place;
 use super::spot::Spot;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Hint, Result};
 use crate::meta::Json;
 use crate::store::local::LocalStore;
 use crate::store::{ByteRange, SharedStore, StoreExt as _};
@@ -70,11 +70,11 @@ fn refused<T>(e: Error) -> Result<Option<T>> {
 }
 
 /// What to say of a file that is no Zarr, and what helps.
-pub(super) async fn no_zarr(spot: &Spot) -> Result<&'static str> {
+pub(super) async fn no_zarr(spot: &Spot) -> Result<Error> {
     let spot = unlogged(spot);
     let size = spot.store.size(&spot.path).await?.unwrap_or(0).min(8);
     let start = spot.store.get(&spot.path, Some(ByteRange::span(0, size))).await?.unwrap_or_default();
-    Ok(match &*start {
+    Ok(Error::unsupported(match &*start {
         [b'C', b'D', b'F', 1 | 2 | 5, ..] | [0x89, b'H', b'D', b'F', ..] => {
             "this is a NetCDF or HDF5 file, no Zarr; make references to it with kerchunk or VirtualiZarr, and open those"
         }
@@ -82,10 +82,11 @@ pub(super) async fn no_zarr(spot: &Spot) -> Result<&'static str> {
             "this is a GRIB file, no Zarr; make references to it with kerchunk, and open those"
         }
         [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => {
-            "this is a TIFF file, no Zarr; zaro image convert makes an OME-Zarr of it"
+            let convert = Hint::operation("image convert", "makes an OME-Zarr of it");
+            return Ok(Error::unsupported("this is a TIFF file, no Zarr").or_hint(convert));
         }
         _ => "a file, but neither a ZIP archive nor references; a Zarr is a folder or one of these",
-    })
+    }))
 }
 
 /// Whether a file begins as a JSON object does, or as what may hold one.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::address::{Address, Place};
-use super::find;
 use super::spot::Spot;
+use super::{SourceOptions, find};
 use crate::error::{Error, Result};
 use crate::manifest::store::{ManifestMap, objects_beside};
 use crate::manifest::{Manifest, parse};
@@ -50,7 +50,7 @@ pub(super) async fn open(
     name: &str,
     spot: &Spot,
     objects: Option<&str>,
-    options: &StoreOptions,
+    options: &SourceOptions,
 ) -> Result<ReferenceStore> {
     let near = options.for_uri(name)?;
     // A place that was taken for a folder is taken for an object of the folder above it.

@@ -11,6 +11,7 @@ mod connect;
 mod look;
 #[cfg(feature = "manifest")]
 mod manifest;
+mod options;
 #[cfg_attr(not(feature = "references"), path = "no_reference.rs")]
 mod reference;
 mod spot;
@@ -31,10 +32,11 @@ use self::connect::folder;
 pub use self::connect::wrapped;
 #[cfg(feature = "manifest")]
 pub use self::manifest::read_manifest;
+pub use self::options::SourceOptions;
 use self::reference::ReferenceStore;
 use self::spot::Spot;
 pub use self::top::{from_the_top, is_of_zarr};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, redacted};
 use crate::group::{OpenOptions, Zarr};
 use crate::store::StoreExt as _;
 use crate::store::memory::MemoryStore;
@@ -51,8 +53,13 @@ use crate::suggest;
 /// folder's name: it is what people see when they list the archive. A remote folder that is no Zarr is looked at once
 /// more: it may hold references in Parquet or an Icechunk repository, or be a document of references.
 pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
+    open_with(uri, &SourceOptions::from(&options.store), options).await
+}
+
+/// The same, reached as `source` says; of the store options among `options` only the context is used.
+pub async fn open_with(uri: &str, source: &SourceOptions, options: &OpenOptions) -> Result<Zarr> {
     let address = Address::parse(uri)?;
-    let (found, reference) = locate(&address, &options.store).await?;
+    let (found, reference) = locate(&address, source).await?;
     if let Some(store) = reference {
         return referenced(&found, store, uri, options).await;
     }
@@ -64,12 +71,10 @@ pub async fn open(uri: &str, options: &OpenOptions) -> Result<Zarr> {
         return Ok(zarr?.inside(found.entered));
     }
     let other = match &zarr {
-        Ok(zarr) if zarr.holds_references() => {
-            Some(reference::parquet(&found, &address, &options.store).await?)
-        }
+        Ok(zarr) if zarr.holds_references() => Some(reference::parquet(&found, &address, source).await?),
         Ok(zarr) if zarr.has_root() => None,
         Err(e) if e.kind() != ErrorKind::NotPermitted => None,
-        _ => reference::second_look(&found, &address, &options.store).await?,
+        _ => reference::second_look(&found, &address, source).await?,
     };
     match other {
         Some(store) => referenced(&found, store, uri, options).await,
@@ -141,8 +146,9 @@ fn check_exists(path: &Path) -> Result<()> {
 /// # Errors
 /// `Usage` for what is no address; `Unsupported` for kinds of store that are not known; `NotFound` for an archive
 /// that does not exist.
-pub async fn open_store(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
-    let (found, reference) = locate(&Address::parse(uri)?, options).await?;
+pub async fn open_store(uri: &str, options: impl Into<SourceOptions>) -> Result<SharedStore> {
+    tracing::debug!(target: "zaro::open", address = &*redacted(uri), "open");
+    let (found, reference) = locate(&Address::parse(uri)?, &options.into()).await?;
     match reference {
         Some(store) => found.within(reference::shared(store).0),
         None => found.spot.rooted(),
@@ -182,7 +188,8 @@ pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<Zi
 /// # Errors
 /// `NotFound` if what is there is no reference store; otherwise as [`open_store`].
 #[cfg(feature = "references")]
-pub async fn open_references(uri: &str, options: &StoreOptions) -> Result<ReferenceStore> {
+pub async fn open_references(uri: &str, options: impl Into<SourceOptions>) -> Result<ReferenceStore> {
+    let options = &options.into();
     let address = Address::parse(uri)?;
     let (found, reference) = locate(&address, options).await?;
     if let Some(store) = reference {
@@ -235,7 +242,7 @@ impl Found {
 }
 
 /// What the address leads to, and the reference store that it is, if it is known to be one.
-async fn locate(address: &Address, options: &StoreOptions) -> Result<(Found, Option<ReferenceStore>)> {
+async fn locate(address: &Address, options: &SourceOptions) -> Result<(Found, Option<ReferenceStore>)> {
     let found = find(address, &options.for_uri(&address.text)?).await?;
     let reference = reference::open(&found, address, options).await?;
     Ok((found, reference))
@@ -267,6 +274,7 @@ async fn find(address: &Address, options: &StoreOptions) -> Result<Found> {
 /// `Unsupported` for web servers and remote archives; `NotPermitted` for an archive that exists; otherwise as
 /// [`open_store`].
 pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
+    tracing::debug!(target: "zaro::open", address = &*redacted(uri), "open for writing");
     let address = Address::parse(uri)?;
     if address.kind != Kind::Any {
         return Err(Error::unsupported("a reference store cannot be written to").with_store(uri));

@@ -1,11 +1,10 @@
 //! Reference stores without the feature `references`: known when they are met, and not opened.
 
-use super::Found;
 use super::address::{Address, Kind};
 use super::look::{begins_as_document, folder, no_zarr};
+use super::{Found, SourceOptions};
 use crate::error::{Error, Result};
 use crate::store::SharedStore;
-use crate::store::options::StoreOptions;
 
 /// There is none.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ pub(super) fn shared(store: ReferenceStore) -> (SharedStore, &'static str) {
 pub(super) async fn open(
     found: &Found,
     address: &Address,
-    _: &StoreOptions,
+    _: &SourceOptions,
 ) -> Result<Option<ReferenceStore>> {
     let left_out = || Err(Error::without("references").with_store(&address.text));
     let spot = &found.spot;
@@ -28,7 +27,7 @@ pub(super) async fn open(
     if found.file {
         return match begins_as_document(spot).await? {
             true => left_out(),
-            false => Err(Error::unsupported(no_zarr(spot).await?).with_store(&address.text)),
+            false => Err(no_zarr(spot).await?.with_store(&address.text)),
         };
     }
     if found.is_settled() && folder(&spot.rooted()?).await?.is_some() {
@@ -37,10 +36,10 @@ pub(super) async fn open(
     Ok(None)
 }
 
-pub(super) async fn second_look(_: &Found, _: &Address, _: &StoreOptions) -> Result<Option<ReferenceStore>> {
+pub(super) async fn second_look(_: &Found, _: &Address, _: &SourceOptions) -> Result<Option<ReferenceStore>> {
     Ok(None)
 }
 
-pub(super) async fn parquet(_: &Found, address: &Address, _: &StoreOptions) -> Result<ReferenceStore> {
+pub(super) async fn parquet(_: &Found, address: &Address, _: &SourceOptions) -> Result<ReferenceStore> {
     Err(Error::without("references").with_store(&address.text))
 }

@@ -6,13 +6,12 @@ use super::address::{Address, Kind, Place};
 use super::look::{Holds, begins_as_document, folder, icechunk_here, no_zarr, unlogged};
 use super::spot::Spot;
 use super::targets::AnyTargets;
-use super::{Found, find};
+use super::{Found, SourceOptions, find};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 pub(super) use crate::reference::ReferenceStore;
-use crate::reference::icechunk::{Repository, Version};
+use crate::reference::icechunk::Repository;
 use crate::reference::{SharedMap, json};
-use crate::store::options::StoreOptions;
 use crate::store::{SharedStore, StoreExt as _};
 
 /// Names of JSON documents, which may be references.
@@ -22,7 +21,7 @@ const JSON_NAMES: [&str; 5] = [".json", ".json.gz", ".json.zst", ".json.zstd", "
 pub(super) async fn open(
     found: &Found,
     address: &Address,
-    options: &StoreOptions,
+    options: &SourceOptions,
 ) -> Result<Option<ReferenceStore>> {
     let Found { spot, file, .. } = found;
     let opening = Opening { name: &address.text, options };
@@ -38,7 +37,7 @@ pub(super) async fn open(
     }
     if *file {
         if address.kind == Kind::Any && !begins_as_document(spot).await? {
-            return Err(Error::unsupported(no_zarr(spot).await?).with_store(&address.text));
+            return Err(no_zarr(spot).await?.with_store(&address.text));
         }
         return opening.certain_json(spot, address).await.map(Some);
     }
@@ -75,7 +74,7 @@ pub(super) async fn open(
 pub(super) async fn second_look(
     found: &Found,
     address: &Address,
-    options: &StoreOptions,
+    options: &SourceOptions,
 ) -> Result<Option<ReferenceStore>> {
     let spot = &found.spot;
     let opening = Opening { name: &address.text, options };
@@ -97,7 +96,7 @@ pub(super) async fn second_look(
 pub(super) async fn parquet(
     found: &Found,
     address: &Address,
-    options: &StoreOptions,
+    options: &SourceOptions,
 ) -> Result<ReferenceStore> {
     Opening { name: &address.text, options }.parquet(&found.spot).await
 }
@@ -124,14 +123,13 @@ struct Opening<'a> {
     /// The address, as errors name it.
     name: &'a str,
     /// The options as the caller gave them: each target takes those for itself.
-    options: &'a StoreOptions,
+    options: &'a SourceOptions,
 }
 
 impl Opening<'_> {
     /// Refuses options that mean something to Icechunk repositories only: what was asked for is not what would be read.
     fn no_version(&self) -> Result<()> {
-        let StoreOptions { branch, tag, snapshot, .. } = self.options;
-        if branch.is_none() && tag.is_none() && snapshot.is_none() {
+        if self.options.version.is_none() {
             return Ok(());
         }
         let what = "branches, tags and snapshots are of Icechunk repositories, and this is none";
@@ -150,7 +148,7 @@ impl Opening<'_> {
 
     async fn targets(&self, base: Spot) -> Result<Arc<AnyTargets>> {
         let guarded = base.remote;
-        let Some(root) = &self.options.root else {
+        let Some(root) = &self.options.references.root else {
             return Ok(Arc::new(AnyTargets::new(base, false, guarded, self.options)));
         };
         let address = Address::parse(root)?;
@@ -170,35 +168,26 @@ impl Opening<'_> {
 
     /// Kerchunk's Parquet in the folder `spot`.
     async fn parquet(&self, spot: &Spot) -> Result<ReferenceStore> {
-        let map = parquet_map(&spot.rooted()?, &self.options.context).await?;
+        let map = parquet_map(&spot.rooted()?, &self.options.store.context).await?;
         self.store(map, spot.clone()).await
     }
 
     /// An Icechunk repository in the folder `spot`, whose own chunks have relative addresses (`chunks/ID`).
     async fn icechunk(&self, spot: &Spot) -> Result<ReferenceStore> {
+        let version = self.options.version.clone().unwrap_or_default();
         let repository =
-            Repository::open(spot.rooted()?, &self.version()).await?.with_context(&self.options.context);
+            Repository::open(spot.rooted()?, &version).await?.with_context(&self.options.store.context);
         let options = self.with_containers(&repository).await?;
         // Its own chunks are its own, whatever root is named.
         let targets = AnyTargets::new(spot.clone(), false, spot.remote, &options);
         Ok(ReferenceStore::new(self.name, Arc::new(repository), Arc::new(targets)))
     }
 
-    /// The branch, tag or snapshot that the options name.
-    fn version(&self) -> Version {
-        match (&self.options.snapshot, &self.options.tag, &self.options.branch) {
-            (Some(id), ..) => Version::Snapshot(id.clone()),
-            (None, Some(name), _) => Version::Tag(name.clone()),
-            (None, None, Some(name)) => Version::Branch(name.clone()),
-            (None, None, None) => Version::default(),
-        }
-    }
-
     /// The options, with what a repository says of the places of its virtual chunks where the caller says nothing.
     ///
     /// A repository may be anybody's: it may name a server only for requests that are not signed, and what costs money
     /// is the caller's to say.
-    async fn with_containers(&self, repository: &Repository) -> Result<StoreOptions> {
+    async fn with_containers(&self, repository: &Repository) -> Result<SourceOptions> {
         let mut options = self.options.clone();
         // Settings that cannot be had may hold nothing that is needed; if they do, the chunk in question says so.
         for container in repository.containers().await.unwrap_or_default() {
@@ -217,7 +206,7 @@ impl Opening<'_> {
             for (name, value) in settings {
                 if let Some(value) = value.filter(|_| plain) {
                     // What makes no sense is as good as unsaid.
-                    let _ = options.add_override(&format!("{prefix}:{name}={value}"));
+                    let _ = options.store.add_override(&format!("{prefix}:{name}={value}"));
                 }
             }
         }
@@ -258,10 +247,10 @@ impl Opening<'_> {
             },
             _ => spot.clone(),
         };
-        let map = json::open(&spot.store, &spot.path, &self.options.templates).await;
+        let map = json::open(&spot.store, &spot.path, &self.options.references.templates).await;
         let Some(map) = map.map_err(|e| e.with_store(self.name))? else { return Ok(None) };
         self.no_version()?;
-        let Some(base) = spot.above(self.options) else { return Ok(None) };
+        let Some(base) = spot.above(&self.options.store) else { return Ok(None) };
         let targets = self.targets(base).await?;
         let local = map.urls().all(|url| url.is_ok_and(|url| targets.is_local(url)));
         Ok(Some(ReferenceStore::new(self.name, Arc::new(map), targets).at_hand(local)))

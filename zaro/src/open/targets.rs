@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
+use super::SourceOptions;
 use super::address::{Place, is_archive_name};
 use super::connect::{connect, folder};
 use super::spot::{Below, Spot};
@@ -33,6 +34,8 @@ const CACHES: [&str; 3] = ["simplecache", "filecache", "blockcache"];
 #[derive(Debug)]
 pub(super) struct AnyTargets {
     options: StoreOptions,
+    /// The object meant by references that name none.
+    target: Option<String>,
     /// Where relative addresses begin: the folder that the references lie in, or the one the caller named.
     base: Spot,
     /// Whether the caller named it.
@@ -53,10 +56,11 @@ struct State {
 
 impl AnyTargets {
     /// The targets of references that lie in `base`, or of those from elsewhere (`guarded`) if `base` was `named`.
-    pub(super) fn new(base: Spot, named: bool, guarded: bool, options: &StoreOptions) -> Self {
+    pub(super) fn new(base: Spot, named: bool, guarded: bool, options: &SourceOptions) -> Self {
         Self {
-            guarded: guarded && !options.allow_local,
-            options: options.clone(),
+            guarded: guarded && !options.references.allow_local,
+            options: options.store.clone(),
+            target: options.references.target.clone(),
             base,
             named,
             last: std::sync::atomic::AtomicUsize::new(0),
@@ -70,7 +74,7 @@ impl AnyTargets {
 
     /// Whether an address, as far as it says, leads to a file on this machine.
     pub(super) fn is_local(&self, url: &str) -> bool {
-        let url = if url.is_empty() { self.options.target.as_deref().unwrap_or_default() } else { url };
+        let url = if url.is_empty() { self.target.as_deref().unwrap_or_default() } else { url };
         match Place::of_object(url) {
             Ok(Some(Place::Local(_))) => true,
             Ok(None) => self.base.store.direct().is_some() && !url.contains("::"),
@@ -217,7 +221,7 @@ impl AnyTargets {
     /// Whether the headers that the caller gave for no address in particular may be sent there: a token for the server
     /// of a document is none for whatever servers the document names.
     fn may_see_headers(&self, url: &str) -> bool {
-        if self.options.target.as_deref() == Some(url) {
+        if self.target.as_deref() == Some(url) {
             return true;
         }
         let (Some(own), Ok(Some(other))) = (&self.base.place, Place::of_object(url)) else { return false };
@@ -368,7 +372,7 @@ impl Targets for AnyTargets {
         if let Some(target) = self.state().found.get(&place) {
             return Ok(target.clone());
         }
-        let target = match (remote.url.is_empty(), &self.options.target) {
+        let target = match (remote.url.is_empty(), &self.target) {
             (false, _) => self.resolve(&remote.url, remote.near.as_deref(), false).await?,
             // What the caller names, the caller may reach.
             (true, Some(target)) => match Place::of_object(target) {
@@ -391,4 +395,5 @@ impl Targets for AnyTargets {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests;

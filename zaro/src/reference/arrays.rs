@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, Zarr};
-use crate::meta::{ArrayMeta, NodeMeta};
+use crate::meta::{ArrayMeta, ChunkKeys, NodeMeta};
+use crate::num;
 
 /// The names of metadata documents.
 const DOCUMENTS: [&str; 5] = [".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json"];
@@ -94,7 +95,7 @@ impl Arrays {
             return Part::Document;
         }
         let Some((array, grid, rest)) = self.owner(key, hint) else { return Part::Stray };
-        match grid.number(rest) {
+        match Place::of(rest, grid.meta.keys, &grid.counts) {
             Place::Chunk(number) => Part::Chunk { array, number },
             Place::Outside => Part::Outside { array },
             Place::Nowhere => Part::Stray,
@@ -140,10 +141,46 @@ pub(crate) fn is_document(key: &str) -> bool {
 }
 
 /// Where a key lies in a grid.
-enum Place {
+pub(super) enum Place {
     Chunk(u64),
     Outside,
     Nowhere,
+}
+
+impl Place {
+    /// Of the chunk whose key, below the path of an array with so many chunks along each dimension, is `rest`.
+    pub(super) fn of(rest: &str, keys: ChunkKeys, counts: &[u64]) -> Self {
+        if counts.is_empty() {
+            // What each writer calls the one chunk of a scalar.
+            return if matches!(rest, "0" | "c" | "") { Self::Chunk(0) } else { Self::Nowhere };
+        }
+        let numbers = match keys.prefixed {
+            false => Some(rest),
+            true => rest.strip_prefix('c').and_then(|r| r.strip_prefix(keys.separator)),
+        };
+        let Some(numbers) = numbers else { return Self::Nowhere };
+        match Self::linear(numbers, keys.separator, counts) {
+            // V2 does not say which separator an array has unless it is asked for.
+            Self::Nowhere if !keys.prefixed && counts.len() > 1 => {
+                Self::linear(numbers, keys.other_separator().separator, counts)
+            }
+            place => place,
+        }
+    }
+
+    fn linear(numbers: &str, separator: char, counts: &[u64]) -> Self {
+        let (mut number, mut inside, mut counts) = (Some(0u64), true, counts.iter());
+        for text in numbers.split(separator) {
+            let (Some(count), Some(index)) = (counts.next(), index_of(text)) else { return Self::Nowhere };
+            inside &= index < *count;
+            number = number.and_then(|n| n.checked_mul(*count)?.checked_add(index));
+        }
+        match number {
+            _ if counts.next().is_some() => Self::Nowhere,
+            Some(number) if inside => Self::Chunk(number),
+            _ => Self::Outside,
+        }
+    }
 }
 
 impl ChunkGrid {
@@ -153,58 +190,10 @@ impl ChunkGrid {
         Self { path, meta, counts, chunks }
     }
 
-    /// The number of the chunk whose key, below the array's path, is `rest`.
-    fn number(&self, rest: &str) -> Place {
-        let keys = self.meta.keys;
-        if self.counts.is_empty() {
-            // What each writer calls the one chunk of a scalar.
-            return if matches!(rest, "0" | "c" | "") { Place::Chunk(0) } else { Place::Nowhere };
-        }
-        let numbers = match keys.prefixed {
-            false => Some(rest),
-            true => rest.strip_prefix('c').and_then(|r| r.strip_prefix(keys.separator)),
-        };
-        let Some(numbers) = numbers else { return Place::Nowhere };
-        match self.linear(numbers, keys.separator) {
-            // V2 does not say which separator an array has unless it is asked for.
-            Place::Nowhere if !keys.prefixed && self.counts.len() > 1 => {
-                self.linear(numbers, keys.other_separator().separator)
-            }
-            place => place,
-        }
-    }
-
-    fn linear(&self, numbers: &str, separator: char) -> Place {
-        let (mut number, mut inside, mut counts) = (Some(0u64), true, self.counts.iter());
-        for text in numbers.split(separator) {
-            let (Some(count), Some(index)) = (counts.next(), index_of(text)) else { return Place::Nowhere };
-            inside &= index < *count;
-            number = number.and_then(|n| n.checked_mul(*count)?.checked_add(index));
-        }
-        match number {
-            _ if counts.next().is_some() => Place::Nowhere,
-            Some(number) if inside => Place::Chunk(number),
-            _ => Place::Outside,
-        }
-    }
-
     /// The index of chunk `number`.
     #[must_use]
     pub fn index(&self, number: u64) -> Vec<u64> {
-        let mut rest = number;
-        let mut index: Vec<u64> = self
-            .counts
-            .iter()
-            .rev()
-            .map(|count| {
-                let count = (*count).max(1);
-                let here = rest % count;
-                rest /= count;
-                here
-            })
-            .collect();
-        index.reverse();
-        index
+        num::index_of(number, &self.counts)
     }
 }
 

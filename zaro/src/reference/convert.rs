@@ -5,7 +5,6 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures::stream::TryStreamExt;
@@ -16,27 +15,19 @@ use super::json_write::JsonWriter;
 #[cfg(feature = "parquet")]
 use super::parquet::{self, Writer};
 use super::{Location, Map, ReferenceStore, Remote};
-use crate::array::{OnProgress, Progress};
 use crate::error::{Error, Result, redacted};
 use crate::meta::Json;
 use crate::num::u64_of;
 use crate::store::SharedStore;
+use crate::task::{Task, Unit};
 
 /// How to convert.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ConvertOptions {
     /// Leave out what the form has no place for, instead of an error.
     pub drop_strays: bool,
-    /// Told how many entries are done; the total is not known.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop.
-    pub cancel: Option<Arc<AtomicBool>>,
-}
-
-impl std::fmt::Debug for ConvertOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ConvertOptions").field("drop_strays", &self.drop_strays).finish_non_exhaustive()
-    }
+    /// How it is watched, in entries, and stopped.
+    pub task: Task,
 }
 
 /// What was written.
@@ -83,13 +74,8 @@ impl ConvertOptions {
         if !done.is_multiple_of(STEP) {
             return Ok(());
         }
-        if let Some(progress) = &self.progress {
-            progress(Progress { done, total: done });
-        }
-        match &self.cancel {
-            Some(cancel) if cancel.load(Ordering::Relaxed) => Err(Error::cancelled()),
-            _ => Ok(()),
-        }
+        self.task.meter(Unit::Objects, None::<u64>).set(done);
+        self.task.check()
     }
 }
 

@@ -25,6 +25,7 @@ mod direct;
 pub mod icechunk;
 pub(crate) mod json;
 pub(crate) mod json_write;
+mod options;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 pub(crate) mod stat;
@@ -41,6 +42,7 @@ pub use convert::to_parquet;
 pub use convert::{ConvertOptions as RewriteOptions, Converted as Rewritten, to_json};
 pub use json::JsonMap;
 pub use json_write::{Compression, JsonWriter};
+pub use options::ReferenceOptions;
 #[cfg(feature = "parquet")]
 pub use parquet::RECORD_SIZE;
 pub use stat::{ArrayStat, PlaceStat, Stat as ReferenceStat, stat};

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -14,8 +15,8 @@ use crate::error::{Error, Result, redacted};
 use crate::num::{u64_of, usize_of};
 use crate::store::list::{Level, walk, with_facts};
 use crate::store::{
-    ByteRange, Direct, Entry, GetOptions, KeyEntry, ListOptions, Object, ObjectMeta, Origin, Site, Store,
-    StoreExt, md5_hex,
+    ByteRange, Direct, Entry, GetOptions, KeyEntry, ListOptions, Object, ObjectMeta, ObjectStream, Origin,
+    Site, Store, StoreExt, md5_hex,
 };
 
 /// How many sizes of whole objects are asked for at once.
@@ -76,7 +77,7 @@ impl ReferenceStore {
             }
             let target = self.targets.target(remote).await?;
             let size = target.store.size(&target.key).await?;
-            size.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
+            size.ok_or_else(unfound)
         };
         asked.await.map_err(|e: Error| e.within(remote.to_string()).moved_to(key, self))
     }
@@ -118,26 +119,53 @@ impl ReferenceStore {
         let versioned = remote.versioned();
         let remote = versioned.as_ref().unwrap_or(remote);
         let target = self.targets.target(remote).await?;
-        let range = match (remote.span, options.range) {
-            (None, range) => range,
-            (Some(Span { offset, length }), None) => Some(ByteRange::span(offset, length)),
-            (Some(Span { offset, length }), Some(range)) => {
-                let (start, wanted) = range.resolve(length)?;
-                let from = offset
-                    .checked_add(start)
-                    .ok_or_else(|| Error::invalid("the range ends beyond every object"))?;
-                Some(ByteRange::span(from, wanted))
-            }
-        };
-        let pin = remote.pin.as_deref();
-        // A state that is named already is not one that may change.
-        let state = options.state.filter(|_| pin.is_none());
-        let mut got = target.store.get_opts(&target.key, GetOptions { range, pin, state, ..options }).await?;
-        if let Some(object) = got.as_mut().filter(|_| pin.is_some()) {
+        let ask = asked(remote, options)?;
+        let mut got = target.store.get_opts(&target.key, ask).await?;
+        if let Some(object) = got.as_mut().filter(|_| ask.pin.is_some()) {
             object.meta = ObjectMeta::Unknown;
         }
-        got.ok_or_else(|| Error::not_found("the object that is referred to does not exist"))
+        got.ok_or_else(unfound)
     }
+
+    async fn stream(&self, remote: &Remote, options: GetOptions<'_>) -> Result<ObjectStream> {
+        let versioned = remote.versioned();
+        let remote = versioned.as_ref().unwrap_or(remote);
+        let target = self.targets.target(remote).await?;
+        let ask = asked(remote, options)?;
+        let mut got = target.store.get_stream(&target.key, ask).await?.ok_or_else(unfound)?;
+        if ask.pin.is_some() {
+            got.meta = ObjectMeta::Unknown;
+        }
+        if let Some(Span { offset, .. }) = remote.span {
+            // Of what the key stands for, which begins within the object.
+            let within = |range: Range<u64>| range.start.checked_sub(offset)..range.end.checked_sub(offset);
+            got.range = got.range.map(within).and_then(|range| Some(range.start?..range.end?));
+        }
+        Ok(got)
+    }
+}
+
+/// What is asked of the object that a reference leads to.
+fn asked<'a>(remote: &'a Remote, options: GetOptions<'a>) -> Result<GetOptions<'a>> {
+    let range = match (remote.span, options.range) {
+        (None, range) => range,
+        (Some(Span { offset, length }), None) => Some(ByteRange::span(offset, length)),
+        (Some(Span { offset, length }), Some(range)) => {
+            let (start, wanted) = range.resolve(length)?;
+            let from = offset
+                .checked_add(start)
+                .ok_or_else(|| Error::invalid("the range ends beyond every object"))?;
+            Some(ByteRange::span(from, wanted))
+        }
+    };
+    let pin = remote.pin.as_deref();
+    // A state that is named already is not one that may change.
+    let state = options.state.filter(|_| pin.is_none());
+    Ok(GetOptions { range, pin, state, ..options })
+}
+
+fn unfound() -> Error {
+    Error::not_found("the object that is referred to does not exist")
 }
 
 impl fmt::Display for ReferenceStore {
@@ -190,14 +218,33 @@ impl Store for ReferenceStore {
         match self.map.locate(key).await.map_err(named)? {
             None => Ok(None),
             Some(Location::Inline(bytes)) => {
-                let part = slice(&bytes, options.range).map(|bytes| Some(Object::from(bytes)));
-                part.map_err(named)
+                let object = slice(&bytes, options.range).map(Object::from).map_err(named)?;
+                options.check(&object).map_err(named)?;
+                Ok(Some(object))
             }
             Some(Location::Remote(remote)) => match self.fetch(&remote, options).await {
                 Ok(got) => Ok(Some(got)),
                 // The reference exists, so its object must: this is never a missing chunk.
                 Err(e) => Err(e.within(remote.to_string()).moved_to(key, self)),
             },
+        }
+    }
+
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let named = |e: Error| e.with_key(key).with_store(self);
+        options.refuse_pin().map_err(named)?;
+        let remote = match self.map.locate(key).await.map_err(named)? {
+            Some(Location::Remote(remote)) => remote,
+            Some(Location::Inline(_)) | None => {
+                let got = self.get_opts(key, options).await?;
+                return Ok(got.map(|object| ObjectStream::of(object, options.range)));
+            }
+        };
+        let (key, store, place) = (key.to_owned(), self.to_string(), remote.to_string());
+        let moved = move |e: Error| e.within(&place).moved_to(&key, &store);
+        match self.stream(&remote, options).await {
+            Ok(got) => Ok(Some(got.map_err(moved))),
+            Err(e) => Err(moved(e)),
         }
     }
 

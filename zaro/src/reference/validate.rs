@@ -8,23 +8,24 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use futures::future::FutureExt as _;
 use futures::stream::{self, StreamExt};
 
 use super::addresses::is_relative;
 use super::arrays::{Arrays, ChunkGrid, Part};
 use super::{Location, Map, Remote, Targets};
-use crate::array::{Array, Missing, OnProgress, Progress, ReadOptions, Selection};
+use crate::array::{Array, Missing, ReadOptions, Selection};
 use crate::error::{Error, ErrorKind, Result, redacted};
 use crate::group::Zarr;
 use crate::meta::path::shown;
 use crate::meta::{Json, Level};
 use crate::num::u64_of;
 use crate::store::{ByteRange, Pin, StoreExt as _};
+use crate::task::{Operation, Task, Unit};
 
 /// How to validate.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct ValidateOptions {
     /// Chunks of each array to decode; all of them with `None`.
     pub sample: Option<usize>,
@@ -32,25 +33,13 @@ pub struct ValidateOptions {
     pub concurrency: usize,
     /// Findings to keep; the others are only counted.
     pub limit: usize,
-    /// Told how many objects and chunks are done.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop.
-    pub cancel: Option<Arc<AtomicBool>>,
+    /// How it is watched, in objects and chunks, and stopped.
+    pub task: Task,
 }
 
 impl Default for ValidateOptions {
     fn default() -> Self {
-        Self { sample: Some(2), concurrency: 32, limit: 1000, progress: None, cancel: None }
-    }
-}
-
-impl std::fmt::Debug for ValidateOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ValidateOptions")
-            .field("sample", &self.sample)
-            .field("concurrency", &self.concurrency)
-            .field("limit", &self.limit)
-            .finish_non_exhaustive()
+        Self { sample: Some(2), concurrency: 32, limit: 1000, task: Task::default() }
     }
 }
 
@@ -125,6 +114,7 @@ pub async fn validate(
     zarr: &Zarr,
     options: &ValidateOptions,
 ) -> Result<MapReport> {
+    let _operation = Operation::begin("ref validate", zarr.store());
     let (arrays, damaged) = Arrays::of(zarr).await?;
     let mut check = Check::new(&arrays, options);
     check.report.arrays = u64_of(arrays.list().len());
@@ -215,20 +205,12 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn go_on(&self) -> Result<()> {
-        match &self.options.cancel {
-            Some(cancel) if cancel.load(Ordering::Relaxed) => Err(Error::cancelled()),
-            _ => Ok(()),
-        }
-    }
-
     async fn gather(&mut self, map: &dyn Map) -> Result<()> {
         let arrays = self.arrays;
         let mut hint = 0;
         let mut last: Option<(Object, u64)> = None;
         let mut entries = map.entries("");
-        while let Some(entry) = entries.next().await {
-            self.go_on()?;
+        while let Some(entry) = self.options.task.unless_cancelled(entries.next().map(Ok)).await? {
             let (key, location) = match entry {
                 Ok(entry) => entry,
                 // An entry that says nothing sensible; the others are looked at all the same.
@@ -330,20 +312,16 @@ impl<'a> Check<'a> {
         let ends: Vec<(Object, u64)> = std::mem::take(&mut self.ends).into_iter().collect();
         self.report.objects = u64_of(ends.len());
         let total = self.report.objects.saturating_add(self.to_decode());
-        let done = AtomicU64::new(0);
+        let meter = &self.options.task.meter(Unit::Objects, total);
         let options = self.options;
-        let asked = stream::iter(ends).map(|(object, end)| {
-            let done = &done;
-            async move {
-                let fault = look(map, targets, &object, end).await;
-                tell(options, done, total);
-                (object, fault)
-            }
+        let asked = stream::iter(ends).map(|(object, end)| async move {
+            let fault = look(map, targets, &object, end).await;
+            meter.advance(1);
+            (object, fault)
         });
         let mut asked = asked.buffer_unordered(options.concurrency.max(1));
         let mut faults = HashMap::new();
-        while let Some((object, fault)) = asked.next().await {
-            self.go_on()?;
+        while let Some((object, fault)) = self.options.task.unless_cancelled(asked.next().map(Ok)).await? {
             if let Some(fault) = fault {
                 faults.insert(object, fault);
             }
@@ -355,8 +333,7 @@ impl<'a> Check<'a> {
     async fn name_keys(&mut self, map: &dyn Map, faults: &HashMap<Object, Fault>) -> Result<()> {
         let mut hint = 0;
         let mut entries = map.entries("");
-        while let Some(entry) = entries.next().await {
-            self.go_on()?;
+        while let Some(entry) = self.options.task.unless_cancelled(entries.next().map(Ok)).await? {
             let Ok((key, Location::Remote(remote))) = entry else { continue };
             let Some(fault) = faults.get(&Object::of(&remote)) else { continue };
             let node = match self.arrays.part(&key, &mut hint) {
@@ -389,7 +366,8 @@ impl<'a> Check<'a> {
     /// Decodes the chunks of the sample, or all of them.
     async fn decode(&mut self, map: &dyn Map, zarr: &Zarr, faults: &HashMap<Object, Fault>) -> Result<()> {
         let total = self.report.objects.saturating_add(self.to_decode());
-        let done = AtomicU64::new(self.report.objects);
+        let meter = &self.options.task.meter(Unit::Objects, total);
+        meter.set(self.report.objects);
         for (number, grid) in self.arrays.list().iter().enumerate() {
             let samples = self.samples.get(number).map(|s| s.values().copied().collect::<Vec<u64>>());
             let samples = samples.unwrap_or_default();
@@ -416,17 +394,13 @@ impl<'a> Check<'a> {
                 None => present(map, self.arrays, number),
             };
             let (options, array) = (self.options, &array);
-            let tried = chunks.map(|chunk| {
-                let done = &done;
-                async move {
-                    let tried = try_chunk(map, array, grid, chunk, faults).await;
-                    tell(options, done, total);
-                    tried
-                }
+            let tried = chunks.map(|chunk| async move {
+                let tried = try_chunk(map, array, grid, chunk, faults).await;
+                meter.advance(1);
+                tried
             });
             let mut tried = tried.buffer_unordered(options.concurrency.clamp(1, DECODES_AT_ONCE));
-            while let Some(tried) = tried.next().await {
-                self.go_on()?;
+            while let Some(tried) = self.options.task.unless_cancelled(tried.next().map(Ok)).await? {
                 match tried {
                     Tried::Passed => {}
                     Tried::Well => self.report.decoded += 1,
@@ -536,13 +510,6 @@ async fn look(map: &dyn Map, targets: &dyn Targets, object: &Object, end: u64) -
     }
 }
 
-fn tell(options: &ValidateOptions, done: &AtomicU64, total: u64) {
-    let done = done.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-    if let Some(progress) = &options.progress {
-        progress(Progress { done: done.min(total), total });
-    }
-}
-
 /// An error without the places that its finding names.
 fn error_text(e: &Error) -> String {
     match std::error::Error::source(e).map(ToString::to_string) {
@@ -553,8 +520,11 @@ fn error_text(e: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::super::testing::{MemoryMap, MemoryTargets, zarr_with};
     use super::*;
+    use crate::task::CancelToken;
 
     async fn checked(map: MemoryMap, targets: MemoryTargets, options: &ValidateOptions) -> MapReport {
         let zarr = zarr_with(map.clone(), targets.clone()).await;
@@ -636,15 +606,17 @@ mod tests {
         let last = Arc::new(AtomicU64::new(0));
         let seen = last.clone();
         let options = ValidateOptions {
-            progress: Some(Arc::new(move |p| {
+            task: Task::default().with_progress(move |p| {
                 seen.fetch_max(p.done, Ordering::Relaxed);
-                assert_eq!(p.total, 4);
-            })),
+                assert_eq!((p.total, p.unit), (Some(4), Unit::Objects));
+            }),
             ..ValidateOptions::default()
         };
         checked(map(), targets(), &options).await;
         assert_eq!(last.load(Ordering::Relaxed), 4);
-        let stopped = ValidateOptions { cancel: Some(Arc::new(AtomicBool::new(true))), ..options };
+        let cancel = CancelToken::new();
+        cancel.cancel();
+        let stopped = ValidateOptions { task: Task::default().with_cancel(&cancel), ..options };
         let (map, targets) = (map(), targets());
         let zarr = zarr_with(map.clone(), targets.clone()).await;
         let e = validate(&map, &targets, &zarr, &stopped).await.unwrap_err();

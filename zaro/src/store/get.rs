@@ -56,6 +56,14 @@ impl<'a> GetOptions<'a> {
         self.pin.filter(|pin| !pin.is_empty())
     }
 
+    /// What to send as `If-Match`: the `ETag` of the state that is meant, if the same one means the same bytes. One without
+    /// quotes is not as the standard has it, and who knows what such a server makes of it.
+    #[cfg(feature = "cloud")]
+    pub(crate) fn if_match(&self) -> Option<&'a str> {
+        let Some(ObjectMeta::Remote(remote)) = self.state else { return None };
+        remote.strong().filter(|etag| etag.len() > 2 && etag.starts_with('"') && etag.ends_with('"'))
+    }
+
     /// Refuses a pin, for stores that cannot tell which state is meant.
     pub(crate) fn refuse_pin(&self) -> Result<()> {
         match self.pinned() {
@@ -342,6 +350,17 @@ mod tests {
         assert!(said(a, None, Some(1)).agrees(&said(None, Some(1), Some(1))), "nothing to compare");
         assert!(ObjectMeta::Unknown.agrees(&said(a, None, None)));
         assert!(!ObjectMeta::of_put(1, 1).agrees(&ObjectMeta::of_put(2, 1)));
+    }
+
+    #[cfg(feature = "cloud")]
+    #[test]
+    fn only_strong_tags_in_quotes_are_sent() {
+        let sent = |state: &ObjectMeta| GetOptions::default().of_state(state).if_match().map(str::to_owned);
+        assert_eq!(sent(&said(Some("\"a\""), None, None)).as_deref(), Some("\"a\""));
+        for unfit in [Some("W/\"a\""), Some("a"), Some("\"\""), Some("\""), None] {
+            assert_eq!(sent(&said(unfit, Some(1), Some(1))), None, "{unfit:?}");
+        }
+        assert_eq!(sent(&ObjectMeta::of_put(1, 1)), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
@@ -23,10 +23,11 @@ use super::list::{Level, walk, with_facts};
 use super::memory::slice;
 use super::options::StoreOptions;
 use super::pin::is_md5;
-use super::reply::{Asked, Broken, Reply};
+use super::reply::{Asked, Broken, IfMatch, Reply};
+use super::stream::joined;
 use super::{
-    ByteRange, Entry, GetOptions, ListOptions, Listing, Object, ObjectMeta, Pin, RemoteMeta, Site, Store,
-    StoreFacts, check_key, check_prefix, percent_decode,
+    Body, ByteRange, Entry, GetOptions, ListOptions, Listing, Object, ObjectMeta, ObjectStream, Pin,
+    RemoteMeta, Site, Store, StoreFacts, changed, check_key, check_prefix, percent_decode, stream,
 };
 use crate::context::{ClientKey, Context};
 use crate::error::{Error, Result};
@@ -38,9 +39,6 @@ const MAX_REDIRECTS: usize = 8;
 
 /// The most bytes of an answer that are passed over, where a server sends all of an object for a part of it: 64 GiB.
 const MAX_SKIPPED: u64 = 64 << 30;
-
-/// The most memory taken for a body before its bytes come: 16 MiB. What a server announces may be untrue.
-const MAX_TRUST: u64 = 16 << 20;
 
 /// What lies below an address, as a store.
 #[derive(Clone)]
@@ -57,6 +55,7 @@ pub struct HttpStore {
     has_index: OnceLock<bool>,
     /// Whether the server was seen to answer `HEAD`.
     heads: Arc<AtomicBool>,
+    if_match: Arc<IfMatch>,
 }
 
 /// The client of everything that speaks HTTP. It follows no redirects: the stores decide about those.
@@ -168,39 +167,23 @@ fn range_header(range: ByteRange) -> Option<String> {
     }
 }
 
-/// The bytes of the body from `skip` on, `take` of them at most; what lies after them is not waited for.
-async fn body(mut response: Response, skip: u64, take: u64) -> Result<Bytes> {
-    let (mut skip, mut left) = (skip, take);
-    let announced = content_length(response.headers()).unwrap_or(0).saturating_sub(skip).min(left);
-    let mut out: Option<BytesMut> = None;
-    let mut first = Bytes::new();
-    while left > 0 {
-        let Some(mut chunk) = response.chunk().await.map_err(network)? else { break };
-        let passed = skip.min(u64_of(chunk.len()));
-        skip -= passed;
-        let _ = chunk.split_to(usize_of(passed)?);
-        chunk.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-        left -= u64_of(chunk.len());
-        match &mut out {
-            Some(buffer) => buffer.extend_from_slice(&chunk),
-            None if first.is_empty() => first = chunk,
-            None => {
-                let mut buffer = BytesMut::with_capacity(usize_of(announced.min(MAX_TRUST))?);
-                buffer.extend_from_slice(&first);
-                buffer.extend_from_slice(&chunk);
-                out = Some(buffer);
-            }
-        }
-    }
-    Ok(out.map_or(first, BytesMut::freeze))
+/// The pieces of a body.
+fn pieces(response: Response) -> Body {
+    response.bytes_stream().map_err(network).boxed()
 }
 
-/// All of the body, which is not longer than was asked for.
+/// All of a body, which is not longer than was asked for.
 async fn all(response: Response, ask: GetOptions<'_>) -> Result<Bytes> {
-    ask.check_length(content_length(response.headers()).unwrap_or(0))?;
-    let bytes = body(response, 0, ask.bound().saturating_add(1)).await?;
-    ask.check_length(u64_of(bytes.len()))?;
-    Ok(bytes)
+    let announced = content_length(response.headers()).unwrap_or(0);
+    joined(whole_body(response, ask.held())?, announced).await
+}
+
+/// The same as it comes.
+fn whole_body(response: Response, ask: GetOptions<'_>) -> Result<Body> {
+    let announced = content_length(response.headers());
+    announced.map_or(Ok(()), |length| ask.check_announced(length))?;
+    let too_long = ask.too_long();
+    Ok(stream::at_most(pieces(response), ask.longest(announced), || too_long))
 }
 
 /// The last `n` bytes of a body whose length nobody said, and which has at most `most`.
@@ -268,6 +251,7 @@ impl HttpStore {
             only: None,
             has_index: OnceLock::new(),
             heads: Arc::default(),
+            if_match: Arc::default(),
         })
     }
 
@@ -348,23 +332,36 @@ impl HttpStore {
         Err(Error::io(format!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    /// Asks for a key and sorts out what the status says.
+    /// Asks for a key, in the state that is meant, and sorts out what the status says.
     async fn ask(
         &self,
         method: &Method,
         key: &str,
         range: Option<&str>,
-        pin: Option<&Pin>,
+        ask: &GetOptions<'_>,
     ) -> Result<Answer> {
         check_key(key)?;
-        let extra: Vec<_> = range.iter().map(|r| (header::RANGE, *r)).collect();
+        let pin = ask.pinned();
         let mut url = self.url(key, false)?;
         if let Some(version) = pin.and_then(|p| p.version.as_deref()) {
             url.query_pairs_mut().append_pair("versionId", version);
         }
-        let Some(response) = self.send(method, url, &extra).await? else {
-            return Ok(Answer::Missing);
-        };
+        let tag = self.if_match.tag(ask);
+        let conditions = tag.map(|t| (header::IF_MATCH, t));
+        let extra: Vec<_> = conditions.into_iter().chain(range.map(|r| (header::RANGE, r))).collect();
+        let mut sent = self.send(method, url.clone(), &extra).await?;
+        if let (Some(tag), Some(refusal)) = (tag, &sent)
+            && IfMatch::refuses(refusal.status())
+        {
+            sent = self.send(method, url, extra.get(1..).unwrap_or_default()).await?;
+            match &sent {
+                Some(now) if now.status().is_success() => self.if_match.judge(tag, &facts(now))?,
+                // Too short for the range.
+                Some(now) if now.status() == StatusCode::RANGE_NOT_SATISFIABLE => return Err(changed()),
+                _ => {}
+            }
+        }
+        let Some(response) = sent else { return Ok(Answer::Missing) };
         match response.status() {
             // Neither an object nor that there is none.
             StatusCode::NO_CONTENT if method == Method::GET => Err(self.failure(&response)),
@@ -390,50 +387,29 @@ impl HttpStore {
     }
 
     /// The bytes that are asked for, and the state they are of.
-    async fn fetch(&self, key: &str, ask: GetOptions<'_>) -> Result<Option<Object>> {
-        let (range, pin) = (ask.range, ask.pinned());
-        let empty = matches!(range, Some(ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0)));
-        let range = range.filter(|_| !empty).map(|r| (r, range_header(r))).or(range.map(|r| (r, None)));
-        let Some((range, asked)) = range else {
-            return match self.ask(&Method::GET, key, None, pin).await? {
-                Answer::Here(response) => {
-                    let proven = pin.is_none_or(|p| is_proven(p, response.headers()));
-                    let meta = ObjectMeta::from(facts(&response));
-                    meta.check(ask.state)?;
-                    let is_html = is_html(response.headers());
-                    let bytes = all(response, ask).await?;
-                    // A login, or a page that some servers send for all that they have not.
-                    if is_html && is_page(&bytes) {
-                        return Err(Error::io(
-                            "the server sent a web page in place of the object; whether it has that is not known",
-                        ));
-                    }
-                    if let Some(pin) = pin.filter(|_| !proven) {
-                        if !pin.etag.as_deref().is_some_and(is_md5) {
-                            return Err(Error::unsupported(
-                                "the server does not say which state of the object it sends",
-                            ));
-                        }
-                        pin.check_whole(&bytes)?;
-                    }
-                    Ok(Some(Object { bytes, meta }))
-                }
+    async fn open(&self, key: &str, ask: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let pin = ask.pinned();
+        let Some(range) = ask.range else {
+            return match self.ask(&Method::GET, key, None, &ask).await? {
+                Answer::Here(response) => open_whole(response, ask).await.map(Some),
                 Answer::Missing => Ok(None),
                 Answer::Unsatisfiable(_) => {
                     Err(Error::io("the server refused a range that was not asked for"))
                 }
             };
         };
-        let Some(asked) = asked else {
+        let nothing = || Some(ObjectStream::of(Object::default(), ask.range));
+        let empty = matches!(range, ByteRange::Span { length: 0, .. } | ByteRange::Suffix(0));
+        let Some(asked) = range_header(range).filter(|_| !empty) else {
             // HTTP has no empty ranges: only whether it fits is asked. A span past 2^64 never fits.
             let size = match pin.and_then(|p| p.size) {
                 Some(size) => Some(size),
                 None => self.measured(key).await?,
             };
             let Some(size) = size else { return Ok(None) };
-            return range.resolve(size).map(|_| Some(Object::default()));
+            return range.resolve(size).map(|_| nothing());
         };
-        match self.ask(&Method::GET, key, Some(&asked), pin).await? {
+        match self.ask(&Method::GET, key, Some(&asked), &ask).await? {
             Answer::Missing => Ok(None),
             Answer::Here(response) if !pin.is_none_or(|p| is_proven(p, response.headers())) => {
                 Err(Error::unsupported(
@@ -443,11 +419,11 @@ impl HttpStore {
             Answer::Here(response) => {
                 let meta = ObjectMeta::from(facts(&response));
                 meta.check(ask.state)?;
-                let bytes = match response.status() {
-                    StatusCode::PARTIAL_CONTENT => partial(response, range, ask).await?,
+                let (span, body) = match response.status() {
+                    StatusCode::PARTIAL_CONTENT => partial(response, range, ask)?,
                     _ => whole(response, range, ask).await?,
                 };
-                Ok(Some(Object { bytes, meta }))
+                Ok(Some(ObjectStream { meta, range: span.map(|(start, end)| start..end), body }))
             }
             Answer::Unsatisfiable(size) => {
                 let size = match size {
@@ -456,7 +432,7 @@ impl HttpStore {
                 };
                 let Some(size) = size else { return Ok(None) };
                 match range.resolve(size)? {
-                    (_, 0) => Ok(Some(Object::default())),
+                    (_, 0) => Ok(nothing()),
                     _ => Err(transient("the server refused a range that lies within the object")),
                 }
             }
@@ -465,7 +441,8 @@ impl HttpStore {
 
     /// What is known of an object, without reading it. Its size is known.
     async fn look(&self, key: &str) -> Result<Option<RemoteMeta>> {
-        match self.ask(&Method::HEAD, key, None, None).await {
+        let any = GetOptions::default();
+        match self.ask(&Method::HEAD, key, None, &any).await {
             Ok(Answer::Here(response)) => {
                 self.heads.store(true, Ordering::Relaxed);
                 let meta = facts(&response);
@@ -480,7 +457,7 @@ impl HttpStore {
             Ok(Answer::Missing | Answer::Unsatisfiable(_)) | Err(_) => {}
         }
         // Asked for the first byte, they say more.
-        match self.ask(&Method::GET, key, Some("bytes=0-0"), None).await? {
+        match self.ask(&Method::GET, key, Some("bytes=0-0"), &any).await? {
             Answer::Missing => Ok(None),
             Answer::Unsatisfiable(size) => {
                 Ok(Some(RemoteMeta { size: Some(size.unwrap_or(0)), ..RemoteMeta::default() }))
@@ -489,7 +466,7 @@ impl HttpStore {
                 let mut meta = facts(&response);
                 if meta.size.is_none() {
                     // Nothing but reading it tells.
-                    let whole = self.ask(&Method::GET, key, None, None).await?;
+                    let whole = self.ask(&Method::GET, key, None, &any).await?;
                     let Answer::Here(whole) = whole else { return Ok(None) };
                     meta.size = Some(u64_of(all(whole, GetOptions::default()).await?.len()));
                 }
@@ -563,8 +540,54 @@ fn http_date(text: &str) -> Option<i64> {
     Some(Time::parse(&format!("{year}-{month:02}-{day:0>2}T{time}Z")).ok()?.seconds)
 }
 
-/// The bytes of a 206, checked against what was asked for.
-async fn partial(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Result<Bytes> {
+/// All of an object.
+async fn open_whole(response: Response, ask: GetOptions<'_>) -> Result<ObjectStream> {
+    let pin = ask.pinned();
+    let proven = pin.is_none_or(|p| is_proven(p, response.headers()));
+    let meta = ObjectMeta::from(facts(&response));
+    meta.check(ask.state)?;
+    let range = content_length(response.headers()).map(|length| 0..length);
+    let is_html = is_html(response.headers());
+    let mut body = whole_body(response, ask)?;
+    if let Some(range) = &range {
+        body = stream::cut(body, 0, range.end, ended_after(range.end));
+    }
+    if is_html {
+        body = refuse_page(body).await?;
+    }
+    if let Some(pin) = pin.filter(|_| !proven) {
+        if !pin.etag.as_deref().is_some_and(is_md5) {
+            return Err(Error::unsupported("the server does not say which state of the object it sends"));
+        }
+        body = pin.check_stream(body);
+    }
+    Ok(ObjectStream { meta, range, body })
+}
+
+/// Refuses a login, or a page that some servers send for all that they have not.
+async fn refuse_page(mut body: Body) -> Result<Body> {
+    /// What lies further in is not looked at.
+    const BEGINNING: usize = 4 << 10;
+    let mut begin = BytesMut::new();
+    while begin.len() < BEGINNING
+        && let Some(piece) = body.try_next().await?
+    {
+        begin.extend_from_slice(&piece);
+    }
+    match is_page(&begin) {
+        true => Err(Error::io(
+            "the server sent a web page in place of the object; whether it has that is not known",
+        )),
+        false => Ok(stream::one(begin.freeze()).chain(body).boxed()),
+    }
+}
+
+fn ended_after(length: u64) -> impl FnOnce(u64) -> Error + Send + 'static {
+    move |came| transient(format!("the answer ended after {came} of {length} bytes"))
+}
+
+/// The bytes of a 206, checked against what was asked for, and which they are.
+fn partial(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Result<(Option<Span>, Body)> {
     let (span, size) = content_range(response.headers()).unwrap_or((None, None));
     let wanted = match (range, size) {
         (range, Some(size)) => {
@@ -586,45 +609,35 @@ async fn partial(response: Response, range: ByteRange, ask: GetOptions<'_>) -> R
         return Err(Error::io("the server sent a part without saying which"));
     };
     let length = end.saturating_sub(start);
-    ask.check_length(length)?;
-    let bytes = body(response, 0, length).await?;
-    if u64_of(bytes.len()) == length {
-        Ok(bytes)
-    } else {
-        Err(transient(format!("the answer ended after {} of {length} bytes", bytes.len())))
-    }
+    ask.check_announced(length)?;
+    Ok((Some((start, end)), stream::cut(pieces(response), 0, length, ended_after(length))))
 }
 
-/// The range out of a 200 that carries everything, from a server that does not know ranges.
-async fn whole(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Result<Bytes> {
+/// The range out of a 200 that carries everything, from a server that does not know ranges, and which bytes it is.
+async fn whole(response: Response, range: ByteRange, ask: GetOptions<'_>) -> Result<(Option<Span>, Body)> {
     match (range, content_length(response.headers())) {
         (range, Some(size)) => {
             let (offset, length) = range.resolve(size)?;
-            ask.check_length(length)?;
+            ask.check_announced(length)?;
             if offset > MAX_SKIPPED {
                 return Err(Error::unsupported(format!(
                     "the server knows no ranges, and {offset} bytes would come before those that are needed"
                 )));
             }
-            let bytes = body(response, offset, length).await?;
-            if u64_of(bytes.len()) == length {
-                Ok(bytes)
-            } else {
-                Err(transient("the answer ended too early"))
-            }
+            let short = |_| transient("the answer ended too early");
+            let body = stream::cut(pieces(response), offset, length, short);
+            Ok((Some((offset, offset.saturating_add(length))), body))
         }
-        (ByteRange::Suffix(n), None) => tail(response, n, ask.largest()).await,
+        (ByteRange::Suffix(n), None) => Ok((None, stream::one(tail(response, n, ask.largest()).await?))),
         (ByteRange::Span { offset, length }, None) => {
-            GetOptions { range: None, ..ask }.check_length(offset.saturating_add(length))?;
-            let bytes = body(response, offset, length).await?;
-            if u64_of(bytes.len()) == length {
-                Ok(bytes)
-            } else {
-                Err(Error::invalid(format!("bytes {offset}+{length} lie outside the object")))
-            }
+            let end = offset.saturating_add(length);
+            GetOptions { range: None, ..ask }.check_length(end)?;
+            let outside = move |_| Error::invalid(format!("bytes {offset}+{length} lie outside the object"));
+            Ok((Some((offset, end)), stream::cut(pieces(response), offset, length, outside)))
         }
         (range @ ByteRange::From(_), None) => {
-            slice(&all(response, GetOptions::default()).await?, Some(range))
+            let part = slice(&all(response, GetOptions::default()).await?, Some(range))?;
+            Ok((None, stream::one(part)))
         }
     }
 }
@@ -656,7 +669,18 @@ impl Store for HttpStore {
     /// The version of a pin goes into the query as `versionId`, which is how S3 has it. A server that says neither the version
     /// nor an `ETag` of the kind that is meant is trusted with whole objects only, whose MD5 tells.
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
-        self.fetch(key, options).await.map_err(|e| e.with_key(key).with_store(self))
+        let get = async {
+            match self.open(key, options.held()).await? {
+                Some(opened) => opened.collect().await.map(Some),
+                None => Ok(None),
+            }
+        };
+        get.await.map_err(|e: Error| e.with_key(key).with_store(self))
+    }
+
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let opened = self.open(key, options).await.map_err(|e| e.with_key(key).with_store(self))?;
+        Ok(opened.map(|opened| opened.at(key, self)))
     }
 
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {

@@ -21,7 +21,8 @@ const FACTS_AT_ONCE: usize = 32;
 pub struct ListOptions {
     /// Every object below the prefix; otherwise the objects and prefixes directly below it.
     pub recursive: bool,
-    /// Resume after an entry of an earlier listing with the same options: its [`Entry::cursor`].
+    /// Resume after an entry of an earlier listing with the same options: its [`Entry::cursor`]. A server with an order of its
+    /// own (SeaweedFS has `a/b` before `a-b`) leaves entries out then.
     pub after: Option<String>,
     /// Say of each object what [`Store::stat`] would say. Without it, that is said where it costs nothing.
     pub facts: bool,

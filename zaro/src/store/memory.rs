@@ -11,8 +11,8 @@ use futures::stream::BoxStream;
 
 use super::list::{failed, of_sorted};
 use super::{
-    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put,
-    Store, StoreFacts, check_key, check_prefix, join,
+    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta,
+    ObjectStream, Put, Store, StoreFacts, check_key, check_prefix, join,
 };
 use crate::error::{Error, Result};
 use crate::num::u64_of;
@@ -111,6 +111,12 @@ impl Store for MemoryStore {
             Ok(object)
         };
         read().map(Some).map_err(named)
+    }
+
+    /// Nothing more is held by it, so it may have any size.
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let options = GetOptions { max_size: options.max_size.or(Some(u64::MAX)), ..options };
+        Ok(self.get_opts(key, options).await?.map(|object| ObjectStream::of(object, options.range)))
     }
 
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {

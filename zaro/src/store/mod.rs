@@ -36,6 +36,7 @@ mod pin;
 #[cfg(feature = "cloud")]
 mod reply;
 pub(crate) mod site;
+mod stream;
 pub(crate) mod wrap;
 mod write;
 pub(crate) mod zip;
@@ -62,6 +63,7 @@ pub(crate) use percent::{percent_decode, percent_encode, percent_encode_key};
 pub use pin::Pin;
 pub(crate) use pin::md5_hex;
 pub use site::{Relation, Site};
+pub use stream::{Body, ObjectStream};
 pub use wrap::log::{
     Method as RequestMethod, Outcome as RequestOutcome, Request as LoggedRequest, RequestLog,
 };
@@ -155,6 +157,14 @@ pub trait Store: Debug + Display + Send + Sync + 'static {
     ///
     /// [`StoreExt`] has shorter forms.
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>>;
+
+    /// The same as a stream, for what is too large to be held. Without [`GetOptions::max_size`] it may have as many bytes as
+    /// the store announces, however many that are.
+    ///
+    /// The default holds it all.
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        Ok(self.get_opts(key, options).await?.map(|object| ObjectStream::of(object, options.range)))
+    }
 
     /// Several ranges of one object, in the order asked, all of one state, which is the one that is asked for, if any;
     /// `None` if the key does not exist.

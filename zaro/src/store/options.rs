@@ -71,22 +71,6 @@ pub struct StoreOptions {
     pub allow_http: bool,
     /// A file counts as written only when it is on the disk (`fsync`), so that it outlives a crash of the machine.
     pub durable: bool,
-    /// What relative addresses in a reference store are relative to. Without it: the place of the store itself.
-    pub root: Option<String>,
-    /// The object meant by references that name none.
-    pub target: Option<String>,
-    /// Values for the templates of a reference store, in place of its own.
-    pub templates: Vec<(String, String)>,
-    /// Let a remote reference store name local files.
-    pub allow_local: bool,
-    /// The branch of an Icechunk repository: `main`.
-    pub branch: Option<String>,
-    /// The tag of an Icechunk repository.
-    pub tag: Option<String>,
-    /// The snapshot of an Icechunk repository.
-    pub snapshot: Option<String>,
-    /// Where the objects of a manifest are, unless it follows from where the manifest is.
-    pub objects: Option<String>,
     /// Counts requests and shows them as they end.
     pub log: Option<Arc<RequestLog>>,
     overrides: Vec<Override>,
@@ -121,14 +105,6 @@ impl Default for StoreOptions {
             missing_403: false,
             allow_http: false,
             durable: false,
-            root: None,
-            target: None,
-            templates: Vec::new(),
-            allow_local: false,
-            branch: None,
-            tag: None,
-            snapshot: None,
-            objects: None,
             log: None,
             overrides: Vec::new(),
         }
@@ -179,17 +155,6 @@ impl StoreOptions {
             }
             // What it says may be secret.
             _ => Err(Error::usage("a header has the form \"Name: value\"")),
-        }
-    }
-
-    /// Adds a value for a template of a reference store, given as `NAME=VALUE`.
-    pub fn add_template(&mut self, text: &str) -> Result<()> {
-        match text.split_once('=') {
-            Some((name, value)) if !name.trim().is_empty() => {
-                self.templates.push((name.trim().to_owned(), value.to_owned()));
-                Ok(())
-            }
-            _ => Err(Error::usage(format!("{text:?} is not of the form NAME=VALUE"))),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use md5::{Digest, Md5};
 
+use super::stream::{Body, checked};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 
@@ -60,17 +61,33 @@ impl Pin {
     /// Refuses bytes that are the whole object and not those of the `ETag`, where that is an MD5.
     pub(crate) fn check_whole(&self, bytes: &[u8]) -> Result<()> {
         self.check_size(u64_of(bytes.len()))?;
-        match self.etag.as_deref().map(bare).filter(|e| is_md5(e)) {
-            Some(wanted) => {
-                let found = md5_hex(bytes);
-                if found.eq_ignore_ascii_case(wanted) {
-                    Ok(())
-                } else {
-                    Err(other(format!("the MD5 of its bytes is {found}, not {wanted}")))
-                }
-            }
+        match self.md5() {
+            Some(wanted) => check_md5(wanted, Md5::digest(bytes)),
             None => Ok(()),
         }
+    }
+
+    /// The same for bytes that come as a stream; their number is checked elsewhere.
+    pub(crate) fn check_stream(&self, body: Body) -> Body {
+        match self.md5().map(str::to_owned) {
+            Some(wanted) => {
+                let update: fn(&mut Md5, &[u8]) = |hasher, piece| hasher.update(piece);
+                checked(body, Md5::new(), update, move |hasher| check_md5(&wanted, hasher.finalize()))
+            }
+            None => body,
+        }
+    }
+
+    fn md5(&self) -> Option<&str> {
+        self.etag.as_deref().map(bare).filter(|e| is_md5(e))
+    }
+}
+
+fn check_md5(wanted: &str, found: impl Into<[u8; 16]>) -> Result<()> {
+    let found = format!("{:032x}", u128::from_be_bytes(found.into()));
+    match found.eq_ignore_ascii_case(wanted) {
+        true => Ok(()),
+        false => Err(other(format!("the MD5 of its bytes is {found}, not {wanted}"))),
     }
 }
 

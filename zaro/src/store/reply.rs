@@ -2,12 +2,14 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::StatusCode;
 use reqwest::header::{self, HeaderMap};
 
 use super::fault::transient_because;
+use super::{GetOptions, RemoteMeta, changed};
 use crate::error::{Error, Result};
 
 /// A failure as the server put it.
@@ -96,6 +98,39 @@ impl Reply {
 
     pub(super) fn answered(&self) -> String {
         format!("the server answered {}", self.status)
+    }
+}
+
+/// What a server makes of `If-Match`.
+///
+/// One that does not know it sends the object all the same, whose state is compared afterwards. Some refuse every tag (they compare
+/// it with its quotes, or with that of another coding of the object), and a reader that believed them would never come to
+/// an end. So a refusal is not the last word: the same is asked once more without the condition, and if the object is in
+/// the very state that is meant, the server is not asked under a condition any more. A true change costs one more head of
+/// an answer, whose body is not read.
+#[derive(Debug, Default)]
+pub(super) struct IfMatch {
+    is_wrong: AtomicBool,
+}
+
+impl IfMatch {
+    /// The tag to send, if any.
+    pub(super) fn tag<'a>(&self, ask: &GetOptions<'a>) -> Option<&'a str> {
+        ask.if_match().filter(|_| !self.is_wrong.load(Ordering::Relaxed))
+    }
+
+    /// Whether a status refuses the condition, or says that the server knows none.
+    pub(super) fn refuses(status: StatusCode) -> bool {
+        matches!(status, StatusCode::PRECONDITION_FAILED | StatusCode::NOT_IMPLEMENTED)
+    }
+
+    /// Judges a refusal by what was said without the condition: a `Conflict`, unless the refusal was wrong.
+    pub(super) fn judge(&self, sent: &str, found: &RemoteMeta) -> Result<()> {
+        if found.etag.as_deref() != Some(sent) {
+            return Err(changed());
+        }
+        self.is_wrong.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 

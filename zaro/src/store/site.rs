@@ -6,9 +6,9 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind as IoKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+use super::local::sys;
 use crate::error::{Error, Result};
 use crate::num;
 
@@ -40,8 +40,8 @@ enum Kind {
     Entry(Box<Site>, Vec<String>),
 }
 
-/// Device and inode.
-type FileId = (u64, u64);
+/// Device and inode, where there are such.
+type FileId = [u64; 2];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileSite {
@@ -75,17 +75,16 @@ impl Site {
             }
         };
         // The system finds a name too long only once the folder it is to lie in is there.
-        if let (Some(longest), Ok(system)) =
-            (rest.iter().max_by_key(|name| name.len()), rustix::fs::statvfs(&found))
-            && num::u64_of(longest.len()) > system.f_namemax
+        if let (Some(longest), Some(most)) =
+            (rest.iter().max_by_key(|name| name.len()), sys::longest_name(&found))
+            && num::u64_of(longest.len()) > most
         {
-            let what = format!("a name is longer than the {} bytes that fit here", system.f_namemax);
+            let what = format!("a name is longer than the {most} bytes that fit here");
             return Err(Error::usage(what).with_store(path.display()));
         }
         let mut ids = Vec::new();
         for folder in found.ancestors() {
-            let meta = std::fs::metadata(folder).map_err(fault)?;
-            ids.insert(0, (meta.dev(), meta.ino()));
+            ids.insert(0, sys::id_at(folder).map_err(fault)?);
         }
         Ok(Self(Kind::File(FileSite { ids, rest })))
     }
@@ -111,6 +110,11 @@ impl Site {
     #[must_use]
     pub fn own(number: usize, path: &str) -> Self {
         Self(Kind::Own(number, parts(path)))
+    }
+
+    /// Whether this process alone has it, as far as is known.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self.0, Kind::Own(..))
     }
 
     /// What lies below `path` in the archive that lies here.
@@ -167,11 +171,9 @@ pub(super) fn linked_from(folder: &Path) -> Result<Vec<Site>> {
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
         let fault = |e: std::io::Error| Error::from(e).with_store(folder.display());
-        match std::fs::metadata(&folder) {
-            Ok(meta) if meta.is_dir() && seen.insert((meta.dev(), meta.ino())) => {}
-            Ok(_) => continue,
-            // What a link leads to may be gone; who reads it finds out.
-            Err(_) => continue,
+        // What a link leads to may be gone; who reads it finds out.
+        if !folder.is_dir() || !sys::id_at(&folder).is_ok_and(|id| seen.insert(id)) {
+            continue;
         }
         for entry in super::local::read_dir(&folder).map_err(fault)? {
             let entry = entry.map_err(fault)?;
@@ -188,6 +190,7 @@ pub(super) fn linked_from(folder: &Path) -> Result<Vec<Site>> {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 

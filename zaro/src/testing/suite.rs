@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 
 use crate::error::{ErrorKind, Result};
 use crate::num::u64_of;
-use crate::store::{ByteRange, Entry, ListOptions, Listing, Store, StoreExt as _};
+use crate::store::{ByteRange, Entry, GetOptions, ListOptions, Listing, ObjectMeta, Store, StoreExt as _};
 
 /// Objects with the keys that stores get wrong: prefixes of each other's names, spaces, percent signs, letters beyond
 /// ASCII; and with empty and large content. With `both`, one key is an object and a prefix at once, which buckets
@@ -65,8 +65,9 @@ pub async fn store_suite<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expec
 pub enum Lists {
     /// All.
     All,
-    /// All, and for a while also prefixes with nothing below them any more, as SeaweedFS does.
-    AllAndEmpty,
+    /// All, but folders in the order of their names without a slash, so that a listing cannot be resumed after every entry; and for a
+    /// while also prefixes with nothing below them any more: as SeaweedFS does.
+    Unordered,
     /// All but names that begin with a dot, as the index pages of nginx do.
     NotHidden,
     /// None, and says that it cannot.
@@ -83,6 +84,7 @@ pub async fn store_suite_listing<K: AsRef<str>, V: AsRef<[u8]>>(
     lists: Lists,
 ) {
     reads(store, expected).await;
+    streams(store, expected).await;
     direct(store, expected);
     if lists != Lists::Nothing {
         return listings(store, expected, lists).await;
@@ -196,6 +198,60 @@ async fn reads<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K,
     }
 }
 
+/// The same bytes and facts as without a stream, for all ranges.
+async fn streams<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)]) {
+    for (key, bytes) in expected {
+        let (key, bytes) = (key.as_ref(), bytes.as_ref());
+        let all = ranges(u64_of(bytes.len())).into_iter().map(Some).chain([None]);
+        for range in all {
+            let what = format!("{store}: {key:?} {range:?} as a stream");
+            let ask = GetOptions::range(range);
+            let wanted = range.map_or(Some(bytes), |range| part(bytes, range));
+            // What does not fit may show when the bytes come.
+            let got = async {
+                let Some(stream) = store.get_stream(key, ask).await? else { return Ok(None) };
+                let said = stream.range.clone();
+                Ok(Some((stream.collect().await?, said)))
+            };
+            match (wanted, got.await) {
+                (Some(wanted), Ok(Some((object, said)))) => {
+                    same(&what, Some(&object.bytes), Some(wanted));
+                    let length = said.map_or(u64_of(wanted.len()), |said| said.end - said.start);
+                    assert_eq!(length, u64_of(wanted.len()), "{what}: the range it says");
+                    let held = store.get_opts(key, ask).await.unwrap().unwrap();
+                    assert!(object.meta.agrees(&held.meta), "{what}: {:?}, {:?}", object.meta, held.meta);
+                    // To who asks for nothing a cache may say more than the store.
+                    let tells = |meta: &ObjectMeta| (meta.size(), meta.text().is_some());
+                    if !wanted.is_empty() {
+                        assert_eq!(tells(&object.meta), tells(&held.meta), "{what}: what is known");
+                    }
+                    let of_it = store.get_stream(key, ask.of_state(&object.meta)).await;
+                    same(&what, Some(&of_it.unwrap().unwrap().collect().await.unwrap().bytes), Some(wanted));
+                }
+                (None, Err(e)) => {
+                    let e: crate::Error = e;
+                    assert_eq!(e.kind(), ErrorKind::Invalid, "{what}: {e:?}");
+                    assert!(e.key().is_some_and(|k| k.ends_with(key)), "{what}: the error names the key");
+                    assert!(e.store().is_some(), "{what}: the error names the store");
+                }
+                (_, other) => panic!("{what}: {other:?}"),
+            }
+        }
+        if let Some(most) = u64_of(bytes.len()).checked_sub(1) {
+            let got = async {
+                let stream = store.get_stream(key, GetOptions::at_most(most)).await?.unwrap();
+                stream.collect().await
+            };
+            assert!(got.await.is_err(), "{store}: {key:?} as a stream of at most {most} bytes");
+        }
+        let missing = format!("{key}.absent");
+        is_absent(store.get_stream(&missing, GetOptions::default()).await, &format!("{store}: {missing:?}"));
+    }
+    for bad in ["", "/a", "../a"] {
+        assert!(store.get_stream(bad, GetOptions::default()).await.is_err(), "{store}: {bad:?} is no key");
+    }
+}
+
 async fn listings<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)], lists: Lists) {
     let mut folders = BTreeSet::from([String::new(), "absent".to_owned(), "absent/deep er".to_owned()]);
     for (key, _) in expected {
@@ -219,13 +275,13 @@ async fn listings<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[
         let wanted =
             Listing { objects: objects.into_iter().collect(), prefixes: prefixes.into_iter().collect() };
         let mut got = store.list(&folder).await.unwrap_or_else(|e| panic!("{store}: list {folder:?}: {e:?}"));
-        if lists == Lists::AllAndEmpty {
+        if lists == Lists::Unordered {
             got.prefixes.retain(|p| wanted.prefixes.contains(p));
         }
         assert_eq!(got, wanted, "{store}: list {folder:?}");
     }
     for recursive in [false, true] {
-        if lists == Lists::AllAndEmpty {
+        if lists == Lists::Unordered {
             break;
         }
         let mut options = ListOptions { recursive, ..ListOptions::default() };

@@ -1,6 +1,6 @@
 //! Every chunk read and decoded.
 
-use std::sync::atomic::Ordering;
+use futures::TryStreamExt as _;
 
 use super::Report;
 use crate::array::windows::{Cutting, View, Window};
@@ -8,13 +8,23 @@ use crate::array::{Array, Order, ReadOptions, Selection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::Zarr;
 use crate::meta::path::shown;
-use crate::meta::{Finding, Level};
+use crate::meta::{ArrayMeta, Finding, Level};
+use crate::num;
+use crate::store::StoreExt as _;
+use crate::task::{Meter, Task};
 
 /// Grids of more chunks than this are not gone through one by one.
 const MOST_CHUNKS: u64 = 1 << 24;
 
 /// Reads the array at `path` within the memory that `zarr` was opened with, and adds each chunk that cannot be read.
-pub(super) async fn check(zarr: &Zarr, path: &str, report: &mut Report, options: &ReadOptions) -> Result<()> {
+pub(super) async fn check(
+    zarr: &Zarr,
+    path: &str,
+    report: &mut Report,
+    task: &Task,
+    meter: &Meter,
+) -> Result<()> {
+    let options = &ReadOptions { task: task.without_progress(), ..ReadOptions::default() };
     // What cannot be opened was told already.
     let Ok(array) = zarr.array(path).await else { return Ok(()) };
     let meta = array.meta();
@@ -32,12 +42,48 @@ pub(super) async fn check(zarr: &Zarr, path: &str, report: &mut Report, options:
         let read = array.read(&view.narrowed(&window).selection()?, options).await;
         match read {
             Ok(_) => {}
-            Err(e) if is_cancelled(options) => return Err(e),
+            Err(e) if options.task.is_cancelled() => return Err(e),
             Err(e) => one_by_one(&array, &window, e, report, options).await?,
         }
+        meter.advance(bytes(meta, &window.0.iter().map(|(_, n)| *n).collect::<Vec<_>>()));
     }
     report.chunks = Some(report.chunks.unwrap_or(0).saturating_add(chunks));
+    trailing(&array, report).await
+}
+
+/// Adds chunks of files behind which something lies that nobody reads: blosc says in each how long it is. Elsewhere every
+/// chunk would be asked for once more.
+async fn trailing(array: &Array, report: &mut Report) -> Result<()> {
+    /// Where the header has the length of all.
+    const LENGTH: u64 = 12;
+    let (meta, store) = (array.meta(), array.store());
+    let last = meta.codecs.last().map(|c| c.name.trim_start_matches("numcodecs.").trim_start_matches("v2."));
+    let Some(direct) = store.direct().filter(|_| last == Some("blosc")) else { return Ok(()) };
+    let mut entries = store.keys(array.path());
+    while let Some(entry) = entries.try_next().await? {
+        let below = entry.key.strip_prefix(array.path()).unwrap_or(&entry.key).trim_start_matches('/');
+        if meta.keys.index(below, meta.shape.len()).is_none() {
+            continue;
+        }
+        let Some(object) = direct.open(&entry.key)? else { continue };
+        let mut length = [0; 4];
+        // What is too short was told of.
+        if object.size() < LENGTH + 4 || object.read_at(LENGTH, &mut length).is_err() {
+            continue;
+        }
+        let behind = object.size().saturating_sub(u32::from_le_bytes(length).into());
+        if behind > 0 {
+            let message = format!("{}: {behind} bytes lie behind the end of the chunk", entry.key);
+            report.findings.push(finding("chunk/trailing", array.path(), message));
+        }
+    }
     Ok(())
+}
+
+/// The bytes of so many elements along each dimension.
+pub(super) fn bytes(meta: &ArrayMeta, shape: &[u64]) -> u64 {
+    let size = num::u64_of(meta.data_type.size());
+    shape.iter().fold(size, |all, n| all.saturating_mul(*n))
 }
 
 /// A box in an array: the first position and how many, along each dimension.
@@ -94,13 +140,9 @@ async fn fault(array: &Array, place: &[(u64, u64)], options: &ReadOptions) -> Re
     let (start, count): (Vec<u64>, Vec<u64>) = place.iter().copied().unzip();
     match array.read(&Selection::start_count(&start, &count), options).await {
         Ok(_) => Ok(None),
-        Err(e) if is_cancelled(options) => Err(e),
+        Err(e) if options.task.is_cancelled() => Err(e),
         Err(e) => Ok(Some(e)),
     }
-}
-
-fn is_cancelled(options: &ReadOptions) -> bool {
-    options.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
 }
 
 /// A box cut where `end_of` says that a chunk ends which holds a position.
@@ -122,7 +164,7 @@ fn boxes(place: &[(u64, u64)], end_of: &dyn Fn(usize, u64) -> Option<u64>) -> Ve
 }
 
 fn finding(rule: &'static str, path: &str, message: String) -> Finding {
-    let level = if rule == "chunk/unread" { Level::Warning } else { Level::Error };
+    let level = if matches!(rule, "chunk/unread" | "chunk/trailing") { Level::Warning } else { Level::Error };
     Finding { rule, level, node: shown(path), field: String::new(), message }
 }
 

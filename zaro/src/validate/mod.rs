@@ -3,12 +3,12 @@
 mod data;
 mod stale;
 
-use crate::array::ReadOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{Node, Zarr};
 use crate::meta::path::{join, name_fault, shown};
 use crate::meta::{Finding, Format, Json, Level, NodeMeta};
 use crate::store::StoreExt as _;
+use crate::task::{Operation, Task, Unit};
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -112,13 +112,20 @@ pub async fn validate(zarr: &Zarr, path: &str) -> Result<Report> {
 
 /// The same, and every chunk is read and decoded. Each that cannot be is an error of the report, with its key. The options
 /// say how to stop.
-pub async fn validate_data(zarr: &Zarr, path: &str, options: &ReadOptions) -> Result<Report> {
-    let mut report = validate(zarr, path).await?;
+pub async fn validate_data(zarr: &Zarr, path: &str, task: &Task) -> Result<Report> {
+    let _operation = Operation::begin("validate", zarr.store());
+    let mut report = task.unless_cancelled(validate(zarr, path)).await?;
     report.chunks = Some(0);
-    for node in zarr.walk(path).await? {
-        if matches!(node.meta, NodeMeta::Array(_)) {
-            data::check(zarr, &node.path, &mut report, options).await?;
-        }
+    let nodes = task.unless_cancelled(zarr.walk(path)).await?;
+    let arrays = || {
+        nodes
+            .iter()
+            .filter_map(|n| if let NodeMeta::Array(meta) = &n.meta { Some((&n.path, meta)) } else { None })
+    };
+    let total = arrays().fold(0u64, |all, (_, meta)| all.saturating_add(data::bytes(meta, &meta.shape)));
+    let meter = task.meter(Unit::Bytes, total);
+    for (path, _) in arrays() {
+        data::check(zarr, path, &mut report, task, &meter).await?;
     }
     // Those that a walk leaves out were told already.
     zarr.take_damaged();

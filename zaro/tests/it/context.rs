@@ -1,14 +1,15 @@
 //! What everything that is opened shares: one memory for all, and none of it with a forked child.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{self, Model, V3, ZSTD, sharding};
 use zaro::store::{MemoryStore, StoreExt as _};
 use zaro::testing::TinyServer;
 use zaro::{
-    Array, Context, ContextOptions, ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr, blocking,
+    Array, CancelToken, Context, ContextOptions, ErrorKind, OpenOptions, Order, ReadOptions, Result,
+    Selection, Task, Values, WriteOptions, Zarr, blocking,
 };
 
 /// One chunk, so that every window of it takes all of it.
@@ -106,13 +107,24 @@ fn a_forked_child_reads_on() {
     let data = Arc::new(data);
     // Opened before the fork, from afar and from a folder, and in use.
     let arrays = [&url, &path].map(|at| context.block_on(open(&format!("{at}/a0"), &context)).unwrap());
+    // One that parent and child write to at the same time, a row each of one chunk.
+    let written = context.block_on(open(&format!("{path}/a3"), &context)).unwrap();
+    let write = |array: &Array, row: u64, value: u8| {
+        let values = Values::new(vec![value; SIDE as usize], Order::C);
+        array.write_blocking(&Selection::start_count(&[row, 0], &[1, SIDE]), values, &WriteOptions::default())
+    };
     let stop = Arc::new(AtomicBool::new(false));
     let busy: Vec<_> = (0..4u64)
         .map(|n| {
             let (arrays, data, stop, context) = (arrays.clone(), data.clone(), stop.clone(), context.clone());
+            let written = written.clone();
             std::thread::spawn(move || {
                 let mut row = n;
                 while !stop.load(Ordering::Relaxed) {
+                    if n == 0 {
+                        write(&written, 8, 8).unwrap();
+                        continue;
+                    }
                     row = (row + 37) % 1000;
                     for array in &arrays {
                         assert!(context.block_on(async { Ok(right(array, row, &data).await) }).unwrap());
@@ -121,9 +133,25 @@ fn a_forked_child_reads_on() {
             })
         })
         .collect();
-    for _ in 0..5 {
+    for value in 0..5 {
         std::thread::sleep(Duration::from_millis(30));
         let good = in_child(|| {
+            // On the threads and in the memory of the child.
+            let options = OpenOptions::default().with_context(&context);
+            let stat = context.block_on(async {
+                let zarr = zaro::open(&format!("{path}/a2"), &options).await?;
+                zaro::stat::stat(&zarr, &zarr.array("").await?, &Default::default()).await
+            });
+            let numbers = stat.unwrap().numbers.unwrap();
+            assert_eq!(
+                (numbers.count, numbers.min.as_str(), numbers.max.as_str()),
+                (SIDE * SIDE, "0", "255")
+            );
+            write(&written, 9, value).unwrap();
+            let row =
+                written.read_blocking(&Selection::start_count(&[9, 0], &[1, SIDE]), &ReadOptions::default());
+            assert!(row.unwrap().bytes.iter().all(|b| *b == value));
+
             let read =
                 |array: &Array| context.block_on(async { Ok(right(array, 5, &data).await) }).is_ok_and(|r| r);
             let fresh =
@@ -200,18 +228,71 @@ fn nobody_waits_long_for_a_read_that_was_given_up() {
     });
     let context = Context::shared();
     let array = context.block_on(open(&slow.url(), &context)).unwrap();
-    let cancel = Arc::new(AtomicBool::new(false));
-    let options = ReadOptions { cancel: Some(cancel.clone()), ..ReadOptions::default() };
+    let cancel = CancelToken::new();
+    let options = ReadOptions { task: Task::default().with_cancel(&cancel), ..ReadOptions::default() };
     let reading = std::thread::spawn(move || {
         let read = array.read_blocking(&Selection::start_count(&[0, 0], &[SIDE, SIDE]), &options);
         (read.unwrap_err().kind(), Instant::now())
     });
     std::thread::sleep(Duration::from_millis(200));
     let stopped = Instant::now();
-    cancel.store(true, Ordering::Relaxed);
+    cancel.cancel();
     let (kind, ended) = reading.join().unwrap();
     assert_eq!(kind, ErrorKind::Cancelled);
     assert!(ended - stopped < Duration::from_millis(100), "{:?}", ended - stopped);
+}
+
+/// Notes the fields of every event as text.
+struct Notes(Arc<Mutex<Vec<String>>>);
+
+struct Fields(String);
+
+impl tracing::field::Visit for Fields {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        self.0.push_str(&format!(" {field}={value:?}"));
+    }
+}
+
+impl tracing::Subscriber for Notes {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("zaro::")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut fields = Fields(event.metadata().target().to_owned());
+        event.record(&mut fields);
+        self.0.lock().unwrap().push(fields.0);
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn subscribers_see_requests() {
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    // For all threads: requests are made by those of the runtime, too.
+    tracing::subscriber::set_global_default(Notes(notes.clone())).unwrap();
+    let (server, folder, data) = places(1, &format!("{},{ZSTD}", common::LITTLE));
+    let address = server.url().replace("http://", "http://user:secret@");
+    let context = Context::shared();
+    let array = context.block_on(open(&format!("{address}/a0"), &context)).unwrap();
+    assert!(context.block_on(async { Ok(right(&array, 3, &data).await) }).unwrap());
+    let notes = notes.lock().unwrap();
+    let of = |target: &str, words: &[&str]| {
+        notes.iter().any(|n| n.starts_with(target) && words.iter().all(|w| n.contains(w)))
+    };
+    let bytes = std::fs::metadata(folder.path().join("a0/c/0/0")).unwrap().len();
+    assert!(of("zaro::open", &["a0"]), "{notes:#?}");
+    let wanted = ["method=\"get\"", "a0/c/0/0", "outcome=\"found\"", &format!("bytes={bytes}"), "ms="];
+    assert!(of("zaro::request", &wanted), "{notes:#?}");
+    assert!(!notes.iter().any(|n| n.contains("secret")), "{notes:#?}");
 }
 
 #[test]

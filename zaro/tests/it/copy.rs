@@ -2,7 +2,7 @@
 
 use crate::common;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use zaro::store::StoreExt as _;
 
 use crate::common::{Model, V2, V3, put_array, put_array_without, sharding, transpose, wait};
@@ -13,7 +13,7 @@ use zaro::internal::wrap::LogStore;
 use zaro::meta::{DataType, Format, MemoryLayout, parse_codecs};
 use zaro::store::{LocalStore, MemoryStore, RequestLog, SharedStore};
 use zaro::testing::{Fault, FaultStore};
-use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
+use zaro::{CancelToken, Context, ErrorKind, OpenOptions, ReadOptions, Result, Selection, Task, Zarr};
 
 const LE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
 const ZSTD: &str = r#"{"name":"zstd","configuration":{"level":1,"checksum":false}}"#;
@@ -377,7 +377,7 @@ fn a_transpose_larger_than_memory_reads_each_chunk_once() {
     let made: SharedStore = Arc::new(LocalStore::new(&dir));
     let options = CopyOptions {
         chunks: Some(Sizes::List(vec![256, 4, 4])),
-        memory: 6 * data.bytes.len() / 20,
+        context: Context::shared().with_memory(6 * data.bytes.len() / 20),
         verify: false,
         ..CopyOptions::default()
     };
@@ -401,18 +401,17 @@ fn a_copy_that_was_stopped_goes_on() {
     ] {
         let made: SharedStore = Arc::new(MemoryStore::new());
         for stop in 1..6u64 {
-            let cancel = Arc::new(AtomicBool::new(false));
+            let cancel = CancelToken::new();
             let (seen, flag) = (AtomicU64::new(0), cancel.clone());
             let options = CopyOptions {
                 chunks: Some(Sizes::List(chunks.clone())),
                 shards: Some(shards.clone()),
-                memory,
-                cancel: Some(cancel),
-                progress: Some(Arc::new(move |_| {
+                context: Context::shared().with_memory(memory),
+                task: Task::default().with_cancel(&cancel).with_progress(move |_| {
                     if seen.fetch_add(1, Ordering::Relaxed) >= stop {
-                        flag.store(true, Ordering::Relaxed);
+                        flag.cancel();
                     }
-                })),
+                }),
                 ..CopyOptions::default()
             };
             match run(&store, &made, &options) {
@@ -428,7 +427,7 @@ fn a_copy_that_was_stopped_goes_on() {
                 chunks: Some(Sizes::List(chunks.clone())),
                 shards: Some(shards.clone()),
                 // With other memory the blocks are others, too.
-                memory: memory * 3,
+                context: Context::shared().with_memory(memory * 3),
                 verify: true,
                 ..CopyOptions::default()
             };
@@ -608,7 +607,7 @@ fn large_shards_are_verified_in_parts() {
     let (store, made): (SharedStore, SharedStore) = (Arc::new(store), Arc::new(MemoryStore::new()));
     let options = CopyOptions {
         shards: Some(Some(Sizes::List(vec![1024, 1024]))),
-        memory: 7 << 20,
+        context: Context::shared().with_memory(7 << 20),
         verify: true,
         ..CopyOptions::default()
     };

@@ -8,10 +8,10 @@ use zaro::image::convert::{ConvertOptions, convert};
 use zaro::image::pyramid::{self, Frame, PyramidOptions};
 use zaro::image::upgrade::{UpgradeOptions, upgrade, upgrade_in_place};
 use zaro::internal::meta::edit;
-use zaro::manifest::{Fetched, FolderSource, Manifest, fetch};
+use zaro::manifest::{FetchOptions, Fetched, FolderSource, Manifest, fetch};
 use zaro::meta::{Format, Json, NewArray};
 use zaro::store::{Condition, SharedStore, StoreExt as _};
-use zaro::{Array, OpenOptions, ReadOptions, Selection, Values, WriteOptions, Zarr};
+use zaro::{Array, OpenOptions, ReadOptions, Selection, Task, Values, WriteOptions, Zarr};
 
 fn send<T>(future: impl Future<Output = T> + Send) {
     drop(future);
@@ -54,7 +54,7 @@ fn all(
     send(hierarchy::extend(store, "", 0, 1));
     send(hierarchy::append(store, "", 0, 1, false));
     send(appending.publish());
-    send(hierarchy::Writing::begin(store, "", meta));
+    send(array.writing());
     send(zaro::create::array(store, "", meta, Existing::Refuse));
     send(making.check());
     send(making.finish(Ok(())));
@@ -73,7 +73,10 @@ fn all(
     send(upgrade_in_place(store, "", &options));
     send(zaro::image::validate::validate(zarr, "", &zaro::image::validate::Options::default()));
     send(zaro::validate::validate(zarr, ""));
+    send(zaro::validate::validate_data(zarr, "", &Task::default()));
+    send(zaro::stat::stat(zarr, array, &zaro::stat::StatOptions::default()));
     let folder = FolderSource(std::path::PathBuf::new());
     let (any, done) = (|_: &str| true, Arc::new(Fetched::default()));
-    send(fetch(manifest, &folder, &folder.0, &any, Existing::Refuse, 1, &done));
+    let fetching = &FetchOptions { existing: Existing::Refuse, at_once: 1, task: Task::default() };
+    send(fetch(manifest, &folder, &folder.0, &any, fetching, &done));
 }

@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use zaro::meta::Json;
-use zaro::open::open_store;
+use zaro::open::{SourceOptions, open_store};
 use zaro::reference::icechunk::{self, Repository, Version};
 use zaro::reference::{Location, Map, ReferenceStore, Remote, Span, Target, Targets};
 use zaro::store::{
     ByteRange, Entry, GetOptions, ListOptions, Listing, MemoryStore, Object, ObjectMeta, Pin, RemoteMeta,
-    SharedStore, Store, StoreExt as _, StoreOptions, ZipStore,
+    SharedStore, Store, StoreExt as _, ZipStore,
 };
 use zaro::{Context, ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
 
@@ -376,17 +376,16 @@ async fn repositories_are_opened_by_their_address() {
         let zip = format!("{}/tests/data/icechunk/v{format}.zip", env!("CARGO_MANIFEST_DIR"));
         let first = |x: f64| Some(Bytes::from([x.to_le_bytes(), 2.5f64.to_le_bytes()].concat()));
         for address in [at.clone(), format!("icechunk://{at}"), format!("icechunk+file://{at}"), zip] {
-            let mut options = StoreOptions::default();
+            let mut options = SourceOptions::default();
             let inline = |store: SharedStore| async move { store.get("inline/c/0", None).await.unwrap() };
             assert_eq!(inline(open_store(&address, &options).await.unwrap()).await, first(9.5), "{address}");
-            options.branch = Some("höhe %x".into());
+            options.version = Some(Version::Branch("höhe %x".into()));
             let store = open_store(&address, &options).await.unwrap();
             assert!(store.get("native/c/1/1", None).await.unwrap().unwrap().len() > 100);
             assert_eq!(inline(store).await, first(1.5));
-            options.branch = None;
-            options.tag = Some("v1.0".into());
+            options.version = Some(Version::Tag("v1.0".into()));
             assert_eq!(inline(open_store(&address, &options).await.unwrap()).await, first(1.5));
-            options.tag = Some("none".into());
+            options.version = Some(Version::Tag("none".into()));
             let e = open_store(&address, &options).await.unwrap_err();
             assert_eq!(e.kind(), ErrorKind::NotFound, "{e}");
             assert!(e.to_string().contains("\"v1.0\""), "{e}");

@@ -32,7 +32,7 @@ fn image(version: ImageVersion) -> SharedStore {
     document::prepare(&mut new, version, &axes);
     let level = Level { path: "0".into(), scale: Some(vec![1.0, 1.0]), translation: None };
     let multiscale = Multiscale { name: None, axes, levels: vec![level], method: None };
-    let attributes = document::image(version, &multiscale, None, None, None);
+    let attributes = document::image(version, &multiscale, None, None);
     wait(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
     let array = wait(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
     array

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use crate::common::{Rng, open_array, sharding, wait};
 use zaro::copy::{CopyOptions, Sizes, copy};
 use zaro::store::{LocalStore, SharedStore};
-use zaro::{Array, OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr, hierarchy};
+use zaro::{
+    Array, Context, OpenOptions, Order, ReadOptions, Selection, Task, Values, WriteOptions, Zarr, hierarchy,
+};
 
 const LE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
 const ZSTD: &str = r#"{"name":"zstd","configuration":{"level":1,"checksum":true}}"#;
@@ -226,15 +228,21 @@ fn store(folder: &Path, name: &str) -> SharedStore {
 }
 
 fn copy_options() -> CopyOptions {
-    CopyOptions { chunks: Some(Sizes::List(vec![32, 1])), memory: 100_000, ..CopyOptions::default() }
+    CopyOptions {
+        chunks: Some(Sizes::List(vec![32, 1])),
+        context: Context::shared().with_memory(100_000),
+        ..CopyOptions::default()
+    }
 }
 
 fn copy_it(folder: &Path) {
     let source = wait(Zarr::from_store(store(folder, "source"), OpenOptions::default())).unwrap();
     let options = CopyOptions { temporary: Some(folder.join("temp")), ..copy_options() };
     // Slower than it is, so that it is met in the middle.
-    let slow =
-        CopyOptions { progress: Some(Arc::new(|_| std::thread::sleep(Duration::from_millis(1)))), ..options };
+    let slow = CopyOptions {
+        task: Task::default().with_progress(|_| std::thread::sleep(Duration::from_millis(1))),
+        ..options
+    };
     wait(copy(&source, "source", "", &store(folder, "copy"), "", &slow)).unwrap();
 }
 

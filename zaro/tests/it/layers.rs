@@ -1,5 +1,5 @@
 //! The rules of the house that a compiler does not check: who may use whom, where `unsafe` may stand, how long a file
-//! may be.
+//! may be, and that the library speaks of no options of the command line.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,8 @@ const MAY_USE: [(&str, &[&str]); 28] = [
     ("store", &["error", "num", "process", "time", "context"]),
     ("meta", &["error", "num", "suggest"]),
     ("codec", &["error", "num", "meta"]),
-    ("array", &["error", "num", "blocking", "context", "task", "store", "meta", "codec"]),
+    // Who writes to an array says so.
+    ("array", &["error", "num", "blocking", "context", "task", "store", "meta", "codec", "journal"]),
     ("group", &["error", "num", "suggest", "context", "store", "meta", "codec", "array"]),
     ("journal", &["error", "num", "process", "blocking", "context", "task", "store", "meta", "codec"]),
     (
@@ -39,9 +40,9 @@ const MAY_USE: [(&str, &[&str]); 28] = [
     ("cf", &["error", "num", "meta", "array", "group", "format"]),
     // Positions by the values of coordinates, and what elements are like.
     ("coords", &["error", "num", "suggest", "meta", "array", "group", "format", "cf"]),
-    ("stat", &["error", "num", "store", "meta", "array", "group", "format", "cf"]),
+    ("stat", &["error", "num", "task", "store", "meta", "array", "group", "format", "cf"]),
     // Every document of a hierarchy against the rules, and every chunk, if asked.
-    ("validate", &["error", "meta", "store", "array", "group"]),
+    ("validate", &["error", "num", "task", "meta", "store", "array", "group"]),
     ("create", &["error", "blocking", "store", "meta", "array", "hierarchy", "journal"]),
     (
         "copy",
@@ -82,7 +83,10 @@ const MAY_USE: [(&str, &[&str]); 28] = [
             "format",
         ],
     ),
-    ("reference", &["error", "num", "blocking", "context", "store", "meta", "codec", "array", "group"]),
+    (
+        "reference",
+        &["error", "num", "blocking", "context", "task", "store", "meta", "codec", "array", "group"],
+    ),
     (
         "manifest",
         &[
@@ -284,4 +288,73 @@ fn no_file_is_too_long() {
         .map(|(file, lines)| format!("{file} has {lines} lines"))
         .collect();
     assert!(long.is_empty(), "a file is one idea: {}", long.join(", "));
+}
+
+/// Texts with options that are no advice: operations as journals on disk name them, and another program's command line.
+const NAMES_WITH_OPTIONS: [&str; 5] = [
+    "copy --in-place",
+    "image pyramid --to",
+    "image upgrade --in-place",
+    "write --create",
+    "`aws configure ",
+];
+
+/// The string literals in Rust code, without its comments and its tests at the end.
+fn literals(text: &str) -> Vec<String> {
+    let text = text.split("#[cfg(test)]\nmod ").next().unwrap();
+    let (mut out, mut rest) = (Vec::new(), text);
+    while let Some(at) = rest.find(['"', '/', '\'']) {
+        let (before, from) = rest.split_at(at);
+        if from.starts_with("//") {
+            rest = from.split_once('\n').map_or("", |(_, after)| after);
+        } else if from.starts_with("'\"'") || from.starts_with("'\\\"'") {
+            rest = &from[from[1..].find('\'').unwrap() + 2..];
+        } else if !from.starts_with('"') {
+            rest = &from[1..];
+        } else if before.trim_end_matches('#').ends_with('r') {
+            let end = format!("\"{}", "#".repeat(before.len() - before.trim_end_matches('#').len()));
+            let (inside, after) = from[1..].split_once(&end).unwrap();
+            out.push(inside.to_owned());
+            rest = after;
+        } else {
+            let mut escaped = false;
+            let end = from[1..].find(|c| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            });
+            let end = end.unwrap() + 1;
+            out.push(from[1..end].to_owned());
+            rest = &from[end + 1..];
+        }
+    }
+    out
+}
+
+/// Whether a text names an option of a command line.
+fn names_option(text: &str) -> bool {
+    text.match_indices("--").any(|(at, dashes)| {
+        !text[..at].ends_with(|c: char| is_word(c) || c == '-')
+            && text[at + dashes.len()..].starts_with(|c: char| c.is_ascii_lowercase())
+    })
+}
+
+#[test]
+fn the_library_names_no_options_of_the_command_line() {
+    let named: Vec<String> = sources()
+        .iter()
+        .filter(|(file, _)| !file.ends_with("tests.rs"))
+        .flat_map(|(file, text)| literals(text).into_iter().map(move |text| format!("{file}: {text}")))
+        .filter(|text| names_option(text) && !NAMES_WITH_OPTIONS.iter().any(|known| text.contains(known)))
+        .collect();
+    assert!(named.is_empty(), "an error has a `Hint` for this: {}", named.join("\n"));
+}
+
+#[test]
+fn options_in_literals_are_seen() {
+    let text = "// \"--no\"\nlet a = ('\"', '\\\"', \"use \\\" --this\", r#\"and \" --that\"#, \"a--b ---c\");\n\
+                #[cfg(test)]\nmod tests { \"--test\" }";
+    let found = literals(text);
+    assert_eq!(found, ["use \\\" --this", "and \" --that", "a--b ---c"]);
+    assert_eq!(found.iter().map(|t| names_option(t)).collect::<Vec<_>>(), [true, true, false]);
 }

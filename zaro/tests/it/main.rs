@@ -54,6 +54,8 @@ mod store_faults;
 mod store_servers;
 #[cfg(all(feature = "testing", feature = "cloud"))]
 mod store_states;
+#[cfg(all(feature = "testing", feature = "cloud"))]
+mod store_stream;
 #[cfg(feature = "testing")]
 mod store_wrap;
 #[cfg(feature = "testing")]

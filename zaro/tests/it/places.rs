@@ -10,7 +10,9 @@ use zaro::meta::{DataType, Format, Json, NewArray};
 use zaro::open::open_store;
 use zaro::store::{LocalStore, MemoryStore, SharedStore, StoreExt as _, StoreOptions};
 use zaro::testing::{Fault, FaultStore, TinyReply, TinyServer};
-use zaro::{Array, ErrorKind, OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};
+use zaro::{
+    Array, Context, ErrorKind, OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr,
+};
 
 fn new(format: Format, shape: &[u64], chunks: &[u64]) -> NewArray {
     NewArray {
@@ -33,7 +35,7 @@ fn counted(store: &SharedStore, path: &str, format: Format, n: u64, chunk: u64) 
 }
 
 fn read(store: &SharedStore, path: &str) -> Vec<u16> {
-    let array = wait(hierarchy::open_array(store, path, 1 << 20)).unwrap();
+    let array = wait(hierarchy::open_array(store, path, &Context::shared())).unwrap();
     array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().to_vec().unwrap()
 }
 
@@ -454,7 +456,9 @@ fn what_is_appended_while_an_array_shrinks_stays() {
                 for number in 0..2u16 {
                     let (store, path) = (&store, &path);
                     s.spawn(move || {
-                        let length = || wait(hierarchy::open_array(store, path, 0)).unwrap().shape()[0];
+                        let length = || {
+                            wait(hierarchy::open_array(store, path, &Context::shared())).unwrap().shape()[0]
+                        };
                         while length() == 4001 {
                             std::thread::yield_now();
                         }

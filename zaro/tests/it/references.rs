@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use zaro::open::{SourceOptions, open_with};
+use zaro::reference::ReferenceOptions;
 use zaro::store::{StoreExt as _, StoreOptions};
 use zaro::testing::{TinyReply, TinyServer, ZipMaker};
 use zaro::{Error, ErrorKind, Index, OpenOptions, ReadOptions, Result, Selection, Slab, Zarr};
@@ -16,15 +18,19 @@ fn sample(name: &str) -> String {
     samples().join(name).to_str().unwrap().to_owned()
 }
 
-fn options(set: impl FnOnce(&mut StoreOptions)) -> OpenOptions {
-    let mut options = OpenOptions::default();
+fn options(set: impl FnOnce(&mut SourceOptions)) -> SourceOptions {
+    let mut options = SourceOptions::default();
     options.store.retry.attempts = Some(1);
-    set(&mut options.store);
+    set(&mut options);
     options
 }
 
-async fn read_with(uri: &str, path: &str, options: &OpenOptions) -> Result<Slab> {
-    let array = zaro::open(uri, options).await?.array(path).await?;
+async fn open(uri: &str, options: &SourceOptions) -> Result<Zarr> {
+    open_with(uri, options, &OpenOptions::default()).await
+}
+
+async fn read_with(uri: &str, path: &str, options: &SourceOptions) -> Result<Slab> {
+    let array = open(uri, options).await?.array(path).await?;
     array.read(&Selection::all(), &ReadOptions::default()).await
 }
 
@@ -32,7 +38,7 @@ async fn read(uri: &str, path: &str) -> Result<Slab> {
     read_with(uri, path, &options(|_| ())).await
 }
 
-async fn u8s(uri: &str, path: &str, options: &OpenOptions) -> Result<Vec<u8>> {
+async fn u8s(uri: &str, path: &str, options: &SourceOptions) -> Result<Vec<u8>> {
     read_with(uri, path, options).await?.to_vec::<u8>()
 }
 
@@ -183,7 +189,7 @@ async fn text_and_good_edges() {
         ("scalar_empty_key", &[83]),
         ("zero", &[]),
     ] {
-        assert_eq!(u8s(&uri, path, &OpenOptions::default()).await.unwrap(), wanted, "{path}");
+        assert_eq!(u8s(&uri, path, &SourceOptions::default()).await.unwrap(), wanted, "{path}");
     }
 }
 
@@ -225,8 +231,7 @@ async fn a_reference_that_cannot_be_read_is_an_error_and_never_fill() {
         assert_eq!(e.key(), Some("v/1"), "{bad}: {e}");
         assert!(e.to_string().contains(said), "{bad}: {e}");
         // What is beside it can be read.
-        let array =
-            zaro::open(&at(&dir, "r.json"), &options(|_| ())).await.unwrap().array("v").await.unwrap();
+        let array = open(&at(&dir, "r.json"), &options(|_| ())).await.unwrap().array("v").await.unwrap();
         for (i, wanted) in [(0, 7), (2, b'x')] {
             let one = array.read(&Selection::new(vec![Index::At(i)]), &ReadOptions::default()).await.unwrap();
             assert_eq!(one.to_vec::<u8>().unwrap(), [wanted], "{bad}");
@@ -257,9 +262,10 @@ async fn root_target_and_templates_are_the_callers_to_name() {
         .replacen("\"refs\"", "\"templates\": {\"t\": \"/nowhere\"}, \"refs\"", 1);
     let dir = folder(&[("r.json", text.as_bytes()), ("data/x.bin", b"0123"), ("other.bin", b"4567")]);
     let named = options(|o| {
-        o.root = Some(at(&dir, "data"));
-        o.target = Some(at(&dir, "other.bin"));
-        o.templates = vec![("t".to_owned(), at(&dir, "data"))];
+        o.references = ReferenceOptions::default()
+            .with_root(at(&dir, "data"))
+            .with_target(at(&dir, "other.bin"))
+            .with_template("t", at(&dir, "data"));
     });
     assert_eq!(u8s(&at(&dir, "r.json"), "v", &named).await.unwrap(), b"052");
     assert_eq!(read(&at(&dir, "r.json"), "v").await.unwrap_err().kind(), ErrorKind::NotFound);
@@ -292,7 +298,7 @@ async fn a_document_from_elsewhere_never_reaches_local_files() {
         let e = read(&uri, "v").await.unwrap_err();
         assert_eq!((e.kind(), e.key()), (ErrorKind::NotPermitted, Some("v/0")), "{url}: {e}");
         if !url.starts_with("zip") {
-            let allowed = options(|o| o.allow_local = true);
+            let allowed = options(|o| o.references.allow_local = true);
             assert_eq!(u8s(&uri, "v", &allowed).await.unwrap(), b"S", "{url}");
         }
     }
@@ -321,8 +327,8 @@ async fn several_servers_each_with_its_own_options() {
     );
     let dir = folder(&[("r.json", document(3, &refs).as_bytes())]);
     let keys = options(|o| {
-        o.add_override(&format!("{}:header=X-Key: a", one.url())).unwrap();
-        o.add_override(&format!("{}:header=X-Key: b", two.url())).unwrap();
+        o.store.add_override(&format!("{}:header=X-Key: a", one.url())).unwrap();
+        o.store.add_override(&format!("{}:header=X-Key: b", two.url())).unwrap();
     });
     assert_eq!(u8s(&at(&dir, "r.json"), "v", &keys).await.unwrap(), b"056");
     let targets: Vec<String> = two.seen().into_iter().map(|r| r.target).collect();
@@ -383,7 +389,7 @@ async fn documents_anywhere_and_under_any_name() {
         ("text.txt", b"no JSON"),
         ("o.json", b"{\"a\": 1}"),
     ]);
-    let zarr = zaro::open(&at(&dir, "refs.json/v"), &options(|_| ())).await.unwrap();
+    let zarr = open(&at(&dir, "refs.json/v"), &options(|_| ())).await.unwrap();
     assert_eq!(zarr.array("").await.unwrap().shape(), [2]);
     assert!(read(&at(&dir, "text.txt"), "").await.is_err());
     assert!(read(&at(&dir, "o.json"), "").await.is_err());
@@ -422,11 +428,11 @@ async fn documents_and_targets_inside_archives() {
 async fn plain_zarrs_cost_what_they_did() {
     let group = br#"{"zarr_format": 3, "node_type": "group"}"#;
     let server = web(&[("x/zarr.json", group)]);
-    zaro::open(&format!("{}/x", server.url()), &options(|_| ())).await.unwrap().node("").await.unwrap();
+    open(&format!("{}/x", server.url()), &options(|_| ())).await.unwrap().node("").await.unwrap();
     assert_eq!(server.requests(), 1);
     let consolidated = br#"{"zarr_consolidated_format": 1, "metadata": {".zgroup": {"zarr_format": 2}}}"#;
     let server = web(&[("x/.zmetadata", consolidated)]);
-    zaro::open(&format!("{}/x", server.url()), &options(|o| o.cache = false))
+    open(&format!("{}/x", server.url()), &options(|o| o.store.cache = false))
         .await
         .unwrap()
         .node("")
@@ -453,7 +459,7 @@ async fn a_part_of_an_uncompressed_chunk_is_all_that_is_fetched() {
     ]);
     let part = Selection::parse("500, 10:20").unwrap();
     for name in ["r.json", "l.json"] {
-        let zarr = zaro::open(&at(&dir, name), &options(|_| ())).await.unwrap();
+        let zarr = open(&at(&dir, name), &options(|_| ())).await.unwrap();
         let slab = zarr.array("v").await.unwrap().read(&part, &ReadOptions::default()).await.unwrap();
         assert_eq!(slab.to_vec::<u32>().unwrap(), (512_010..512_020).collect::<Vec<_>>(), "{name}");
     }

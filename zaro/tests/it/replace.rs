@@ -1,17 +1,23 @@
 //! What is replaced stays until the new is whole, whatever fails on the way.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt;
 
 use crate::common::{V3, wait};
 use zaro::copy::{Copied, CopyOptions, Sizes, copy};
-use zaro::hierarchy::{self, Existing, Writing};
+use zaro::hierarchy::{self, Existing};
 use zaro::internal::meta::edit;
+use zaro::internal::wrap::LogStore;
 use zaro::meta::{DataType, Json, NewArray};
-use zaro::store::{Condition, LocalStore, MemoryStore, SharedStore, StoreExt as _};
+use zaro::store::{
+    Condition, LocalStore, MemoryStore, RequestLog, RequestMethod, SharedStore, StoreExt as _,
+};
 use zaro::testing::{Fault, FaultStore};
-use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr, create};
+use zaro::{
+    Array, Context, OpenOptions, Order, ReadOptions, Result, Selection, Values, WriteOptions, Zarr, create,
+};
 
 const LE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
 
@@ -59,7 +65,9 @@ fn seen(store: &SharedStore, at: &str) -> Option<(&'static str, u8)> {
     }
     // Nor by who knows the array.
     for (name, value) in [("a", 5), ("b", 9)] {
-        let Ok(array) = wait(hierarchy::open_array(store, &format!("{at}{name}"), 1 << 20)) else { continue };
+        let Ok(array) = wait(hierarchy::open_array(store, &format!("{at}{name}"), &Context::shared())) else {
+            continue;
+        };
         let elements = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap().bytes;
         assert!(elements.iter().all(|e| *e == value || *e == 6), "half of it");
     }
@@ -178,7 +186,7 @@ fn an_interrupted_replacement_is_not_finished_with_other_data() {
     let patched = hierarchy::edit_attributes(&store, "b", &change);
     assert!(wait(patched).unwrap_err().to_string().contains("unfinished"));
     let e = run(&source, &store, "", &CopyOptions::default()).unwrap_err();
-    assert!(e.to_string().contains("--overwrite"), "{e}");
+    assert_eq!(e.hints()[0].option, Some("overwrite"), "{e}");
     fill(&source, "", 6);
     assert!(!run(&source, &store, "", &options()).unwrap().resumed);
     assert_eq!(seen(&store, ""), Some(("a", 6)));
@@ -248,14 +256,60 @@ fn files_that_come_meanwhile_are_not_deleted_with_the_old() {
 fn who_writes_to_an_array_that_was_replaced_meanwhile_is_told_before_and_after() {
     let store = memory();
     old(&store, "");
-    let opened = wait(hierarchy::open_array(&store, "b", 1 << 20)).unwrap();
-    let writing = wait(Writing::begin(&store, "b", opened.meta())).unwrap();
+    let opened = wait(hierarchy::open_array(&store, "b", &Context::shared())).unwrap();
+    let writing = wait(opened.writing()).unwrap();
     // In this process nobody is in their own way.
     let new = NewArray { shape: vec![2], data_type: DataType::UInt(16), ..NewArray::default() };
     wait(hierarchy::create_array(&store, "b", &new, Existing::Replace)).unwrap();
     assert!(wait(writing.check()).unwrap_err().to_string().contains("replaced"));
     drop(writing);
-    let e = wait(Writing::begin(&store, "b", opened.meta())).unwrap_err();
+    let e = wait(opened.writing()).unwrap_err();
     assert!(e.to_string().contains("replaced"), "{e}");
     assert!(keys(&store).iter().all(|(key, _)| !key.contains(".zaro")));
+}
+
+#[test]
+fn every_write_through_an_opened_array_is_seen_by_who_replaces_it() {
+    let marked = Arc::new(Mutex::new(BTreeSet::new()));
+    let noted = marked.clone();
+    let log = RequestLog::with_sink(move |request| {
+        if request.method == RequestMethod::Put && request.key.contains(".zaro-writing") {
+            noted.lock().unwrap().insert(request.key.clone());
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let files: SharedStore = Arc::new(LocalStore::new(dir.path()));
+    let store: SharedStore = Arc::new(LogStore::new(files, Arc::new(log)));
+    let marks = || marked.lock().unwrap().len();
+    let data_type = DataType::UInt(16);
+    let new = NewArray { shape: vec![64], chunks: Some(vec![1]), data_type, ..NewArray::default() };
+    wait(hierarchy::create_array(&store, "a", &new, Existing::Refuse)).unwrap();
+    let array = wait(hierarchy::open_array(&store, "a", &Context::shared())).unwrap();
+    let write = |array: &Array, at: u64| {
+        let place = Selection::start_count(&[at], &[1]);
+        wait(array.write(&place, Values::new(vec![7, 0], Order::C), &WriteOptions::default()))
+    };
+    write(&array, 0).unwrap();
+    assert_eq!(marks(), 1);
+    assert!(keys(&store).iter().all(|(key, _)| !key.contains(".zaro")), "nothing is left of one write");
+    // Where one follows another, it is said once for all of them, and not longer than the array is open.
+    (1..64).for_each(|at| write(&array, at).unwrap());
+    assert!(marks() <= 3, "{}", marks());
+    drop(array);
+    assert!(keys(&store).iter().all(|(key, _)| !key.contains(".zaro")));
+    // Who holds it says it once.
+    let array = wait(hierarchy::open_array(&store, "a", &Context::shared())).unwrap();
+    let (held, before) = (wait(array.writing()).unwrap(), marks());
+    write(&array, 5).unwrap();
+    assert_eq!(marks(), before);
+    drop(held);
+    // Appending has a turn of its own, which says the same.
+    let appending = wait(hierarchy::append(&store, "a", 0, 1, false)).unwrap();
+    write(&appending.array, 64).unwrap();
+    wait(appending.publish()).unwrap();
+    assert_eq!(marks(), before);
+    // What was opened before it was replaced is not written to.
+    wait(hierarchy::create_array(&store, "a", &NewArray { shape: vec![9], ..new }, Existing::Replace))
+        .unwrap();
+    assert!(write(&array, 0).unwrap_err().to_string().contains("replaced"));
 }

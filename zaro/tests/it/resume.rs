@@ -23,7 +23,8 @@ use zaro::store::{
 };
 use zaro::testing::{Fault, FaultStore};
 use zaro::{
-    Error, ErrorKind, OpenOptions, Order, ReadOptions, Result, Selection, Values, WriteOptions, Zarr,
+    CancelToken, Context, Error, ErrorKind, OpenOptions, Order, ReadOptions, Result, Selection, Task, Values,
+    WriteOptions, Zarr,
 };
 
 const JOURNAL: &str = ".zaro-journal.json";
@@ -68,8 +69,11 @@ fn keys(store: &SharedStore) -> Vec<String> {
 
 /// As chunks are, and cut otherwise; and how many requests apart it is stopped.
 fn ways() -> [(CopyOptions, usize); 2] {
-    let recut =
-        CopyOptions { chunks: Some(Sizes::List(vec![8, 8])), memory: 20_000, ..CopyOptions::default() };
+    let recut = CopyOptions {
+        chunks: Some(Sizes::List(vec![8, 8])),
+        context: Context::shared().with_memory(20_000),
+        ..CopyOptions::default()
+    };
     [(CopyOptions::default(), 67), (recut, 17)]
 }
 
@@ -210,7 +214,10 @@ fn a_journal_is_private_and_has_no_secrets() {
 
 /// Slower than it is, so that it is met in the middle.
 fn slow(options: CopyOptions) -> CopyOptions {
-    CopyOptions { progress: Some(Arc::new(|_| std::thread::sleep(Duration::from_millis(40)))), ..options }
+    CopyOptions {
+        task: Task::default().with_progress(|_| std::thread::sleep(Duration::from_millis(40))),
+        ..options
+    }
 }
 
 #[test]
@@ -261,8 +268,11 @@ fn who_loses_the_place_to_another_machine_stops() {
     let dir = TempDir::new().unwrap();
     let (p, d) = (dir.path().join("p"), dir.path().join("d"));
     source(&p, 1);
-    let options =
-        CopyOptions { chunks: Some(Sizes::List(vec![64, 1])), memory: 3000, ..CopyOptions::default() };
+    let options = CopyOptions {
+        chunks: Some(Sizes::List(vec![64, 1])),
+        context: Context::shared().with_memory(3000),
+        ..CopyOptions::default()
+    };
     std::thread::scope(|s| {
         let first = s.spawn(|| run(&p, &d, &slow(options.clone())));
         while !d.join(JOURNAL).exists() {
@@ -296,7 +306,7 @@ fn a_source_that_changes_meanwhile_is_found_out_at_the_end() {
                 std::fs::write(at.join("c/15/15"), vec![9u8; 16]).unwrap();
             }
         };
-        let meddled = CopyOptions { progress: Some(Arc::new(progress)), ..options.clone() };
+        let meddled = CopyOptions { task: Task::default().with_progress(progress), ..options.clone() };
         let e = run(&s, &d, &meddled).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
         assert!(!d.join("zarr.json").exists(), "nothing is published");
@@ -329,7 +339,7 @@ fn temporary_chunks_are_of_one_run() {
     };
     let options = CopyOptions {
         chunks: Some(Sizes::List(vec![512, 4, 64])),
-        memory: 4 << 20,
+        context: Context::shared().with_memory(4 << 20),
         temporary: Some(temporary.clone()),
         ..CopyOptions::default()
     };
@@ -344,7 +354,7 @@ fn temporary_chunks_are_of_one_run() {
     std::fs::write(dead.join("c/0/0/0"), vec![9u8; 100]).unwrap();
     let (s, d) = (make("s", 7), dir.path().join("d"));
     for stop in [3, 30] {
-        let cancel = Arc::new(AtomicBool::new(false));
+        let cancel = CancelToken::new();
         let (calls, flag, at) = (AtomicU64::new(0), cancel.clone(), temporary.clone());
         let progress = move |_| {
             let private: Vec<u32> = std::fs::read_dir(&at)
@@ -353,11 +363,11 @@ fn temporary_chunks_are_of_one_run() {
                 .collect();
             assert_eq!(private, [0o700], "one folder, for us alone");
             if calls.fetch_add(1, Ordering::Relaxed) == stop {
-                flag.store(true, Ordering::Relaxed);
+                flag.cancel();
             }
         };
-        let stopping =
-            CopyOptions { cancel: Some(cancel), progress: Some(Arc::new(progress)), ..options.clone() };
+        let task = Task::default().with_progress(progress).with_cancel(&cancel);
+        let stopping = CopyOptions { task, ..options.clone() };
         assert_eq!(run(&s, &d, &stopping).unwrap_err().kind(), ErrorKind::Cancelled);
         assert!(scratch().is_empty(), "{:?}", scratch());
     }

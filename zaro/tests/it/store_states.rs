@@ -191,6 +191,114 @@ async fn buckets_are_held_to_one_state_too() {
     assert_eq!(values(&array, 150, 3).await.unwrap(), [1001; 3]);
 }
 
+/// The array `z`, on a web server and in a bucket, whose server makes of each request for its chunk what `chunk` says, by how
+/// often it was asked for before.
+async fn in_both_stores(
+    chunk: impl Fn(&TinyRequest, u64) -> TinyReply + Clone + Send + Sync + 'static,
+) -> Vec<(TinyServer, Array)> {
+    let mut out = Vec::new();
+    for bucket in [false, true] {
+        let (chunk, document) = (chunk.clone(), document(4000, 4000, &shards()));
+        let asked = AtomicU64::new(0);
+        let server = TinyServer::start(move |r| match r.key().as_str() {
+            "b/z/zarr.json" => TinyReply::Object(document.clone().into_bytes()),
+            "b/z/c/0" => chunk(r, asked.fetch_add(1, Ordering::SeqCst)),
+            _ => TinyReply::status(404),
+        });
+        let mut options = options();
+        options.store.anonymous = true;
+        options.store.endpoint = Some(server.url());
+        let uri = if bucket { "s3://b/z".to_owned() } else { format!("{}/b/z", server.url()) };
+        let array = zaro::open(&uri, &options).await.unwrap().array("").await.unwrap();
+        out.push((server, array));
+    }
+    out
+}
+
+/// The tags that came with requests for the chunk, in the order in which they came.
+fn tags(server: &TinyServer) -> Vec<Option<String>> {
+    let chunk = server.seen().into_iter().filter(|r| r.key() == "b/z/c/0" && r.method == "GET");
+    chunk.map(|r| r.headers.get("if-match").cloned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_between_index_and_data_is_refused_by_the_server() {
+    let (old, new) =
+        (shard(0, &(0..40).collect::<Vec<_>>()), shard(1000, &(0..40).rev().collect::<Vec<_>>()));
+    let refused = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&refused);
+    let stores = in_both_stores(move |r, n| {
+        let is_new = n > 0;
+        let tag = format!("\"{}\"", u8::from(is_new));
+        if r.headers.get("if-match").is_some_and(|wanted| *wanted != tag) {
+            count.fetch_add(1, Ordering::SeqCst);
+            return TinyReply::status(412);
+        }
+        let bytes = if is_new { new.clone() } else { old.clone() };
+        TinyReply::ObjectWith(bytes, vec![("etag".into(), tag)])
+    });
+    for (server, array) in stores.await {
+        assert_eq!(values(&array, 150, 3).await.unwrap(), [1001; 3]);
+        // The index; the data of its state, which is gone, and a look at what is there; then both anew.
+        let (old, new) = (Some("\"0\"".to_owned()), Some("\"1\"".to_owned()));
+        assert_eq!(tags(&server), [None, old, None, None, new], "{server:?}");
+    }
+    assert_eq!(refused.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_refuses_every_tag_is_read_all_the_same() {
+    let all = shard(0, &(0..40).collect::<Vec<_>>());
+    for status in [412, 501] {
+        let all = all.clone();
+        let stores = in_both_stores(move |r, _| match r.headers.get("if-match") {
+            Some(_) => TinyReply::status(status),
+            None => TinyReply::Object(all.clone()),
+        });
+        for (server, array) in stores.await {
+            assert_eq!(values(&array, 150, 3).await.unwrap(), [1; 3]);
+            assert_eq!(values(&array, 950, 3).await.unwrap(), [9; 3]);
+            let own = Some("\"1\"".to_owned());
+            assert_eq!(tags(&server), [None, own, None, None], "{status}, {server:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_weak_tag_is_not_sent() {
+    let all = shard(0, &(0..40).collect::<Vec<_>>());
+    let stores = in_both_stores(move |_, _| {
+        TinyReply::ObjectWith(all.clone(), vec![("etag".into(), "W/\"1\"".into())])
+    });
+    for (server, array) in stores.await {
+        assert_eq!(values(&array, 150, 3).await.unwrap(), [1; 3]);
+        assert_eq!(tags(&server), [None, None], "{server:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_became_too_short_for_a_range_was_changed() {
+    let stores = [false, true].map(|bucket| {
+        let server = TinyServer::start(|r| match r.headers.get("if-match") {
+            Some(_) => TinyReply::status(412),
+            None if r.number == 1 => TinyReply::Object(vec![1; 100]),
+            None => TinyReply::ObjectWith(vec![2; 5], vec![("etag".into(), "\"2\"".into())]),
+        });
+        (server, bucket)
+    });
+    for (server, bucket) in stores {
+        let mut options = hasty();
+        (options.anonymous, options.endpoint) = (true, Some(server.url()));
+        let uri = if bucket { "s3://b/".to_owned() } else { server.url() };
+        let store = open_store(&uri, &options).await.unwrap();
+        let part = |offset| GetOptions::range(Some(ByteRange::span(offset, 10)));
+        let first = store.get_opts("k", part(0)).await.unwrap().unwrap();
+        let e = store.get_opts("k", part(50).of_state(&first.meta)).await.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
+        assert_eq!(server.requests(), 3);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_cache_holds_of_an_object_is_of_one_state() {
     let asked = Arc::new(AtomicU64::new(0));

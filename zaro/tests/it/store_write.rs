@@ -467,6 +467,17 @@ fn ended_well(command: &str, args: &[&str], archive: &Path) {
 }
 
 #[tokio::test]
+async fn of_two_archives_of_one_name_the_later_is_told_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.zip");
+    let [first, second] = [0; 2].map(|_| ZipCreateStore::create(&path).unwrap());
+    first.finish().await.unwrap();
+    let e = second.finish().await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Conflict, "{e}");
+    assert!(e.to_string().contains("somebody else made a file of this name"), "{e}");
+}
+
+#[tokio::test]
 async fn archives_can_be_made() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("not/yet/x.zip");

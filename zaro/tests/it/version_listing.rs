@@ -266,6 +266,7 @@ async fn whether_a_bucket_keeps_versions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_fetched_whole_from_a_bucket_is_no_zarr() {
+    use zaro::manifest::FetchOptions;
     use zaro::manifest::bucket::BucketZarr;
     use zaro::manifest::{Builder, Entry, Fields};
     use zaro::manifest::{Fetched, fetch};
@@ -291,8 +292,9 @@ async fn what_is_not_fetched_whole_from_a_bucket_is_no_zarr() {
         let folder = tempfile::tempdir().unwrap();
         let done = Fetched::default();
         let into = folder.path().to_owned();
-        let fetched =
-            wait(fetch(&manifest, &zarr, &into, &|_| true, zaro::hierarchy::Existing::Refuse, 4, &done));
+        let existing = zaro::hierarchy::Existing::Refuse;
+        let options = FetchOptions { existing, at_once: 4, task: zaro::Task::default() };
+        let fetched = wait(fetch(&manifest, &zarr, &into, &|_| true, &options, &done));
         assert!(fetched.is_err(), "{refused}");
         assert!(!into.join("zarr.json").exists(), "{refused} was not fetched, and the Zarr can be opened");
         let chunk = CHUNKS.contains(&refused);

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::format::value::{self, Style};
 use crate::format::{Layout, Sink};
 use crate::meta::DataType;
+use crate::num;
 
 /// What a column of the long form says of each element, by its place in the answer.
 pub struct Column {
@@ -85,12 +86,7 @@ impl Csv {
 
     /// What the columns say of the next element.
     fn labels(&self, columns: &[Column], line: &mut String) {
-        let mut rest = self.next;
-        let mut index = vec![0; self.shape.len()];
-        for (slot, n) in index.iter_mut().zip(&self.shape).rev() {
-            *slot = rest.checked_rem(*n).unwrap_or(0);
-            rest = rest.checked_div(*n).unwrap_or(0);
-        }
+        let index = num::index_of(self.next, &self.shape);
         for column in columns {
             let at = column.dimension.and_then(|d| index.get(d)).copied().unwrap_or(0);
             quote(&(column.label)(at), line);

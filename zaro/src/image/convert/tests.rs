@@ -3,6 +3,7 @@
 use super::*;
 use crate::array::ReadOptions;
 use crate::blocking::wait;
+use crate::context::Context;
 use crate::group::{OpenOptions, Zarr};
 use crate::image::find::{Found, find, image_at};
 use crate::image::source::{Pixels, T};
@@ -57,14 +58,20 @@ fn pixels(store: &SharedStore, path: &str) -> Vec<u32> {
 #[test]
 fn every_pixel_is_in_its_place_whatever_the_blocks() {
     for (grain, memory, chunks, shards) in [
-        ([1, 1, 1], 0, None, None),
-        ([3, 5, 50], 0, Some(vec![1, 1, 2, 16, 16]), None),
+        ([1, 1, 1], 1 << 28, None, None),
+        ([3, 5, 50], 1 << 28, Some(vec![1, 1, 2, 16, 16]), None),
         ([3, 37, 50], 1 << 12, Some(vec![16, 16]), None),
         ([u64::MAX, 8, 8], 1 << 16, Some(vec![1, 2, 1, 8, 8]), Some(vec![1, 2, 2, 32, 32])),
     ] {
         let source = counted([2, 3, 4, 37, 50], grain);
         let store: SharedStore = Arc::new(MemoryStore::new());
-        let options = ConvertOptions { memory, chunks, shards, levels: Some(1), ..ConvertOptions::default() };
+        let options = ConvertOptions {
+            context: Context::shared().with_memory(memory),
+            chunks,
+            shards,
+            levels: Some(1),
+            ..ConvertOptions::default()
+        };
         let made = wait(convert(std::slice::from_ref(&source), &store, "a/b", &options)).unwrap();
         assert_eq!(made[0].levels, [[2, 3, 4, 37, 50]]);
         let wanted: Vec<u32> = (1..=2 * 3 * 4 * 37 * 50).collect();

@@ -1,7 +1,8 @@
 //! The levels in the metadata of an image. What is there already is changed as it is written, so that unknown keys stay.
 
 use super::{Factors, LevelPlan, Method};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::image::document::{between, set_known, transforms};
 use crate::image::version::{self, Version};
 use crate::meta::Json;
 
@@ -16,34 +17,25 @@ pub(super) struct Made {
 
 /// Which item of `multiscales` is meant: the first that has levels.
 pub(super) fn which(attributes: &Json) -> Option<usize> {
-    let all = version::ome(attributes).get("multiscales")?.items()?;
-    all.iter().position(|m| !datasets(m).is_empty())
+    version::ome(attributes).list("multiscales").iter().position(|m| !datasets(m).is_empty())
 }
 
 /// Its levels, as they are written.
 pub(super) fn datasets(multiscale: &Json) -> &[Json] {
-    multiscale.get("datasets").and_then(Json::items).unwrap_or_default()
+    multiscale.list("datasets")
 }
 
 /// How the levels were made, for `metadata`.
 pub(super) fn how(method: Method, factors: &Factors, levels: &[Made]) -> Json {
-    let mut kwargs = Json::object();
-    let steps = |made: &Made| Json::Array(made.plan.step.iter().map(Json::int).collect());
-    kwargs.set("method", Json::string(method.text()));
-    match factors {
-        Factors::Levels(_) => {}
-        _ => {
-            if let Some(first) = levels.first() {
-                kwargs.set("factors", steps(first));
-            }
-        }
-    }
-    let mut out = Json::object();
-    out.set("description", Json::string(description(method)));
-    out.set("method", Json::string("zaro image pyramid"));
-    out.set("version", Json::string(env!("CARGO_PKG_VERSION")));
-    out.set("kwargs", kwargs);
-    out
+    let mut kwargs = Json::from([("method", method.text().into())]);
+    let first = levels.first().filter(|_| !matches!(factors, Factors::Levels(_)));
+    set_known(&mut kwargs, "factors", first.map(|made| &made.plan.step));
+    Json::from([
+        ("description", description(method).into()),
+        ("method", "zaro image pyramid".into()),
+        ("version", env!("CARGO_PKG_VERSION").into()),
+        ("kwargs", kwargs),
+    ])
 }
 
 fn description(method: Method) -> &'static str {
@@ -67,90 +59,66 @@ pub(super) fn with_levels(
 ) -> Result<Json> {
     let missing = || Error::invalid("there are no multiscales");
     let which = which(attributes).ok_or_else(missing)?;
-    let mut all: Vec<Json> =
-        version::ome(attributes).get("multiscales").and_then(Json::items).unwrap_or_default().to_vec();
-    let multiscale = all.get_mut(which).ok_or_else(missing)?;
-    let first = datasets(multiscale).first().cloned().ok_or_else(missing)?;
-    let centred = method.as_ref().is_none_or(|(m, _)| *m != Method::Decimate);
-    let mut list = vec![first.clone()];
-    for level in levels {
-        list.push(dataset(version, &first, rank, level, centred)?);
-    }
-    multiscale.set("datasets", Json::Array(list));
-    // Without a method, levels are still to come: what else the metadata say has to be there then, also after a kill.
-    if let Some((method, how)) = method {
-        multiscale.set("type", Json::string(method.text()));
-        let mut metadata = match multiscale.get("metadata") {
-            Some(old @ Json::Object(_)) => old.clone(),
-            _ => Json::object(),
-        };
-        // Words about another way to make levels are wrong now.
-        metadata.remove("args");
-        for (name, value) in how.members().unwrap_or_default() {
-            metadata.set(name, value.clone());
-        }
-        multiscale.set("metadata", metadata);
-    }
     let mut changed = attributes.clone();
-    match changed.get("ome") {
-        Some(inner @ Json::Object(_)) => {
-            let mut inner = inner.clone();
-            inner.set("multiscales", Json::Array(all));
-            changed.set("ome", inner);
+    version::edit_ome(&mut changed, |ome| {
+        let multiscale = ome.list_mut("multiscales").get_mut(which).ok_or_else(missing)?;
+        let first = datasets(multiscale).first().cloned().ok_or_else(missing)?;
+        let centred = method.as_ref().is_none_or(|(m, _)| *m != Method::Decimate);
+        let smaller = levels.iter().map(|level| dataset(version, &first, rank, level, centred));
+        let all = std::iter::once(Ok(first.clone())).chain(smaller).collect::<Result<Vec<_>>>()?;
+        multiscale.set("datasets", all);
+        // Without a method, levels are still to come: what else the metadata say has to be there then, also after a kill.
+        if let Some((method, how)) = method {
+            multiscale.set("type", method.text());
+            let mut metadata = multiscale.inner("metadata");
+            // Words about another way to make levels are wrong now.
+            metadata.remove("args");
+            metadata.set_all(&how);
+            multiscale.set("metadata", metadata);
         }
-        _ => changed.set("multiscales", Json::Array(all)),
-    }
+        Ok::<_, Error>(())
+    })?;
     Ok(changed)
-}
-
-fn numbers(list: &[f64]) -> Json {
-    Json::Array(list.iter().map(|x| Json::float(*x)).collect())
 }
 
 /// The numbers of a transform of a kind in a list, as they are written.
 fn vector(list: &[Json], kind: &str) -> Option<Vec<f64>> {
-    list.iter().find_map(|t| match t.get("type").and_then(Json::as_str) {
-        Some("sequence") => vector(t.get("transformations").and_then(Json::items).unwrap_or_default(), kind),
-        Some(found) if found == kind => t.get(kind)?.items()?.iter().map(Json::as_f64).collect(),
+    list.iter().find_map(|t| match t.text("type") {
+        Some("sequence") => vector(t.list("transformations"), kind),
+        Some(found) if found == kind => t.numbers(kind),
         _ => None,
     })
 }
 
 /// The type of a transform that is neither a scale nor a translation with their numbers, nor a sequence of these.
 fn other_kind(json: &Json) -> Option<String> {
-    let kind = json.get("type").and_then(Json::as_str).unwrap_or_default();
+    let kind = json.text("type").unwrap_or_default();
     match kind {
         "identity" => None,
         "scale" | "translation" if vector(std::slice::from_ref(json), kind).is_some() => None,
-        "sequence" => {
-            json.get("transformations").and_then(Json::items).unwrap_or_default().iter().find_map(other_kind)
-        }
+        "sequence" => json.list("transformations").iter().find_map(other_kind),
         other => Some(other.to_owned()),
     }
 }
 
 /// The item of a smaller level, from that of the largest.
 fn dataset(version: Version, first: &Json, rank: usize, level: &Made, centred: bool) -> Result<Json> {
-    let mut out = Json::object();
-    out.set("path", Json::string(level.path.as_str()));
+    let mut out = Json::from([("path", (&level.path).into())]);
     if version < Version::V04 {
         return Ok(out);
     }
-    let given = first.get("coordinateTransformations").and_then(Json::items).unwrap_or_default();
+    let given = first.list("coordinateTransformations");
     if let Some(other) = given.iter().find_map(other_kind) {
-        return Err(Error::unsupported(format!(
+        return Err(unsupported!(
             "the largest level has a transform of type {other:?}, from which those of smaller levels do not follow"
-        )));
+        ));
     }
     let of = |kind: &str, usual: f64| {
         let found = vector(given, kind).unwrap_or_else(|| vec![usual; rank]);
         if found.len() == rank {
             return Ok(found);
         }
-        Err(Error::invalid(format!(
-            "the {kind} of the largest level has {} numbers, not {rank}",
-            found.len()
-        )))
+        Err(invalid!("the {kind} of the largest level has {} numbers, not {rank}", found.len()))
     };
     let (scale, translation) = (of("scale", 1.0)?, of("translation", 0.0)?);
     let factors = level.plan.factors.iter().map(|f| f64::from(u32::try_from(*f).unwrap_or(u32::MAX)));
@@ -160,37 +128,13 @@ fn dataset(version: Version, first: &Json, rank: usize, level: &Made, centred: b
         .zip(scale.iter().zip(&larger))
         .map(|(t, (s, l))| if centred { t + (l - s) / 2.0 } else { *t })
         .collect();
-    let mut list = vec![transform("scale", &larger)];
-    if moved.iter().any(|t| *t != 0.0) {
-        list.push(transform("translation", &moved));
-    }
+    let mut list = transforms(&larger, &moved);
     if version >= Version::V06 {
-        let mut one = match list.as_slice() {
-            [scale] => scale.clone(),
-            _ => {
-                let mut sequence = Json::object();
-                sequence.set("type", Json::string("sequence"));
-                sequence.set("transformations", Json::Array(list));
-                sequence
-            }
-        };
-        let mut input = Json::object();
-        input.set("path", Json::string(level.path.as_str()));
-        one.set("input", input);
-        if let Some(output) = given.first().and_then(|t| t.get("output")) {
-            one.set("output", output.clone());
-        }
-        list = vec![one];
+        let output = given.first().and_then(|t| t.get("output")).cloned();
+        list = vec![between(list, ("path", (&level.path).into()), output)];
     }
-    out.set("coordinateTransformations", Json::Array(list));
+    out.set("coordinateTransformations", list);
     Ok(out)
-}
-
-fn transform(kind: &str, values: &[f64]) -> Json {
-    let mut out = Json::object();
-    out.set("type", Json::string(kind));
-    out.set(kind, numbers(values));
-    out
 }
 
 /// The path of level `number`, from that of the largest: `0` to `1`, `s0` to `s1`, `scale0/image` to `scale1/image`; a
@@ -216,10 +160,7 @@ pub(super) fn level_path(first: &str, number: usize) -> String {
 mod tests {
     use super::*;
     use crate::image::parse;
-
-    fn json(text: &str) -> Json {
-        Json::parse(text.as_bytes()).unwrap().value
-    }
+    use crate::meta::json::json;
 
     fn made(path: &str, factors: &[u64]) -> Made {
         let plan = LevelPlan { shape: vec![1, 1], step: vec![2, 2], factors: factors.to_vec() };

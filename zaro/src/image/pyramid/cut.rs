@@ -1,6 +1,7 @@
 //! How the work is cut: which levels are made in one go, and in which order their pixels come.
 
 use crate::array::Array;
+use crate::copy::Blocks;
 use crate::error::Result;
 use crate::image::pyramid::LevelPlan;
 use crate::num;
@@ -32,6 +33,21 @@ impl Stage {
         let unit = inner.map_or_else(|| whole.clone(), |shard| shard.inner().decoded().shape.clone());
         let gathers = inner.is_some();
         Self { array, plan, unit, whole, gathers }
+    }
+
+    /// How much of a box of `size` at `start` lies inside.
+    pub(super) fn clipped(&self, start: &[u64], size: &[u64]) -> Vec<u64> {
+        let sides = start.iter().zip(size).zip(&self.plan.shape);
+        sides.map(|((s, t), n)| (*t).min(n.saturating_sub(*s))).collect()
+    }
+
+    /// The numbers, along each dimension, of the units that a box touches: the first, and how many.
+    pub(super) fn touched(&self, start: &[u64], count: &[u64]) -> (Vec<u64>, Vec<u64>) {
+        let along = |((s, n), t): ((&u64, &u64), &u64)| {
+            let t = (*t).max(1);
+            (s / t, s.saturating_add(*n).div_ceil(t).saturating_sub(s / t))
+        };
+        start.iter().zip(count).zip(&self.unit).map(along).unzip()
     }
 
     /// Whether the next level can be made of this one's units while they are in memory: none of its pixels is made of two.
@@ -98,11 +114,7 @@ impl Cutting<'_> {
         };
         let cell = self.cell(self.above(first), top);
         let mut block = cell.clone();
-        let mut reach = vec![1u64; cell.len()];
-        for (i, stage) in stages.iter().enumerate() {
-            if i > 0 {
-                reach.iter_mut().zip(&stage.plan.step).for_each(|(r, f)| *r = r.saturating_mul(*f));
-            }
+        for (stage, reach) in reaches(stages) {
             for ((b, (w, r)), (n, all)) in block
                 .iter_mut()
                 .zip(stage.whole.iter().zip(&reach))
@@ -177,29 +189,16 @@ impl Cutting<'_> {
 
 impl Pass {
     /// Where in a block its cells begin, in an order that finishes chunks soon after they are begun.
-    pub(super) fn order(&self, stages: &[Stage]) -> Vec<Vec<u64>> {
-        let counts: Vec<u64> =
-            self.block.iter().zip(&self.cell).map(|(b, c)| b.div_ceil((*c).max(1))).collect();
-        let total: u64 = counts.iter().product();
-        let mut starts = Vec::new();
-        let mut at = vec![0u64; counts.len()];
-        for _ in 0..total {
-            starts.push(at.iter().zip(&self.cell).map(|(a, c)| a * c).collect::<Vec<u64>>());
-            super::kernel::advance(&mut at, &counts);
-        }
+    pub(super) fn order(&self, stages: &[Stage]) -> Result<Vec<Vec<u64>>> {
+        let cells = Blocks::new(&self.block, self.cell.clone());
+        let mut starts: Vec<Vec<u64>> = (0..cells.count()?).map(|i| cells.place(i).0).collect();
         let stages = stages.get(self.first..self.first.saturating_add(self.levels)).unwrap_or_default();
         let mut sizes: Vec<Vec<u64>> = Vec::new();
         for lengths in [|s: &Stage| s.whole.clone(), |s: &Stage| s.unit.clone()] {
-            let mut reach = vec![1u64; self.cell.len()];
-            let mut own = Vec::new();
-            for (i, stage) in stages.iter().enumerate() {
-                if i > 0 {
-                    reach.iter_mut().zip(&stage.plan.step).for_each(|(r, f)| *r = r.saturating_mul(*f));
-                }
-                own.push(lengths(stage).iter().zip(&reach).map(|(w, r)| w.saturating_mul(*r)).collect());
-            }
-            own.reverse();
-            sizes.extend(own);
+            let size = |(stage, reach): &(&Stage, Vec<u64>)| -> Vec<u64> {
+                lengths(stage).iter().zip(reach).map(|(w, r)| w.saturating_mul(*r)).collect()
+            };
+            sizes.extend(reaches(stages).iter().rev().map(size));
         }
         let key = |start: &Vec<u64>| -> Vec<u64> {
             let index = |size: &Vec<u64>| {
@@ -208,55 +207,23 @@ impl Pass {
             sizes.iter().flat_map(index).chain(start.iter().copied()).collect()
         };
         starts.sort_by_cached_key(key);
-        starts
+        Ok(starts)
     }
 }
 
-/// Boxes of one shape that tile a level.
-#[derive(Debug, Clone)]
-pub(super) struct Tiles {
-    shape: Vec<u64>,
-    tile: Vec<u64>,
-    counts: Vec<u64>,
-}
-
-impl Tiles {
-    pub(super) fn new(shape: &[u64], tile: &[u64]) -> Self {
-        let counts = shape.iter().zip(tile).map(|(n, t)| n.div_ceil((*t).max(1))).collect();
-        Self { shape: shape.to_vec(), tile: tile.to_vec(), counts }
+/// Levels one below the other, each with how many pixels of the first become one of its own.
+fn reaches(stages: &[Stage]) -> Vec<(&Stage, Vec<u64>)> {
+    let mut all: Vec<(&Stage, Vec<u64>)> = Vec::with_capacity(stages.len());
+    for stage in stages {
+        let reach = match all.last() {
+            Some((_, above)) => {
+                above.iter().zip(&stage.plan.step).map(|(r, f)| r.saturating_mul(*f)).collect()
+            }
+            None => vec![1; stage.plan.step.len()],
+        };
+        all.push((stage, reach));
     }
-
-    pub(super) fn count(&self) -> Result<u64> {
-        num::product(&self.counts)
-    }
-
-    /// Where tile `i`, in C order, begins.
-    pub(super) fn start(&self, i: u64) -> Vec<u64> {
-        let mut left = i;
-        let mut start = vec![0; self.counts.len()];
-        for (s, (n, t)) in start.iter_mut().zip(self.counts.iter().zip(&self.tile)).rev() {
-            *s = (left % (*n).max(1)).saturating_mul(*t);
-            left /= (*n).max(1);
-        }
-        start
-    }
-
-    /// How much of a box of `size` at `start` lies inside.
-    pub(super) fn clipped(&self, start: &[u64], size: &[u64]) -> Vec<u64> {
-        start.iter().zip(size).zip(&self.shape).map(|((s, t), n)| (*t).min(n.saturating_sub(*s))).collect()
-    }
-
-    /// The numbers, along each dimension, of the tiles that a box touches: the first, and how many.
-    pub(super) fn touched(&self, start: &[u64], count: &[u64]) -> (Vec<u64>, Vec<u64>) {
-        let mut firsts = Vec::with_capacity(start.len());
-        let mut counts = Vec::with_capacity(start.len());
-        for ((s, n), t) in start.iter().zip(count).zip(&self.tile) {
-            let t = (*t).max(1);
-            firsts.push(s / t);
-            counts.push(s.saturating_add(*n).div_ceil(t).saturating_sub(s / t));
-        }
-        (firsts, counts)
-    }
+    all
 }
 
 fn lcm(a: u64, b: u64) -> Option<u64> {

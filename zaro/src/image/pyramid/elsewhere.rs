@@ -34,7 +34,10 @@ pub async fn build_at(
     // What is copied: from where, to where below the image.
     let mut parts: Vec<(String, String)> = Vec::new();
     let attributes = match &node.meta {
-        NodeMeta::Array(_) => {
+        NodeMeta::Array(meta) => {
+            // What cannot be is refused before anything is there.
+            let (_, multiscale) = super::framed(meta, "0", frame)?;
+            super::check(meta, &multiscale.axes, options)?;
             parts.push((from.clone(), "0".to_owned()));
             None
         }
@@ -42,7 +45,9 @@ pub async fn build_at(
             let image = find::image_at(source, &from).await?;
             let multiscale = image.multiscale(None)?;
             let first = Places::of(&image.attributes).map_err(|e| e.with_node(shown(&image.path)))?.first;
-            parts.push((join(&image.path, &first), first));
+            let base = source.array(&join(&image.path, &first)).await?;
+            super::check(base.meta(), &multiscale.axes, options)?;
+            parts.push((base.path().to_owned(), first));
             for below in ["labels", "masks"] {
                 let at = join(&image.path, below);
                 match source.node(&at).await {
@@ -104,7 +109,10 @@ pub async fn build_at(
         Some(_) => Task::of_image(&hidden, "").await?,
         None => Task::of_array(&hidden, "0", frame, true).await?,
     };
-    let levels = task.levels(&whole).await?;
+    let mut levels = task.levels(&whole).await?;
+    if task.name_dimensions(levels.base.meta()).await? {
+        levels = task.levels(&whole).await?;
+    }
     task.make(&levels, &whole, &journal, None).await?;
     let labels = make_labels(&hidden, "", &whole, &journal, None).await?;
     journal.write().await?;
@@ -144,8 +152,11 @@ fn frame_json(frame: &Frame) -> Json {
 
 /// How the largest level is copied, or what belongs to the image.
 fn copying(options: &PyramidOptions, is_level: bool) -> CopyOptions {
-    let mut copying =
-        CopyOptions { memory: options.memory, cancel: options.cancel.clone(), ..CopyOptions::default() };
+    let mut copying = CopyOptions {
+        context: options.context.clone(),
+        task: options.task.without_progress(),
+        ..CopyOptions::default()
+    };
     if is_level {
         copying.chunks = options.chunks.clone().map(Sizes::List);
         copying.shards = options.shards.clone().map(|s| s.map(Sizes::List));
@@ -191,7 +202,7 @@ pub(super) async fn make_labels(
             chunks: None,
             shards: None,
             codecs: None,
-            progress: None,
+            task: options.task.without_progress(),
             ..options.clone()
         };
         let task = Task::of_image(store, &label.path).await?;

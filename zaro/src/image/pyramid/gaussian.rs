@@ -6,7 +6,8 @@
 //! the middle. Beyond the border of the image its last pixels go on. ngff-zarr's default method is the same to the last digit.
 
 use super::Method;
-use super::kernel::{advance, refused, strides};
+use super::kernel::{refused, strides};
+use crate::codec::shard::advance;
 use crate::error::{Error, Result};
 use crate::meta::DataType;
 use crate::meta::dtype::Float;
@@ -118,21 +119,46 @@ pub(super) struct Region {
 /// What a sum is made of: where the run begins, and each place with its weight.
 type Taps = (Option<usize>, Vec<(usize, f64)>);
 
+/// How pixels of a type are added up, and stored.
+macro_rules! pixels {
+    ($type:ty, $to:expr, $from:expr) => {{
+        #[allow(
+            clippy::as_conversions,
+            reason = "whole numbers beyond 2^53 are rounded; the way back clamps"
+        )]
+        fn add(row: &[u8], weight: f64, sums: &mut [f64]) {
+            let to: fn($type) -> f64 = $to;
+            for (sum, pixel) in sums.iter_mut().zip(row.as_chunks().0) {
+                *sum += weight * to(<$type>::from_le_bytes(*pixel));
+            }
+        }
+
+        #[allow(clippy::as_conversions, reason = "clamps")]
+        fn store(values: &[f64], out: &mut [u8]) {
+            let from: fn(f64) -> $type = $from;
+            for (o, value) in out.as_chunks_mut().0.iter_mut().zip(values) {
+                *o = from(*value).to_le_bytes();
+            }
+        }
+        (add, store)
+    }};
+}
+
 impl Gaussian {
     pub(super) fn of(data_type: &DataType, step: &[u64]) -> Result<Self> {
         let (add, store): (Add, Store) = match data_type {
-            DataType::UInt(2 | 4 | 8) => (add_u8, store_u8),
-            DataType::Int(2 | 4 | 8) => (add_i8, store_i8),
-            DataType::UInt(16) => (add_u16, store_u16),
-            DataType::Int(16) => (add_i16, store_i16),
-            DataType::UInt(32) => (add_u32, store_u32),
-            DataType::Int(32) => (add_i32, store_i32),
-            DataType::UInt(64) => (add_u64, store_u64),
-            DataType::Int(64) => (add_i64, store_i64),
-            DataType::Float(Float::F16) => (add_f16, store_f16),
-            DataType::Float(Float::BF16) => (add_bf16, store_bf16),
-            DataType::Float(Float::F32) => (add_f32, store_f32),
-            DataType::Float(Float::F64) => (add_f64, store_f64),
+            DataType::UInt(2 | 4 | 8) => pixels!(u8, |x| x.into(), |x| half_up(x) as u8),
+            DataType::Int(2 | 4 | 8) => pixels!(i8, |x| x.into(), |x| half_up(x) as i8),
+            DataType::UInt(16) => pixels!(u16, |x| x.into(), |x| half_up(x) as u16),
+            DataType::Int(16) => pixels!(i16, |x| x.into(), |x| half_up(x) as i16),
+            DataType::UInt(32) => pixels!(u32, |x| x.into(), |x| half_up(x) as u32),
+            DataType::Int(32) => pixels!(i32, |x| x.into(), |x| half_up(x) as i32),
+            DataType::UInt(64) => pixels!(u64, |x| x as f64, |x| half_up(x) as u64),
+            DataType::Int(64) => pixels!(i64, |x| x as f64, |x| half_up(x) as i64),
+            DataType::Float(Float::F16) => pixels!(half::f16, half::f16::to_f64, half::f16::from_f64),
+            DataType::Float(Float::BF16) => pixels!(half::bf16, half::bf16::to_f64, half::bf16::from_f64),
+            DataType::Float(Float::F32) => pixels!(f32, f64::from, narrow),
+            DataType::Float(Float::F64) => pixels!(f64, |x| x, |x| x),
             _ => return Err(refused(Method::Gaussian, data_type)),
         };
         Ok(Self { size: data_type.size(), add, store, along: step.iter().map(|f| Weights::of(*f)).collect() })
@@ -250,41 +276,6 @@ impl Gaussian {
             })
             .collect()
     }
-}
-
-macro_rules! pixels {
-    ($($add:ident $store:ident $type:ty, $size:literal, $to:expr, $from:expr;)*) => {$(
-        #[allow(clippy::as_conversions, reason = "whole numbers beyond 2^53 are rounded; the way back clamps")]
-        fn $add(row: &[u8], weight: f64, sums: &mut [f64]) {
-            let to: fn($type) -> f64 = $to;
-            for (sum, pixel) in sums.iter_mut().zip(row.as_chunks::<$size>().0) {
-                *sum += weight * to(<$type>::from_le_bytes(*pixel));
-            }
-        }
-
-        #[allow(clippy::as_conversions, reason = "clamps")]
-        fn $store(values: &[f64], out: &mut [u8]) {
-            let from: fn(f64) -> $type = $from;
-            for (o, value) in out.as_chunks_mut::<$size>().0.iter_mut().zip(values) {
-                *o = from(*value).to_le_bytes();
-            }
-        }
-    )*};
-}
-
-pixels! {
-    add_u8 store_u8 u8, 1, |x| x.into(), |x| half_up(x) as u8;
-    add_i8 store_i8 i8, 1, |x| x.into(), |x| half_up(x) as i8;
-    add_u16 store_u16 u16, 2, |x| x.into(), |x| half_up(x) as u16;
-    add_i16 store_i16 i16, 2, |x| x.into(), |x| half_up(x) as i16;
-    add_u32 store_u32 u32, 4, |x| x.into(), |x| half_up(x) as u32;
-    add_i32 store_i32 i32, 4, |x| x.into(), |x| half_up(x) as i32;
-    add_u64 store_u64 u64, 8, |x| x as f64, |x| half_up(x) as u64;
-    add_i64 store_i64 i64, 8, |x| x as f64, |x| half_up(x) as i64;
-    add_f16 store_f16 half::f16, 2, half::f16::to_f64, half::f16::from_f64;
-    add_bf16 store_bf16 half::bf16, 2, half::bf16::to_f64, half::bf16::from_f64;
-    add_f32 store_f32 f32, 4, f64::from, narrow;
-    add_f64 store_f64 f64, 8, |x| x, |x| x;
 }
 
 /// The nearest whole number, half up. A billionth more, so that what is a half but for rounding counts as one.

@@ -4,7 +4,8 @@
 //! which has `step` pixels for one. What is common, two by two, has loops of its own that a compiler makes vectors of.
 
 use super::Method;
-use crate::error::{Error, Result};
+use crate::codec::shard::advance;
+use crate::error::{Error, Hint, Result};
 use crate::meta::DataType;
 use crate::meta::dtype::Float;
 use crate::num;
@@ -102,9 +103,10 @@ impl Kernel {
 
 pub(super) fn refused(method: Method, data_type: &DataType) -> Error {
     Error::unsupported(format!(
-        "pixels of type {data_type} have no {}; --method decimate takes the first",
+        "pixels of type {data_type} have no {}",
         if method == Method::Gaussian { "Gaussian mean" } else { method.text() }
     ))
+    .or_hint(Hint::option("method", "takes the first").set_to("decimate"))
 }
 
 /// Bytes between neighbours, for each dimension.
@@ -119,45 +121,172 @@ pub(super) fn strides(shape: &[u64], size: usize) -> Result<Vec<usize>> {
     Ok(all)
 }
 
-/// The next place in C order.
-pub(super) fn advance(at: &mut [u64], count: &[u64]) {
-    for (a, n) in at.iter_mut().zip(count).rev() {
-        *a += 1;
-        if *a < *n {
-            return;
+/// The function that sums two neighbours of a type up.
+macro_rules! pair {
+    ($type:ty, $sum:ty) => {{
+        fn pair(two: &[u8; 2 * size_of::<$type>()]) -> $sum {
+            match (two.first_chunk(), two.last_chunk()) {
+                (Some(a), Some(b)) => {
+                    <$sum>::from(<$type>::from_le_bytes(*a)) + <$sum>::from(<$type>::from_le_bytes(*b))
+                }
+                _ => 0,
+            }
         }
-        *a = 0;
-    }
+        pair
+    }};
+}
+
+/// The nearest integer to the mean, half up.
+macro_rules! integer_mean {
+    ($type:ty, $wide:ty, $pair:expr) => {{
+        #[allow(clippy::as_conversions, reason = "a mean lies between its values, so it fits their type")]
+        fn mean(rows: &[&[u8]], step: usize, out: &mut [u8]) {
+            const SIZE: usize = size_of::<$type>();
+            const PAIR: usize = 2 * SIZE;
+            let sum = $pair;
+            let (out, _) = out.as_chunks_mut::<SIZE>();
+            match (rows, step) {
+                ([a, b], 2) => {
+                    let ((a, _), (b, _)) = (a.as_chunks::<PAIR>(), b.as_chunks::<PAIR>());
+                    for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                        *o = (((sum(a) + sum(b) + 2) >> 2) as $type).to_le_bytes();
+                    }
+                }
+                ([a, b, c, d], 2) => {
+                    let ((a, _), (b, _)) = (a.as_chunks::<PAIR>(), b.as_chunks::<PAIR>());
+                    let ((c, _), (d, _)) = (c.as_chunks::<PAIR>(), d.as_chunks::<PAIR>());
+                    for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                        *o = (((sum(a) + sum(b) + sum(c) + sum(d) + 4) >> 3) as $type).to_le_bytes();
+                    }
+                }
+                _ => {
+                    let n = <$wide>::from(pixels(rows, step));
+                    let mut sums = vec![0 as $wide; out.len()];
+                    for row in rows {
+                        for (sum, several) in sums.iter_mut().zip(row.chunks_exact(SIZE * step.max(1))) {
+                            let (several, _) = several.as_chunks::<SIZE>();
+                            *sum += several
+                                .iter()
+                                .map(|v| <$wide>::from(<$type>::from_le_bytes(*v)))
+                                .sum::<$wide>();
+                        }
+                    }
+                    for (o, sum) in out.iter_mut().zip(&sums) {
+                        // Rounded down, also below zero.
+                        *o = ((2 * sum + n).div_euclid(2 * n) as $type).to_le_bytes();
+                    }
+                }
+            }
+        }
+        mean
+    }};
+}
+
+/// The mean, summed in double precision. A NaN makes it NaN.
+macro_rules! float_mean {
+    ($type:ty, $to:expr, $from:expr) => {{
+        fn mean(rows: &[&[u8]], step: usize, out: &mut [u8]) {
+            const SIZE: usize = size_of::<$type>();
+            let (to, from): (fn($type) -> f64, fn(f64) -> $type) = ($to, $from);
+            let value = |bytes: &[u8; SIZE]| to(<$type>::from_le_bytes(*bytes));
+            let pair = |two: &[u8; 2 * SIZE]| match (two.first_chunk(), two.last_chunk()) {
+                (Some(a), Some(b)) => value(a) + value(b),
+                _ => 0.0,
+            };
+            let (out, _) = out.as_chunks_mut::<SIZE>();
+            if let ([a, b], 2) = (rows, step) {
+                let ((a, _), (b, _)) = (a.as_chunks(), b.as_chunks());
+                for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                    *o = from((pair(a) + pair(b)) * 0.25).to_le_bytes();
+                }
+                return;
+            }
+            let n = f64::from(pixels(rows, step));
+            let mut sums = vec![0.0; out.len()];
+            for row in rows {
+                for (sum, several) in sums.iter_mut().zip(row.chunks_exact(SIZE * step.max(1))) {
+                    let (several, _) = several.as_chunks::<SIZE>();
+                    *sum += several.iter().map(value).sum::<f64>();
+                }
+            }
+            for (o, sum) in out.iter_mut().zip(&sums) {
+                *o = from(sum / n).to_le_bytes();
+            }
+        }
+        mean
+    }};
+}
+
+/// The most frequent value; of several, the smallest.
+macro_rules! mode {
+    ($type:ty) => {{
+        fn mode(rows: &[&[u8]], step: usize, out: &mut [u8]) {
+            const SIZE: usize = size_of::<$type>();
+            let value = |bytes: &[u8; SIZE]| <$type>::from_le_bytes(*bytes);
+            let pair = |two: &[u8; 2 * SIZE]| match (two.first_chunk(), two.last_chunk()) {
+                (Some(a), Some(b)) => (value(a), value(b)),
+                _ => (0, 0),
+            };
+            let (out, _) = out.as_chunks_mut::<SIZE>();
+            if let ([a, b], 2) = (rows, step) {
+                let ((a, _), (b, _)) = (a.as_chunks(), b.as_chunks());
+                for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                    let ((a, b), (c, d)) = (pair(a), pair(b));
+                    // Sorted; then equal ones are neighbours.
+                    let (low, high, left, right) = (a.min(b), a.max(b), c.min(d), c.max(d));
+                    let (first, last, x, y) =
+                        (low.min(left), high.max(right), low.max(left), high.min(right));
+                    let (second, third) = (x.min(y), x.max(y));
+                    let behind = if third == last { third } else { first };
+                    let middle = if second == third { second } else { behind };
+                    *o = (if first == second { first } else { middle }).to_le_bytes();
+                }
+                return;
+            }
+            let mut all: Vec<$type> = Vec::new();
+            for (i, o) in out.iter_mut().enumerate() {
+                all.clear();
+                for row in rows {
+                    let several = row.chunks_exact(SIZE * step.max(1)).nth(i).unwrap_or_default();
+                    all.extend(several.as_chunks::<SIZE>().0.iter().map(value));
+                }
+                all.sort_unstable();
+                let most = all.chunk_by(|a, b| a == b).rev().max_by_key(|run| run.len());
+                *o = most.and_then(<[$type]>::first).copied().unwrap_or_default().to_le_bytes();
+            }
+        }
+        mode
+    }};
 }
 
 fn mean(data_type: &DataType) -> Option<Row> {
     Some(match data_type {
-        DataType::UInt(2 | 4 | 8) => mean_u8,
-        DataType::Int(2 | 4 | 8) => mean_i8,
-        DataType::UInt(16) => mean_u16,
-        DataType::Int(16) => mean_i16,
-        DataType::UInt(32) => mean_u32,
-        DataType::Int(32) => mean_i32,
-        DataType::UInt(64) => mean_u64,
-        DataType::Int(64) => mean_i64,
-        DataType::Float(Float::F16) => mean_f16,
-        DataType::Float(Float::BF16) => mean_bf16,
-        DataType::Float(Float::F32) => mean_f32,
-        DataType::Float(Float::F64) => mean_f64,
+        DataType::UInt(2 | 4 | 8) => integer_mean!(u8, i64, pair_u8),
+        DataType::Int(2 | 4 | 8) => integer_mean!(i8, i64, pair_i8),
+        DataType::UInt(16) => integer_mean!(u16, i64, pair!(u16, u32)),
+        DataType::Int(16) => integer_mean!(i16, i64, pair!(i16, i32)),
+        DataType::UInt(32) => integer_mean!(u32, i64, pair!(u32, u64)),
+        DataType::Int(32) => integer_mean!(i32, i64, pair!(i32, i64)),
+        DataType::UInt(64) => integer_mean!(u64, i128, pair!(u64, u128)),
+        DataType::Int(64) => integer_mean!(i64, i128, pair!(i64, i128)),
+        DataType::Float(Float::F16) => float_mean!(half::f16, half::f16::to_f64, half::f16::from_f64),
+        DataType::Float(Float::BF16) => float_mean!(half::bf16, half::bf16::to_f64, half::bf16::from_f64),
+        DataType::Float(Float::F32) => float_mean!(f32, f64::from, super::gaussian::narrow),
+        DataType::Float(Float::F64) => float_mean!(f64, |x| x, |x| x),
         _ => return None,
     })
 }
 
 fn mode(data_type: &DataType) -> Option<Row> {
     Some(match data_type {
-        DataType::Bool | DataType::UInt(2 | 4 | 8) => mode_u8,
-        DataType::Int(2 | 4 | 8) => mode_i8,
-        DataType::UInt(16) => mode_u16,
-        DataType::Int(16) => mode_i16,
-        DataType::UInt(32) => mode_u32,
-        DataType::Int(32) => mode_i32,
-        DataType::UInt(64) => mode_u64,
-        DataType::Int(64) => mode_i64,
+        DataType::Bool | DataType::UInt(2 | 4 | 8) => mode!(u8),
+        DataType::Int(2 | 4 | 8) => mode!(i8),
+        DataType::UInt(16) => mode!(u16),
+        DataType::Int(16) => mode!(i16),
+        DataType::UInt(32) => mode!(u32),
+        DataType::Int(32) => mode!(i32),
+        DataType::UInt(64) => mode!(u64),
+        DataType::Int(64) => mode!(i64),
         _ => return None,
     })
 }
@@ -201,166 +330,4 @@ fn pair_u8(two: &[u8; 2]) -> u16 {
 fn pair_i8(two: &[u8; 2]) -> i16 {
     let both = i16::from_le_bytes(*two);
     ((both << 8) >> 8) + (both >> 8)
-}
-
-macro_rules! pairs {
-    ($($name:ident $type:ty, $pair:literal, $sum:ty;)*) => {$(
-        fn $name(two: &[u8; $pair]) -> $sum {
-            match (two.first_chunk(), two.last_chunk()) {
-                (Some(a), Some(b)) => {
-                    <$sum>::from(<$type>::from_le_bytes(*a)) + <$sum>::from(<$type>::from_le_bytes(*b))
-                }
-                _ => 0,
-            }
-        }
-    )*};
-}
-
-pairs! {
-    pair_u16 u16, 4, u32;
-    pair_i16 i16, 4, i32;
-    pair_u32 u32, 8, u64;
-    pair_i32 i32, 8, i64;
-    pair_u64 u64, 16, u128;
-    pair_i64 i64, 16, i128;
-}
-
-macro_rules! integer_means {
-    ($($name:ident $type:ty, $size:literal, $pair:literal, $sum:ident, $wide:ty;)*) => {$(
-        /// The nearest integer to the mean, half up.
-        #[allow(clippy::as_conversions, reason = "a mean lies between its values, so it fits their type")]
-        fn $name(rows: &[&[u8]], step: usize, out: &mut [u8]) {
-            let (out, _) = out.as_chunks_mut::<$size>();
-            match (rows, step) {
-                ([a, b], 2) => {
-                    let ((a, _), (b, _)) = (a.as_chunks::<$pair>(), b.as_chunks::<$pair>());
-                    for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
-                        *o = ((($sum(a) + $sum(b) + 2) >> 2) as $type).to_le_bytes();
-                    }
-                }
-                ([a, b, c, d], 2) => {
-                    let ((a, _), (b, _)) = (a.as_chunks::<$pair>(), b.as_chunks::<$pair>());
-                    let ((c, _), (d, _)) = (c.as_chunks::<$pair>(), d.as_chunks::<$pair>());
-                    for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-                        *o = ((($sum(a) + $sum(b) + $sum(c) + $sum(d) + 4) >> 3) as $type).to_le_bytes();
-                    }
-                }
-                _ => {
-                    let n = <$wide>::from(pixels(rows, step));
-                    let mut sums = vec![0 as $wide; out.len()];
-                    for row in rows {
-                        for (sum, several) in sums.iter_mut().zip(row.chunks_exact($size * step.max(1))) {
-                            let (several, _) = several.as_chunks::<$size>();
-                            *sum += several.iter().map(|v| <$wide>::from(<$type>::from_le_bytes(*v))).sum::<$wide>();
-                        }
-                    }
-                    for (o, sum) in out.iter_mut().zip(&sums) {
-                        // Rounded down, also below zero.
-                        *o = ((2 * sum + n).div_euclid(2 * n) as $type).to_le_bytes();
-                    }
-                }
-            }
-        }
-    )*};
-}
-
-integer_means! {
-    mean_u8 u8, 1, 2, pair_u8, i64;
-    mean_i8 i8, 1, 2, pair_i8, i64;
-    mean_u16 u16, 2, 4, pair_u16, i64;
-    mean_i16 i16, 2, 4, pair_i16, i64;
-    mean_u32 u32, 4, 8, pair_u32, i64;
-    mean_i32 i32, 4, 8, pair_i32, i64;
-    mean_u64 u64, 8, 16, pair_u64, i128;
-    mean_i64 i64, 8, 16, pair_i64, i128;
-}
-
-macro_rules! float_means {
-    ($($name:ident $type:ty, $size:literal, $pair:literal, $to:expr, $from:expr;)*) => {$(
-        /// The mean, summed in double precision. A NaN makes it NaN.
-        fn $name(rows: &[&[u8]], step: usize, out: &mut [u8]) {
-            let (to, from): (fn($type) -> f64, fn(f64) -> $type) = ($to, $from);
-            let value = |bytes: &[u8; $size]| to(<$type>::from_le_bytes(*bytes));
-            let pair = |two: &[u8; $pair]| match (two.first_chunk(), two.last_chunk()) {
-                (Some(a), Some(b)) => value(a) + value(b),
-                _ => 0.0,
-            };
-            let (out, _) = out.as_chunks_mut::<$size>();
-            if let ([a, b], 2) = (rows, step) {
-                let ((a, _), (b, _)) = (a.as_chunks::<$pair>(), b.as_chunks::<$pair>());
-                for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
-                    *o = from((pair(a) + pair(b)) * 0.25).to_le_bytes();
-                }
-                return;
-            }
-            let n = f64::from(pixels(rows, step));
-            let mut sums = vec![0.0; out.len()];
-            for row in rows {
-                for (sum, several) in sums.iter_mut().zip(row.chunks_exact($size * step.max(1))) {
-                    let (several, _) = several.as_chunks::<$size>();
-                    *sum += several.iter().map(value).sum::<f64>();
-                }
-            }
-            for (o, sum) in out.iter_mut().zip(&sums) {
-                *o = from(sum / n).to_le_bytes();
-            }
-        }
-    )*};
-}
-
-float_means! {
-    mean_f16 half::f16, 2, 4, half::f16::to_f64, half::f16::from_f64;
-    mean_bf16 half::bf16, 2, 4, half::bf16::to_f64, half::bf16::from_f64;
-    mean_f32 f32, 4, 8, f64::from, super::gaussian::narrow;
-    mean_f64 f64, 8, 16, |x| x, |x| x;
-}
-
-macro_rules! modes {
-    ($($name:ident $type:ty, $size:literal, $pair:literal;)*) => {$(
-        /// The most frequent value; of several, the smallest.
-        fn $name(rows: &[&[u8]], step: usize, out: &mut [u8]) {
-            let value = |bytes: &[u8; $size]| <$type>::from_le_bytes(*bytes);
-            let pair = |two: &[u8; $pair]| match (two.first_chunk(), two.last_chunk()) {
-                (Some(a), Some(b)) => (value(a), value(b)),
-                _ => (0, 0),
-            };
-            let (out, _) = out.as_chunks_mut::<$size>();
-            if let ([a, b], 2) = (rows, step) {
-                let ((a, _), (b, _)) = (a.as_chunks::<$pair>(), b.as_chunks::<$pair>());
-                for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
-                    let ((a, b), (c, d)) = (pair(a), pair(b));
-                    // Sorted; then equal ones are neighbours.
-                    let (low, high, left, right) = (a.min(b), a.max(b), c.min(d), c.max(d));
-                    let (first, last, x, y) = (low.min(left), high.max(right), low.max(left), high.min(right));
-                    let (second, third) = (x.min(y), x.max(y));
-                    let behind = if third == last { third } else { first };
-                    let middle = if second == third { second } else { behind };
-                    *o = (if first == second { first } else { middle }).to_le_bytes();
-                }
-                return;
-            }
-            let mut all: Vec<$type> = Vec::new();
-            for (i, o) in out.iter_mut().enumerate() {
-                all.clear();
-                for row in rows {
-                    let several = row.chunks_exact($size * step.max(1)).nth(i).unwrap_or_default();
-                    all.extend(several.as_chunks::<$size>().0.iter().map(value));
-                }
-                all.sort_unstable();
-                let most = all.chunk_by(|a, b| a == b).rev().max_by_key(|run| run.len());
-                *o = most.and_then(<[$type]>::first).copied().unwrap_or_default().to_le_bytes();
-            }
-        }
-    )*};
-}
-
-modes! {
-    mode_u8 u8, 1, 2;
-    mode_i8 i8, 1, 2;
-    mode_u16 u16, 2, 4;
-    mode_i16 i16, 2, 4;
-    mode_u32 u32, 4, 8;
-    mode_i32 i32, 4, 8;
-    mode_u64 u64, 8, 16;
-    mode_i64 i64, 8, 16;
 }

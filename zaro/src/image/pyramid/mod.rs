@@ -17,14 +17,11 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use async_trait::async_trait;
 
-use crate::array::{Array, DEFAULT_MEMORY, OnProgress};
-use crate::error::{Error, Result};
+use crate::array::Array;
+use crate::context::Context;
+use crate::error::{Error, Hint, Result};
 use crate::group::{OpenOptions, Zarr};
 use crate::hierarchy::{self, Existing};
 use crate::image::model::{Axis, Level, Multiscale};
@@ -80,7 +77,7 @@ impl Method {
 }
 
 /// How to make a pyramid. What is left out is as in the largest level.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PyramidOptions {
     /// How many levels there are to be, with the largest; until y and x are at most 256 long, if it is not said.
     pub levels: Option<usize>,
@@ -99,12 +96,10 @@ pub struct PyramidOptions {
     pub labels: bool,
     /// What to do with smaller levels that are there already.
     pub existing: Existing,
-    /// Memory to use; 0 for the default.
-    pub memory: usize,
-    /// Told how far it has come, in bytes of the largest level.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop. What is done stays, and the same call goes on later.
-    pub cancel: Option<Arc<AtomicBool>>,
+    /// Threads, connections and memory for it.
+    pub context: Context,
+    /// How it is watched, in bytes of the largest level, and stopped. What is done stays, and the same call goes on later.
+    pub task: crate::task::Task,
 }
 
 impl PyramidOptions {
@@ -134,19 +129,6 @@ impl PyramidOptions {
         set("codecs", self.codecs.as_ref().map(|c| write::write_codecs(c)));
         set("labels", Some(Json::Bool(self.labels)));
         options
-    }
-}
-
-impl fmt::Debug for PyramidOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PyramidOptions")
-            .field("levels", &self.levels)
-            .field("method", &self.method)
-            .field("factors", &self.factors)
-            .field("chunks", &self.chunks)
-            .field("shards", &self.shards)
-            .field("codecs", &self.codecs)
-            .finish_non_exhaustive()
     }
 }
 
@@ -240,10 +222,9 @@ impl<'a> Task<'a> {
         let Some((group, name)) =
             path.rsplit_once('/').or(Some(("", path.as_str()))).filter(|(_, n)| !n.is_empty())
         else {
-            return Err(Error::usage(
-                "this array lies in no group that could be an image; name another place with --to",
-            )
-            .with_node(shown(&path)));
+            return Err(Error::usage("this array lies in no group that could be an image")
+                .with_hint("to", "names another place")
+                .with_node(shown(&path)));
         };
         let array = zarr.array(&path).await?;
         let attributes = match hierarchy::find(store, group).await? {
@@ -291,7 +272,8 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
         let names = meta.dimension_names.as_deref().unwrap_or_default();
         let named: Option<Vec<Axis>> = names.iter().map(|n| n.as_deref().map(Axis::named)).collect();
         named.filter(|n| n.len() == rank && rank > 0).ok_or_else(|| {
-            Error::usage("the array's dimensions have no names; say what they are with --axes, such as tczyx")
+            Error::usage("the array's dimensions have no names")
+                .or_hint(Hint::option("axes", "or the like says what they are").set_to("tczyx"))
         })?
     } else {
         frame.axes.clone()
@@ -303,10 +285,15 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
         frame.version.unwrap_or(if meta.format == Format::V3 { Version::V05 } else { Version::V04 });
     if version.format() != meta.format {
         return Err(Error::usage(format!(
-            "OME-Zarr {version} is Zarr V{}, and the array is V{}; zaro copy --zarr-format makes one of the other",
+            "OME-Zarr {version} is Zarr V{}, and the array is V{}",
             version.format().number(),
             meta.format.number()
-        )));
+        ))
+        .or_hint(
+            Hint::operation("copy", "makes one of the other")
+                .with("zarr_format")
+                .set_to(version.format().number()),
+        ));
     }
     if version < Version::V03
         && (rank != 5 || !axes.iter().map(|a| a.name.as_str()).eq(["t", "c", "z", "y", "x"]))
@@ -314,9 +301,8 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
         return Err(Error::usage(format!("an image of OME-Zarr {version} has the axes tczyx")));
     }
     if version == Version::V04 && meta.keys.separator != '/' {
-        return Err(Error::usage(
-            "OME-Zarr 0.4 has chunks in folders (0/0), this array has not; zaro copy --separator / makes one that has",
-        ));
+        return Err(Error::usage("OME-Zarr 0.4 has chunks in folders (0/0), this array has not")
+            .or_hint(Hint::operation("copy", "makes one that has").with("separator").set_to('/')));
     }
     let scale = if frame.scale.is_empty() { vec![1.0; rank] } else { frame.scale.clone() };
     if scale.len() != rank || scale.iter().any(|s| !s.is_finite() || *s <= 0.0) {
@@ -329,8 +315,20 @@ fn framed(meta: &ArrayMeta, name: &str, frame: &Frame) -> Result<(Version, Multi
 
 /// Says what is wrong with a pyramid of an array that is not there yet.
 pub(crate) fn check(meta: &ArrayMeta, axes: &[Axis], options: &PyramidOptions) -> Result<()> {
+    let rank = meta.shape.len();
+    check_lengths("chunks", options.chunks.as_ref(), rank)?;
+    check_lengths("shards", options.shards.as_ref().and_then(Option::as_ref), rank)?;
     plan(&meta.shape, axes, &options.factors, options.levels)?;
     can_become_one(method(meta, false, options.method), &meta.data_type)
+}
+
+fn check_lengths(what: &str, lengths: Option<&Vec<u64>>, rank: usize) -> Result<()> {
+    match lengths.filter(|l| l.len() != rank || l.contains(&0)) {
+        Some(lengths) => {
+            Err(Error::usage(format!("{lengths:?} is not the shape of {what} of {rank} dimensions")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Whether pixels of this type become one by this method.
@@ -371,7 +369,7 @@ impl Attributes {
             Self::There(attributes) => attributes.clone(),
             Self::New(_, multiscale) => {
                 let mut all = group.clone();
-                let new = document::image(version, multiscale, None, None, None);
+                let new = document::image(version, multiscale, None, None);
                 for (name, value) in new.members().unwrap_or_default() {
                     all.set(name, value.clone());
                 }
@@ -401,12 +399,19 @@ struct Levels {
     stages: Vec<Stage>,
     made: Vec<Made>,
     method: Method,
-    memory: usize,
 }
 
 impl Task<'_> {
     async fn run(&self, options: &PyramidOptions) -> Result<Built> {
-        let levels = self.levels(options).await?;
+        let mut levels = self.levels(options).await?;
+        if Left::find(self.store, &self.group).await?.is_none() {
+            // What is refused changes nothing.
+            self.in_the_way(&levels, options.existing, None).await?;
+        }
+        // Before the journal says what the levels are made of.
+        if self.name_dimensions(levels.base.meta()).await? {
+            levels = self.levels(options).await?;
+        }
         let bases = self.bases(&levels, options).await?;
         let source =
             Source::new(self.store, &self.group, bases.iter().map(|(path, meta)| (path.as_str(), meta)));
@@ -442,6 +447,19 @@ impl Task<'_> {
         Ok(levels.built(labels, resumed))
     }
 
+    /// Gives the array that becomes an image the names of its axes, where its version wants them, and says whether it had others.
+    async fn name_dimensions(&self, base: &ArrayMeta) -> Result<bool> {
+        let wanted = matches!(self.attributes, Attributes::New(..))
+            && (base.format == Format::V3 || self.version == Version::V03);
+        let names: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
+        let has = base.dimension_names.iter().flatten().map(Option::as_deref);
+        if !wanted || has.eq(names.iter().map(|name| Some(name.as_str()))) {
+            return Ok(false);
+        }
+        hierarchy::name_dimensions(self.store, &join(&self.group, &self.first), &names).await?;
+        Ok(true)
+    }
+
     /// Renews what groups above say of labels: a run before was perhaps killed when one had all of its levels, and only that
     /// was missing.
     async fn renew_labels(&self) -> Result<()> {
@@ -455,9 +473,8 @@ impl Task<'_> {
 
     /// The levels to be made; nothing is changed yet.
     async fn levels(&self, options: &PyramidOptions) -> Result<Levels> {
-        let memory = if options.memory == 0 { DEFAULT_MEMORY } else { options.memory };
         let at = join(&self.group, &self.first);
-        let base = hierarchy::open_array(self.store, &at, memory / 4).await?;
+        let base = hierarchy::open_array(self.store, &at, &options.context.share_of(4)).await?;
         let method = method(base.meta(), self.is_label, options.method);
         let plans = plan(base.shape(), &self.axes, &options.factors, options.levels)?;
         let mut made = Vec::with_capacity(plans.len());
@@ -471,13 +488,14 @@ impl Task<'_> {
             let meta = self.level_meta(base.meta(), &plan.shape, options)?;
             let node = join(&self.group, &path);
             // They are read, too, where levels are made of them.
-            let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), memory / 8)?;
+            let context = &options.context.share_of(8);
+            let array = Array::new(self.store.clone(), &node, meta, Mode::Tolerant, Vec::new(), context)?;
             stages.push(Stage::new(array, plan.clone()));
             made.push(Made { path, plan });
         }
         // What cannot be made is refused before anything is changed.
         can_become_one(method, &base.meta().data_type)?;
-        Ok(Levels { base, stages, made, method, memory })
+        Ok(Levels { base, stages, made, method })
     }
 
     /// What the levels are made of: the largest level, and those of labels.
@@ -503,8 +521,8 @@ impl Task<'_> {
         journal: &Journal,
         made_of: Option<(&Source<'_>, &Json)>,
     ) -> Result<()> {
-        let Levels { base, stages, made, method, memory } = levels;
-        pass::run(base, stages, *method, *memory, options, journal).await?;
+        let Levels { base, stages, made, method } = levels;
+        pass::run(base, stages, *method, options, journal).await?;
         if let Some((source, was)) = made_of {
             source.unchanged(was).await?;
         }
@@ -560,14 +578,8 @@ impl Task<'_> {
             new.codecs = Some(codecs.clone());
         }
         let chunks = new.chunks.take().unwrap_or_else(|| base.grid.largest());
-        for (what, lengths) in [("chunks", Some(&chunks)), ("shards", new.shards.as_ref())] {
-            if let Some(lengths) = lengths.filter(|l| l.len() != shape.len() || l.contains(&0)) {
-                return Err(Error::usage(format!(
-                    "{lengths:?} is not the shape of {what} of {} dimensions",
-                    shape.len()
-                )));
-            }
-        }
+        check_lengths("chunks", Some(&chunks), shape.len())?;
+        check_lengths("shards", new.shards.as_ref(), shape.len())?;
         // A level that is smaller than a chunk is one chunk.
         let cut: Vec<u64> = chunks.iter().zip(shape).map(|(c, n)| (*c).min((*n).max(1))).collect();
         if let Some(shards) = &mut new.shards {

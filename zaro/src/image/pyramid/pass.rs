@@ -11,18 +11,19 @@ use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 
-use super::cut::{Cutting, Pass, Stage, Tiles};
+use super::cut::{Cutting, Pass, Stage};
 use super::gaussian::{Gaussian, Region};
-use super::kernel::{Kernel, advance, strides};
+use super::kernel::{Kernel, strides};
 use super::{Method, PyramidOptions};
-use crate::array::{
-    Array, Gathering, OnProgress, Order, Progress, ReadOptions, Selection, Values, WriteOptions,
-};
+use crate::array::select::Sel;
+use crate::array::{Array, Gathering, Nest, Order, ReadOptions, Selection, Values, WriteOptions};
+use crate::codec::shard::advance;
+use crate::copy::Blocks;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::num;
 use crate::store::StoreExt as _;
-use crate::task::{self, Gaps, lock};
+use crate::task::{self, Gaps, Meter, Operation, Unit, lock};
 
 /// The most cells on their way from or to a remote store.
 const REMOTE_CELLS: u64 = 24;
@@ -32,12 +33,13 @@ pub(super) async fn run(
     base: &Array,
     stages: &[Stage],
     method: Method,
-    memory: usize,
     options: &PyramidOptions,
     journal: &Journal,
 ) -> Result<()> {
+    let _operation = Operation::begin("image pyramid", base.store());
     let neighbours = method == Method::Gaussian;
-    let threads = num::u64_of(task::threads()).max(1);
+    let (context, memory) = (&options.context, options.context.memory());
+    let threads = num::u64_of(context.threads()).max(1);
     let cell_bytes = (num::u64_of(memory) / 8 / threads).clamp(1 << 20, 64 << 20);
     let cutting = Cutting { base, stages, neighbours, cell_bytes };
     let passes = cutting.passes();
@@ -45,14 +47,15 @@ pub(super) async fn run(
     for pass in &passes {
         total = total.saturating_add(bytes_of(cutting.above(pass.first), cutting.above(pass.first).shape())?);
     }
-    let bar = Arc::new(Bar { done: AtomicU64::new(0), total, progress: options.progress.clone() });
+    let meter = Arc::new(options.task.meter(Unit::Bytes, total));
+    let quiet = options.task.without_progress();
     for pass in &passes {
         let above = cutting.above(pass.first);
         let made = stages.get(pass.first..pass.first.saturating_add(pass.levels)).unwrap_or_default();
         let Some(first) = made.first() else { continue };
         let read = bytes_of(above, &pass.cell)?.saturating_mul(first.plan.step.iter().product::<u64>());
         let remote = above.store().is_remote() || first.array.store().is_remote();
-        let jobs = num::u64_of(task::jobs_at_once());
+        let jobs = num::u64_of(context.jobs_at_once());
         let wanted = if remote { REMOTE_CELLS.max(jobs) } else { jobs };
         let at_once = num::usize_of((num::u64_of(memory) / 2 / read.max(1)).clamp(1, wanted))?;
         let data_type = &base.meta().data_type;
@@ -62,16 +65,15 @@ pub(super) async fn run(
             kernel: if neighbours { None } else { Some(Kernel::of(method, data_type)?) },
             gaussian: if neighbours { Some(Gaussian::of(data_type, &first.plan.step)?) } else { None },
             size: data_type.size(),
-            tiles: made.iter().map(|s| Tiles::new(&s.plan.shape, &s.unit)).collect(),
             open: Mutex::default(),
             shards: Mutex::default(),
             spare: Mutex::default(),
             reads: Mutex::default(),
-            write: WriteOptions { blank: true, cancel: options.cancel.clone(), ..WriteOptions::default() },
-            read: ReadOptions { cancel: options.cancel.clone(), ..ReadOptions::default() },
-            bar: bar.clone(),
+            write: WriteOptions { blank: true, task: quiet.clone(), ..WriteOptions::default() },
+            read: ReadOptions { task: quiet.clone(), ..ReadOptions::default() },
+            meter: meter.clone(),
         });
-        run_pass(&work, pass, &pass.order(stages), at_once, journal)
+        run_pass(&work, pass, &pass.order(stages)?, at_once, journal)
             .await
             .map_err(|e| e.within(format_args!("making levels smaller than {:?}", above.shape())))?;
     }
@@ -80,21 +82,6 @@ pub(super) async fn run(
 
 fn bytes_of(array: &Array, shape: &[u64]) -> Result<u64> {
     Ok(num::product(shape)?.saturating_mul(num::u64_of(array.meta().data_type.size())))
-}
-
-struct Bar {
-    done: AtomicU64,
-    total: u64,
-    progress: Option<OnProgress>,
-}
-
-impl Bar {
-    fn advance(&self, bytes: u64) {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        if let Some(progress) = &self.progress {
-            progress(Progress { done: done.min(self.total), total: self.total });
-        }
-    }
 }
 
 /// A chunk whose pixels are coming.
@@ -126,7 +113,6 @@ struct Work {
     kernel: Option<Kernel>,
     gaussian: Option<Gaussian>,
     size: usize,
-    tiles: Vec<Tiles>,
     open: Mutex<HashMap<Place, Arc<Mutex<Chunk>>>>,
     shards: Mutex<HashMap<Place, Arc<Shard>>>,
     /// Memory of chunks that are done.
@@ -135,7 +121,7 @@ struct Work {
     reads: Mutex<Vec<Vec<u8>>>,
     write: WriteOptions,
     read: ReadOptions,
-    bar: Arc<Bar>,
+    meter: Arc<Meter>,
 }
 
 /// Which cells are not done.
@@ -153,24 +139,22 @@ async fn run_pass(
     journal: &Journal,
 ) -> Result<()> {
     let Some(first) = work.stages.first() else { return Ok(()) };
-    let blocks = &Tiles::new(&first.plan.shape, &pass.block);
+    let blocks = &Blocks::new(&first.plan.shape, pass.block.clone());
     let total = blocks.count()?;
     let block: Vec<String> = pass.block.iter().map(u64::to_string).collect();
     let name = &format!("levels of {} {}", work.above.path(), block.join(","));
     let before = journal.done(name).min(total);
     for i in 0..before {
-        let start = blocks.start(i);
-        let made = bytes_of(&work.above, &blocks.clipped(&start, &pass.block))?;
-        work.bar.advance(made.saturating_mul(first.plan.step.iter().product()));
+        let made = bytes_of(&work.above, &blocks.place(i).1)?;
+        work.meter.advance(made.saturating_mul(first.plan.step.iter().product()));
     }
     let queue = &Mutex::new(Queue { left: HashMap::new(), blocks: Gaps::new(before) });
     let all = (before..total).flat_map(|block| (0..cells.len()).map(move |cell| (block, cell)));
     task::each(at_once, all, |(block, cell)| async move {
-        task::check_cancel(work.read.cancel.as_deref())?;
+        work.read.task.check()?;
         journal.beat().await?;
-        let mut start = blocks.start(block);
         // The last block may be shorter than others, and a cell outside of it.
-        let within = blocks.clipped(&start, &pass.block);
+        let (mut start, within) = blocks.place(block);
         let cell = cells.get(cell).map(Vec::as_slice).unwrap_or_default();
         if cell.iter().zip(&within).all(|(c, n)| c < n) {
             let left: Vec<u64> = within.iter().zip(cell).map(|(n, c)| n - c).collect();
@@ -217,22 +201,25 @@ impl Work {
             None => Some(self.above.read(&place, &self.read).await?.bytes),
         };
         let work = self.clone();
-        let later = task::compute(move || {
-            let mut later = Vec::new();
-            match far {
-                Some(read) => work.reduce(&read, &needed, made, &mut later)?,
-                None => {
-                    let length = num::product_usize(&needed.count)?.saturating_mul(work.size);
-                    let mut read = lock(&work.reads).pop().unwrap_or_default();
-                    read.resize(length, 0);
-                    work.above.read_into(&place, &work.read, &mut read)?;
-                    work.reduce(&read, &needed, made, &mut later)?;
-                    lock(&work.reads).push(read);
+        let later = self
+            .above
+            .context()
+            .run(move || {
+                let mut later = Vec::new();
+                match far {
+                    Some(read) => work.reduce(&read, &needed, made, &mut later)?,
+                    None => {
+                        let length = num::product_usize(&needed.count)?.saturating_mul(work.size);
+                        let mut read = lock(&work.reads).pop().unwrap_or_default();
+                        read.resize(length, 0);
+                        work.above.read_into(&place, &work.read, &mut read)?;
+                        work.reduce(&read, &needed, made, &mut later)?;
+                        lock(&work.reads).push(read);
+                    }
                 }
-            }
-            Ok(later)
-        })
-        .await?;
+                Ok(later)
+            })
+            .await?;
         for put in later {
             match put {
                 Later::Chunk(array, place, pixels) => {
@@ -256,7 +243,7 @@ impl Work {
             }
             (None, None) => return Err(Error::usage("there is no method")),
         }
-        self.bar.advance(num::u64_of(out.len()).saturating_mul(step.iter().product()));
+        self.meter.advance(num::u64_of(out.len()).saturating_mul(step.iter().product()));
         self.add(0, &made, out.freeze(), later)
     }
 
@@ -274,16 +261,14 @@ impl Work {
 
     /// Adds pixels to the chunks of a level that they belong to.
     fn add(&self, level: usize, part: &Region, pixels: Bytes, later: &mut Vec<Later>) -> Result<()> {
-        let (Some(stage), Some(tiles)) = (self.stages.get(level), self.tiles.get(level)) else {
-            return Ok(());
-        };
-        let (firsts, counts) = tiles.touched(&part.start, &part.count);
+        let Some(stage) = self.stages.get(level) else { return Ok(()) };
+        let (firsts, counts) = stage.touched(&part.start, &part.count);
         let mut at = vec![0u64; counts.len()];
         for _ in 0..num::product(&counts)? {
             let index: Vec<u64> = firsts.iter().zip(&at).map(|(a, b)| a.saturating_add(*b)).collect();
             advance(&mut at, &counts);
             let start: Vec<u64> = index.iter().zip(&stage.unit).map(|(i, n)| i.saturating_mul(*n)).collect();
-            let chunk = Region { count: tiles.clipped(&start, &stage.unit), start };
+            let chunk = Region { count: stage.clipped(&start, &stage.unit), start };
             if *chunk.start == *part.start && *chunk.count == *part.count {
                 // All of it at once.
                 self.put(level, &index, &chunk, &pixels, later)?;
@@ -366,7 +351,6 @@ impl Work {
         later: &mut Vec<Later>,
     ) -> Result<()> {
         let count = num::u64_of(pixels.len().checked_div(self.size).unwrap_or(0));
-        let Some(own) = self.stages.get(level) else { return Ok(()) };
         let at: Vec<u64> = index
             .iter()
             .zip(stage.unit.iter().zip(&stage.whole))
@@ -376,18 +360,17 @@ impl Work {
         let shard = match lock(&self.shards).entry(place.clone()) {
             std::collections::hash_map::Entry::Occupied(o) => o.get().clone(),
             std::collections::hash_map::Entry::Vacant(v) => {
-                let all = Tiles::new(&stage.plan.shape, &stage.whole);
                 let start: Vec<u64> =
                     place.1.iter().zip(&stage.whole).map(|(i, n)| i.saturating_mul(*n)).collect();
-                let left = AtomicU64::new(num::product(&all.clipped(&start, &stage.whole))?);
-                let gathering = Arc::new(own.array.gather(&place.1, &self.write)?);
+                let left = AtomicU64::new(num::product(&stage.clipped(&start, &stage.whole))?);
+                let gathering = Arc::new(stage.array.gather(&place.1, &self.write)?);
                 v.insert(Arc::new(Shard { gathering, left })).clone()
             }
         };
         shard.gathering.add(selection, Values::new(pixels, Order::C))?;
         if shard.left.fetch_sub(count, Ordering::AcqRel) == count {
             lock(&self.shards).remove(&place);
-            match own.array.store().direct() {
+            match stage.array.store().direct() {
                 Some(_) => shard.gathering.put_at_hand()?,
                 None => later.push(Later::Shard(shard.gathering.clone())),
             }
@@ -398,33 +381,14 @@ impl Work {
 
 /// Copies the pixels of `part` that lie in `chunk` to their place there, and says how many there are.
 fn place_part(pixels: &[u8], part: &Region, bytes: &mut [u8], chunk: &Region, size: usize) -> Result<u64> {
-    let outside = || Error::invalid("pixels lie outside of their chunk");
-    let rank = part.start.len();
-    let first: Vec<u64> = part.start.iter().zip(&chunk.start).map(|(a, b)| (*a).max(*b)).collect();
-    let ends = |r: &Region| -> Vec<u64> {
-        r.start.iter().zip(&r.count).map(|(s, n)| s.saturating_add(*n)).collect()
+    let along = |((from, n), (to, room)): ((&u64, &u64), (&u64, &u64))| {
+        let first = (*from).max(*to);
+        let end = from.saturating_add(*n).min(to.saturating_add(*room));
+        Sel::Range { start: first - from, step: 1, count: end.saturating_sub(first), dst: first - to }
     };
-    let end: Vec<u64> = ends(part).iter().zip(&ends(chunk)).map(|(a, b)| (*a).min(*b)).collect();
-    let count: Vec<u64> = end.iter().zip(&first).map(|(e, s)| e.saturating_sub(*s)).collect();
-    let (from, to) = (strides(&part.count, size)?, strides(&chunk.count, size)?);
-    let line = num::usize_of(count.last().copied().unwrap_or(1))?.saturating_mul(size);
-    let leading = count.get(..rank.saturating_sub(1)).unwrap_or_default();
-    let mut at = vec![0u64; leading.len()];
-    for _ in 0..num::product(leading)? {
-        let (mut source, mut target) = (0usize, 0usize);
-        for d in 0..rank {
-            let of = |list: &[u64]| list.get(d).copied().unwrap_or(0);
-            let here = of(&first).saturating_add(of(&at));
-            let along = |r: &Region, strides: &[usize]| -> Result<usize> {
-                let steps = num::usize_of(here.saturating_sub(of(&r.start)))?;
-                Ok(steps.saturating_mul(strides.get(d).copied().unwrap_or(0)))
-            };
-            source = source.saturating_add(along(part, &from)?);
-            target = target.saturating_add(along(chunk, &to)?);
-        }
-        let source = pixels.get(source..source.saturating_add(line)).ok_or_else(outside)?;
-        bytes.get_mut(target..target.saturating_add(line)).ok_or_else(outside)?.copy_from_slice(source);
-        advance(&mut at, leading);
-    }
-    num::product(&count)
+    let sides = part.start.iter().zip(&part.count).zip(chunk.start.iter().zip(&chunk.count));
+    let shared: Vec<Sel> = sides.map(along).collect();
+    let strides = strides(&chunk.count, size)?;
+    Nest::new(&part.count, &shared.iter().collect::<Vec<_>>(), &strides, size)?.copy_into(pixels, bytes)?;
+    num::product(&shared.iter().map(Sel::count).collect::<Vec<_>>())
 }

@@ -4,7 +4,7 @@
 use futures::TryStreamExt as _;
 
 use super::attributes;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid, usage};
 use crate::hierarchy;
 use crate::image::version;
 use crate::meta::path::{join, normal};
@@ -31,11 +31,11 @@ impl Places {
     /// stay.
     pub(super) fn of(attributes: &Json) -> Result<Self> {
         let which = attributes::which(attributes);
-        let all = version::ome(attributes).get("multiscales").and_then(Json::items).unwrap_or_default();
+        let all = version::ome(attributes).list("multiscales");
         let (mut own, mut others) = (Vec::new(), Vec::new());
         for (i, multiscale) in all.iter().enumerate() {
             for dataset in attributes::datasets(multiscale) {
-                let path = dataset.get("path").and_then(Json::as_str);
+                let path = dataset.text("path");
                 let path = path.ok_or_else(|| Error::invalid("a level in the metadata has no path"))?;
                 if Some(i) == which { &mut own } else { &mut others }.push(level(path)?);
             }
@@ -71,9 +71,7 @@ impl Places {
 pub(super) fn level(path: &str) -> Result<String> {
     match normal(path) {
         Ok(plain) if !plain.is_empty() => Ok(plain),
-        _ => Err(Error::invalid(format!(
-            "{path:?} cannot be the path of a level: it names no array in the image"
-        ))),
+        _ => Err(invalid!("{path:?} cannot be the path of a level: it names no array in the image")),
     }
 }
 
@@ -86,10 +84,10 @@ fn overlap(a: &str, b: &str) -> bool {
 }
 
 fn collision(path: &str, other: &str) -> Error {
-    Error::invalid(format!(
+    invalid!(
         "the level {path:?} would be the same as, hold, or lie in {other}; nothing was changed, \
          correct the paths in the metadata first"
-    ))
+    )
 }
 
 /// Whether something is at `path` of the store.
@@ -110,9 +108,9 @@ pub(super) async fn is_array(store: &SharedStore, group: &str, path: &str) -> Re
         None => !only_chunks(store, &at).await?,
     };
     if foreign {
-        return Err(Error::usage(format!(
+        return Err(usage!(
             "what is at {path:?}, where a level is to be, is not an array; move or delete it yourself"
-        )));
+        ));
     }
     Ok(true)
 }
@@ -139,9 +137,10 @@ async fn only_chunks(store: &SharedStore, path: &str) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta::json::json;
 
     fn places(text: &str) -> Result<Places> {
-        Places::of(&Json::parse(text.as_bytes()).unwrap().value)
+        Places::of(&json(text))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which levels there will be: their shapes and factors.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, usage};
 use crate::image::model::{Axis, AxisKind};
 
 /// Smaller levels are made until the picture is no longer than this, if nobody says how many.
@@ -51,11 +51,7 @@ pub fn plan(
     levels: Option<usize>,
 ) -> Result<Vec<LevelPlan>> {
     if axes.len() != shape.len() {
-        return Err(Error::usage(format!(
-            "{} axes are named, the array has {} dimensions",
-            axes.len(),
-            shape.len()
-        )));
+        return Err(usage!("{} axes are named, the array has {} dimensions", axes.len(), shape.len()));
     }
     let wanted = match factors {
         Factors::Levels(given) => return checked(shape, given),
@@ -65,7 +61,7 @@ pub fn plan(
         return Err(Error::usage("there is at least one level: the largest, which is there already"));
     }
     if levels.is_some_and(|n| n > MOST_LEVELS) {
-        return Err(Error::usage(format!("there cannot be more than {MOST_LEVELS} levels")));
+        return Err(usage!("there cannot be more than {MOST_LEVELS} levels"));
     }
     let large = |shape: &[u64]| {
         let mut sides = shape.iter().zip(&wanted).zip(axes);
@@ -84,10 +80,10 @@ pub fn plan(
         let step: Vec<u64> = above.0.iter().zip(&wanted).map(|(n, f)| if n >= f { *f } else { 1 }).collect();
         if step.iter().all(|f| *f == 1) {
             return match levels {
-                Some(n) => Err(Error::usage(format!(
+                Some(n) => Err(usage!(
                     "{n} levels are asked for, but the image {shape:?} has only {}; then nothing becomes smaller",
                     all.len().saturating_add(1)
-                ))),
+                )),
                 None => Ok(all),
             };
         }
@@ -142,7 +138,7 @@ fn along(axes: &[Axis], factors: &Factors) -> Result<Vec<u64>> {
     let mut all = vec![1u64; axes.len()];
     let mut set = |d: usize, f: u64| -> Result<()> {
         if f == 0 || f > 1 << 16 {
-            return Err(Error::usage(format!("levels cannot become smaller by a factor of {f}")));
+            return Err(usage!("levels cannot become smaller by a factor of {f}"));
         }
         if let Some(slot) = all.get_mut(d) {
             *slot = f;
@@ -160,11 +156,11 @@ fn along(axes: &[Axis], factors: &Factors) -> Result<Vec<u64>> {
         }
         Factors::Space(list) => {
             if list.len() > space.len() {
-                return Err(Error::usage(format!(
+                return Err(usage!(
                     "{} factors are given, but there are {} axes in space; others do not become smaller",
                     list.len(),
                     space.len()
-                )));
+                ));
             }
             for (d, f) in space.iter().rev().zip(list.iter().rev()) {
                 set(*d, *f)?;
@@ -174,7 +170,7 @@ fn along(axes: &[Axis], factors: &Factors) -> Result<Vec<u64>> {
             for (name, f) in list {
                 let found = axes.iter().position(|a| a.name.eq_ignore_ascii_case(name));
                 let Some(d) = found.filter(|d| space.contains(d)) else {
-                    return Err(Error::usage(format!("there is no axis {name:?} in space")));
+                    return Err(usage!("there is no axis {name:?} in space"));
                 };
                 set(d, *f)?;
             }
@@ -200,10 +196,11 @@ fn checked(shape: &[u64], given: &[LevelPlan]) -> Result<Vec<LevelPlan>> {
                     && (*n > 0 || *above == 0)
             });
         if !fits {
-            return Err(Error::usage(format!(
+            return Err(usage!(
                 "a level of shape {:?} is not the level {above:?} made smaller by {:?}",
-                level.shape, level.step
-            )));
+                level.shape,
+                level.step
+            ));
         }
         above.clone_from(&level.shape);
     }

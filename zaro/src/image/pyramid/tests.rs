@@ -2,7 +2,6 @@
 #![allow(clippy::as_conversions, reason = "small numbers of the tests' own")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::array::{Order, ReadOptions, Selection, Values, WriteOptions};
@@ -11,6 +10,7 @@ use crate::image::parse;
 use crate::meta::dtype::Float;
 use crate::store::StoreExt as _;
 use crate::store::memory::MemoryStore;
+use crate::task::{CancelToken, Progress};
 
 fn memory() -> SharedStore {
     Arc::new(MemoryStore::new())
@@ -34,7 +34,7 @@ impl Sample {
         let rank = new.shape.len();
         let level = Level { path: "0".into(), scale: Some(vec![0.5; rank]), translation: None };
         let m = Multiscale { name: None, axes: axes(names), levels: vec![level], method: None };
-        let attributes = document::image(version, &m, None, None, None);
+        let attributes = document::image(version, &m, None, None);
         wait(hierarchy::create_group(&store, "", version.format(), &attributes, Existing::Refuse)).unwrap();
         let array = wait(hierarchy::create_array(&store, "0", &new, Existing::Refuse)).unwrap();
         let options = WriteOptions { blank: true, ..WriteOptions::default() };
@@ -43,7 +43,7 @@ impl Sample {
     }
 
     fn read(&self, path: &str) -> (Vec<u64>, Vec<u8>) {
-        let array = wait(hierarchy::open_array(&self.store, path, DEFAULT_MEMORY)).unwrap();
+        let array = wait(hierarchy::open_array(&self.store, path, &Context::shared())).unwrap();
         let slab = array.read_blocking(&Selection::all(), &ReadOptions::default()).unwrap();
         (slab.shape, slab.bytes)
     }
@@ -185,7 +185,7 @@ fn smaller(values: &[f64], shape: &[u64], plan: &LevelPlan, method: Method, floa
                 *block.iter().find(|x| count(x) == most).unwrap()
             }
         });
-        kernel::advance(&mut o, &plan.shape);
+        crate::codec::shard::advance(&mut o, &plan.shape);
     }
     out
 }
@@ -338,7 +338,10 @@ fn gaussian_levels_do_not_show_how_they_were_cut() {
         let mut seen: Option<Vec<u8>> = None;
         for chunks in [[6, 61, 47], [1, 16, 16], [4, 7, 9]] {
             let sample = Sample::new(Version::V05, "zyx", u8_array(&shape, &chunks), &bytes);
-            let options = PyramidOptions { memory: 1 << 20, ..options(Method::Gaussian, factors.clone(), 3) };
+            let options = PyramidOptions {
+                context: Context::shared().with_memory(1 << 20),
+                ..options(Method::Gaussian, factors.clone(), 3)
+            };
             wait(build(&sample.store, "", &options)).unwrap();
             let found = [sample.read("1").1, sample.read("2").1].concat();
             assert_eq!(seen.get_or_insert_with(|| found.clone()), &found, "{factors:?} {chunks:?}");
@@ -365,7 +368,7 @@ fn metadata_say_what_was_made() {
             assert_eq!(m.levels[2].scale, Some(vec![0.5, 0.5, 0.5, 2.0, 2.0]));
             assert_eq!(m.levels[2].translation, Some(vec![0.0, 0.0, 0.0, 0.75, 0.75]));
         }
-        let array = wait(hierarchy::open_array(&sample.store, "1", 0)).unwrap();
+        let array = wait(hierarchy::open_array(&sample.store, "1", &Context::shared())).unwrap();
         if version.separator().is_some() {
             assert_eq!(Some(array.meta().keys.separator), version.separator());
         }
@@ -408,17 +411,15 @@ fn what_was_stopped_goes_on() {
     let mut stops = 0;
     for after in [1u64, 5_000, 40_000, 65_000, 70_000] {
         let sample = Sample::new(Version::V05, "yx", u8_array(&[256, 256], &[16, 16]), &bytes);
-        let cancel = Arc::new(AtomicBool::new(false));
+        let cancel = CancelToken::new();
         let seen = cancel.clone();
-        let stopped = PyramidOptions {
-            progress: Some(Arc::new(move |p| {
-                if p.done >= after {
-                    seen.store(true, Ordering::Relaxed);
-                }
-            })),
-            cancel: Some(cancel),
-            ..plain.clone()
+        let progress = move |p: Progress| {
+            if p.done >= after {
+                seen.cancel();
+            }
         };
+        let task = crate::task::Task::default().with_progress(progress).with_cancel(&cancel);
+        let stopped = PyramidOptions { task, ..plain.clone() };
         if wait(build(&sample.store, "", &stopped)).is_err() {
             stops += 1;
             // Nobody sees levels that are not whole.

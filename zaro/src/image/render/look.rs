@@ -2,11 +2,14 @@
 
 use crate::array::Array;
 use crate::error::{Result, usage};
+use crate::group::Zarr;
+use crate::image::find::Image;
 use crate::image::model::{Channel, ColorModel, Family, Omero, Window};
 use crate::image::render::quantum::Curve;
 use crate::image::render::samples::Kind;
 use crate::image::render::settings::{ChannelSetting, Projection, Settings};
 use crate::image::render::source::{Axes, Block, Pick, Pyramid, Wanted};
+use crate::meta::DataType;
 use crate::num;
 
 /// The most pixels that a window is guessed from.
@@ -185,19 +188,20 @@ fn index_of(text: &str, said: &[Channel], count: usize) -> Result<usize> {
 
 /// The colour of a channel that has none.
 pub(crate) fn default_color(index: usize, count: usize) -> [u8; 3] {
-    const RED: [u8; 3] = [255, 0, 0];
-    const GREEN: [u8; 3] = [0, 255, 0];
-    const BLUE: [u8; 3] = [0, 0, 255];
-    const CYAN: [u8; 3] = [0, 255, 255];
-    const YELLOW: [u8; 3] = [255, 255, 0];
-    const MAGENTA: [u8; 3] = [255, 0, 255];
-    let colors: &[[u8; 3]] = match count {
-        0 | 1 => &[[255; 3]],
-        2 => &[MAGENTA, GREEN],
-        3 => &[RED, GREEN, BLUE],
-        _ => &[CYAN, YELLOW, MAGENTA, RED, GREEN, BLUE],
-    };
+    let colors = default_colors(count);
     colors.get(index % colors.len()).copied().unwrap_or([255; 3])
+}
+
+/// Colours that can be told apart, for so many channels; after the last they begin anew.
+pub(crate) fn default_colors(count: usize) -> &'static [[u8; 3]] {
+    static ALL: [[u8; 3]; 6] =
+        [[0, 255, 255], [255, 255, 0], [255, 0, 255], [255, 0, 0], [0, 255, 0], [0, 0, 255]];
+    match count {
+        0 | 1 => &[[255; 3]],
+        2 => &[[255, 0, 255], [0, 255, 0]],
+        3 => ALL.split_at(3).1,
+        _ => &ALL,
+    }
 }
 
 /// The window of a channel: what is said if that makes sense, the whole range of the type if it does not, a guess where
@@ -218,11 +222,25 @@ async fn window(pyramid: &Pyramid, channel: u64, t: u64, said: Window) -> Result
     Ok((if start <= end { (start, end) } else { guessed }, true))
 }
 
+/// Windows in which most of each channel can be seen: `start` and `end` leave a few of the darkest and brightest pixels
+/// of the smallest level out. `min` and `max` are left alone.
+pub async fn windows(zarr: &Zarr, image: &Image, multiscale: Option<&str>) -> Result<Vec<Window>> {
+    let multiscale = image.multiscale(multiscale)?;
+    let pyramid = Pyramid::open(zarr, &image.levels(multiscale), &multiscale.axes).await?;
+    let t = image.omero.as_ref().and_then(|o| o.default_t).unwrap_or(0);
+    let mut all = Vec::new();
+    for channel in 0..Axes::extent(pyramid.first()?, pyramid.axes.c) {
+        let (start, end) = guess(&pyramid, channel, t).await?;
+        all.push(Window { start: Some(start), end: Some(end), min: None, max: None });
+    }
+    Ok(all)
+}
+
 /// A window in which most of a channel can be seen, from its smallest level.
-pub(super) async fn guess(pyramid: &Pyramid, channel: u64, t: u64) -> Result<(f64, f64)> {
+async fn guess(pyramid: &Pyramid, channel: u64, t: u64) -> Result<(f64, f64)> {
     let array = pyramid.last()?;
     let kind = Kind::of(&array.meta().data_type)?;
-    if kind == Kind::Bool {
+    if kind.is(&DataType::Bool) {
         return Ok((0.0, 1.0));
     }
     let mut values = samples(array, &pyramid.axes, channel, t).await?;
@@ -237,7 +255,7 @@ pub(super) async fn guess(pyramid: &Pyramid, channel: u64, t: u64) -> Result<(f6
     let (low, high) = (at(beyond), at(last - beyond));
     // Three channels of bytes are red, green and blue, and keep their balance.
     let is_rgb = Axes::extent(array, pyramid.axes.c) == 3;
-    Ok(if kind == Kind::U8 && (most >= VISIBLE || is_rgb) {
+    Ok(if kind.is(&DataType::UINT8) && (most >= VISIBLE || is_rgb) {
         (0.0, 255.0)
     } else if low < high {
         (low, high)

@@ -19,15 +19,13 @@ mod request;
 mod samples;
 mod settings;
 mod source;
-mod windows;
 
-pub(crate) use look::default_color;
-pub use look::{ChannelLook, Look};
+pub use look::{ChannelLook, Look, windows};
+pub(crate) use look::{default_color, default_colors};
 pub use picture::{MOST_PIXELS, Picture, PngRows, Rows, TiffRows};
 pub use quantum::Curve;
 pub use request::{Drawn, Request, Sheet, render_to};
 pub use settings::{ChannelSetting, Depth, LabelChoice, Projection, Region, Settings, Size, View};
-pub use windows::windows;
 
 use std::ops::Range;
 
@@ -35,7 +33,6 @@ use crate::array::Array;
 use crate::error::{Error, Result, usage};
 use crate::group::Zarr;
 use crate::image::find::{Image, LabelImage};
-use crate::image::model::Level;
 use crate::meta::path::{join, shown};
 use crate::num;
 use frame::{Frame, Span, Tap};
@@ -73,11 +70,7 @@ impl Renderer {
         }
         let named = |e: Error| e.with_node(shown(&image.path));
         let multiscale = image.multiscale(settings.multiscale.as_deref())?;
-        let levels: Vec<Level> = multiscale
-            .levels
-            .iter()
-            .map(|l| Level { path: join(&image.path, l.path.trim_matches('/')), ..l.clone() })
-            .collect();
+        let levels = image.levels(multiscale);
         let memory = settings.memory.max(1);
         if let Some(labels) = &image.label {
             // Labels are drawn as such, on nothing.
@@ -87,8 +80,7 @@ impl Renderer {
             let none = Look::nothing(&pyramid, image.omero.as_ref())?;
             return Ok(Self { pyramid, grid: None, look: none, overlays: vec![alone], memory });
         }
-        let paths: Vec<String> = levels.iter().map(|l| l.path.clone()).collect();
-        let pyramid = Pyramid::open(zarr, &paths, &multiscale.axes).await?;
+        let pyramid = Pyramid::open(zarr, &levels, &multiscale.axes).await?;
         let look = match look {
             Some(look) => look.for_another(&pyramid)?,
             None => Look::of(&pyramid, image.omero.as_ref(), settings).await.map_err(named)?,
@@ -148,7 +140,8 @@ impl Renderer {
         let (how, z) = self.planes(&view.depth)?;
         let array = self.pyramid.levels.get(frame.level).map_or_else(|| self.pyramid.first(), Ok)?;
         let kind = Kind::of(&array.meta().data_type)?;
-        let tones = paint::tones(&self.look, kind, frame.x.count.saturating_mul(frame.y.count));
+        let tones =
+            paint::tones(array.context(), &self.look, &kind, frame.x.count.saturating_mul(frame.y.count));
         Ok(Drawing { renderer: self, array, kind, tones, how, z, t: self.time(view.t)?, frame })
     }
 
@@ -240,7 +233,7 @@ impl Drawing<'_> {
         let renderer = self.renderer;
         let axes = &renderer.pyramid.axes;
         let first = renderer.pyramid.first()?;
-        let (array, kind, memory) = (self.array, self.kind, renderer.memory / 2);
+        let (array, kind, memory) = (self.array, &self.kind, renderer.memory / 2);
         let single = self.is_single();
         let frame = Frame { y: self.frame.y.part(rows), ..self.frame.clone() };
         let channels = &renderer.look.channels;
@@ -285,7 +278,7 @@ impl Drawing<'_> {
                 };
                 let band = rows.start * row_bytes..rows.end * row_bytes;
                 let rgba = picture.rgba.get_mut(band).unwrap_or_default();
-                paint::rows(&raw, &self.tones, &fit, rgba, row_bytes, columns.clone());
+                paint::rows(array.context(), &raw, &self.tones, &fit, rgba, row_bytes, columns.clone());
             }
             column = columns.end;
         }
@@ -369,7 +362,7 @@ impl Layers<'_> {
     }
 
     /// How many rows of `across` pixels fit into memory at a time, or columns, if chunks are that deep.
-    fn most(&self, kind: Kind, across: u64, memory: usize, depth: u64) -> u64 {
+    fn most(&self, kind: &Kind, across: u64, memory: usize, depth: u64) -> u64 {
         let pixel = num::u64_of(kind.size())
             .saturating_mul(self.step(depth))
             // Projected planes are real numbers, with a count each.
@@ -398,7 +391,7 @@ impl Layers<'_> {
             let block = Block::read(self.array, self.axes, &wanted(z..end)).await?;
             planes
                 .get_or_insert_with(|| Projected::new(how, &self.origins, block.rows, block.width))
-                .add(&block);
+                .add(self.array.context(), &block);
             z = end;
         }
         let mut planes = planes.ok_or_else(|| Error::usage("there are no planes to draw"))?;

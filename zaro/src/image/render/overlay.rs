@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use crate::array::Array;
-use crate::context::install;
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::group::Zarr;
 use crate::image::model::{Axis, Labels, Level};
@@ -84,8 +84,7 @@ impl Overlay {
         opacity: f64,
         alone: bool,
     ) -> Result<Self> {
-        let paths: Vec<String> = levels.iter().map(|l| l.path.clone()).collect();
-        let pyramid = Pyramid::open(zarr, &paths, axes).await?;
+        let pyramid = Pyramid::open(zarr, levels, axes).await?;
         for array in &pyramid.levels {
             if Kind::of(&array.meta().data_type)?.is_float() {
                 let other = format!("labels are whole numbers, these are {}", array.meta().data_type);
@@ -143,7 +142,7 @@ impl Overlay {
                 x: Pick::of(across.positions.clone()),
             };
             let block = Block::read(array, axes, &wanted).await?;
-            self.blend(&block, channels.len(), picture, row, across.first);
+            self.blend(array.context(), &block, channels.len(), picture, (row, across.first));
             row += part.len();
         }
         Ok(())
@@ -178,10 +177,17 @@ impl Overlay {
     }
 
     /// Draws the values of a block of that many channels, its corner at `row` and `column`.
-    fn blend(&self, block: &Block, channels: usize, picture: &mut Picture, row: usize, column: usize) {
+    fn blend(
+        &self,
+        context: &Context,
+        block: &Block,
+        channels: usize,
+        picture: &mut Picture,
+        (row, column): (usize, usize),
+    ) {
         let row_bytes = picture.row_bytes();
         let rows = picture.rgba.par_chunks_exact_mut(row_bytes).skip(row).take(block.rows);
-        install(|| {
+        context.install(|| {
             rows.enumerate().for_each_init(
                 || (Vec::new(), vec![0i128; block.width], vec![0i128; block.width]),
                 |(bytes, values, plane), (y, out)| {

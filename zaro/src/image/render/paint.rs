@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::context::install;
+use crate::context::Context;
 use crate::image::model::ColorModel;
 use crate::image::render::frame::{Span, Tap};
 use crate::image::render::look::{ChannelLook, Look};
@@ -44,7 +44,7 @@ enum Table {
 }
 
 impl Tone {
-    fn new(channel: &ChannelLook, model: ColorModel, kind: Kind, pixels: usize) -> Self {
+    fn new(channel: &ChannelLook, model: ColorModel, kind: &Kind, pixels: usize) -> Self {
         let origin = kind.origin(channel.curve.start);
         let curve = channel.curve.less(origin);
         let grey = |bytes: &[u8]| {
@@ -76,7 +76,7 @@ impl Tone {
                 ColorModel::Greyscale => [q; 3],
             });
         }
-        Self { curve, origin, kind, table, tints }
+        Self { curve, origin, kind: kind.clone(), table, tints }
     }
 
     pub(super) fn origin(&self) -> i128 {
@@ -117,9 +117,9 @@ impl Tone {
 }
 
 /// The tones of all channels of a picture of about `pixels`.
-pub(super) fn tones(look: &Look, kind: Kind, pixels: usize) -> Vec<Tone> {
+pub(super) fn tones(context: &Context, look: &Look, kind: &Kind, pixels: usize) -> Vec<Tone> {
     let tone = |channel| Tone::new(channel, look.model, kind, pixels);
-    install(|| look.channels.par_iter().map(tone).collect())
+    context.install(|| look.channels.par_iter().map(tone).collect())
 }
 
 /// Intensities of several channels: as they were read, or several planes of them as one.
@@ -170,7 +170,7 @@ impl Projected {
     }
 
     /// Takes in the planes of a block.
-    pub(super) fn add(&mut self, block: &Block) {
+    pub(super) fn add(&mut self, context: &Context, block: &Block) {
         let width = self.width;
         for (c, (values, counts)) in self.values.iter_mut().zip(&mut self.counts).enumerate() {
             let origin = self.origins.get(c).copied().unwrap_or(0);
@@ -179,7 +179,7 @@ impl Projected {
                 Projection::Mean => counts.chunks_mut(width).map(Some).collect(),
                 Projection::Max => values.chunks(width).map(|_| None).collect::<Vec<_>>(),
             };
-            install(|| {
+            context.install(|| {
                 values.par_chunks_mut(width).zip(counts).enumerate().for_each_init(
                     || (Vec::new(), vec![0.0; width]),
                     |(bytes, reals), (y, (values, counts))| {
@@ -254,6 +254,7 @@ pub(super) enum Fit<'a> {
 
 /// Paints some columns of rows of a picture, `row_bytes` each.
 pub(super) fn rows(
+    context: &Context,
     raw: &Raw,
     tones: &[Tone],
     fit: &Fit<'_>,
@@ -261,7 +262,7 @@ pub(super) fn rows(
     row_bytes: usize,
     columns: Range<usize>,
 ) {
-    install(|| {
+    context.install(|| {
         rgba.par_chunks_exact_mut(row_bytes).enumerate().for_each_init(Scratch::default, |s, (i, out)| {
             s.sums.clear();
             s.sums.resize(columns.len(), 0);
@@ -326,6 +327,7 @@ fn across(columns: &[Tap], offset: u64, s: &mut Scratch) {
 mod tests {
     use super::*;
     use crate::image::model::Family;
+    use crate::meta::DataType;
 
     /// The colour of one pixel of these intensities.
     fn blend(raw: [u8; 4], model: ColorModel) -> [u8; 3] {
@@ -348,7 +350,8 @@ mod tests {
         }
         let look = Look { channels, model, z: 0, t: 0, projection: None };
         let mut sums = [0];
-        for (tone, x) in tones(&look, Kind::U8, 1).iter().zip(raw) {
+        let kind = Kind::of(&DataType::UINT8).unwrap();
+        for (tone, x) in tones(&Context::shared(), &look, &kind, 1).iter().zip(raw) {
             tone.add_raw(&[x], &mut sums, &mut Vec::new());
         }
         [0, 16, 32].map(|shift| u8::try_from((sums[0] >> shift) & 0xFFFF).unwrap_or(255))
@@ -379,8 +382,8 @@ mod tests {
         let channel = ChannelLook { index: 0, label: None, color: [255; 3], curve, guessed: false };
         let look =
             Look { channels: vec![channel], model: ColorModel::Greyscale, z: 0, t: 0, projection: None };
-        for (kind, sign) in [(Kind::I64, 1), (Kind::U64, 1)] {
-            let tone = tones(&look, kind, 1).remove(0);
+        for (kind, sign) in [(DataType::Int(64), 1), (DataType::UINT64, 1)] {
+            let tone = tones(&Context::shared(), &look, &Kind::of(&kind).unwrap(), 1).remove(0);
             for (above, grey) in
                 [(-1, 0), (0, 0), (1, 1), (64, 64), (128, 128), (200, 199), (255, 254), (300, 255)]
             {

@@ -7,7 +7,7 @@ use libdeflater::{CompressionLvl, Compressor};
 use rayon::prelude::*;
 
 use crate::context::install;
-use crate::error::{Error, Result, io, usage};
+use crate::error::{Error, Hint, Result, io, usage};
 use crate::num;
 
 /// The most pixels a picture can have.
@@ -62,10 +62,10 @@ pub(super) fn sides(width: u64, height: u64) -> Result<(u32, u32)> {
     let side = |n: u64| u32::try_from(n).ok().filter(|n| *n > 0);
     match (side(width), side(height), num::product(&[width, height])? <= MOST_PIXELS) {
         (Some(width), Some(height), true) => Ok((width, height)),
-        _ => Err(usage!(
-            "a picture of {width} x {height} pixels cannot be made; ask for a smaller one (--size 2048), a part of it \
-             (--crop) or another level (--level)"
-        )),
+        _ => Err(usage!("a picture of {width} x {height} pixels cannot be made")
+            .or_hint(Hint::option("size", "makes a smaller one").set_to(2048))
+            .or_hint(Hint::option("crop", "draws a part of it"))
+            .or_hint(Hint::option("level", "another level"))),
     }
 }
 

@@ -96,31 +96,26 @@ impl ChannelSetting {
                 return Err(fault(format!("{item:?} is not KEY=VALUE")));
             };
             let value = value.trim();
+            let none = |what: &str| fault(format!("{value:?} is {what}"));
             match key.trim().to_ascii_lowercase().as_str() {
                 "color" => {
-                    let color = parse::color(value);
                     channel.color =
-                        Some(color.ok_or_else(|| fault(format!("{value:?} is no colour; one is FF8000")))?);
+                        Some(parse::color(value).ok_or_else(|| none("no colour; one is FF8000"))?);
                 }
                 "window" => channel.window = Some(window(value).map_err(fault)?),
                 "family" => {
-                    let family = Family::parse(value).ok_or_else(|| {
-                        fault(format!(
-                            "{value:?} is no family; there are linear, polynomial, logarithmic and exponential"
-                        ))
-                    })?;
-                    channel.family = Some(family);
+                    let all = "no family; there are linear, polynomial, logarithmic and exponential";
+                    channel.family = Some(Family::parse(value).ok_or_else(|| none(all))?);
                 }
                 "coefficient" => {
                     let k = value.parse::<f64>().ok().filter(|k| k.is_finite() && *k > 0.0);
-                    channel.coefficient =
-                        Some(k.ok_or_else(|| fault(format!("{value:?} is no number above 0")))?);
+                    channel.coefficient = Some(k.ok_or_else(|| none("no number above 0"))?);
                 }
                 "inverted" => {
                     channel.inverted = Some(match value {
                         "true" | "yes" | "1" => true,
                         "false" | "no" | "0" => false,
-                        _ => return Err(fault(format!("{value:?} is neither true nor false"))),
+                        _ => return Err(none("neither true nor false")),
                     });
                 }
                 key => {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::array::{Array, Index, ReadOptions, Selection};
 use crate::error::{Error, ErrorKind, Result, invalid, usage};
 use crate::group::Zarr;
-use crate::image::model::{Axis, AxisKind};
+use crate::image::model::{Axis, AxisKind, Level};
 use crate::image::render::samples::Kind;
 use crate::num;
 
@@ -26,15 +26,11 @@ impl Axes {
         if rank < 2 {
             return Err(invalid!("a picture has two dimensions or more, this array has {rank}"));
         }
-        let usual;
-        let axes = if axes.len() == rank {
-            axes
-        } else if rank <= 5 {
-            usual = ["t", "c", "z", "y", "x"].map(Axis::named);
-            usual.get(5 - rank..).unwrap_or_default()
-        } else {
+        let usual = Axis::usual(rank);
+        if axes.len() != rank && usual.len() != rank {
             return Err(invalid!("the image has {} axes, but its array {rank}", axes.len()));
-        };
+        }
+        let axes = if axes.len() == rank { axes } else { &usual };
         let named = |name: &str| axes.iter().position(|a| a.name.eq_ignore_ascii_case(name));
         let of_kind = |kind: AxisKind| axes.iter().position(|a| a.kind == kind);
         let space: Vec<usize> =
@@ -75,9 +71,9 @@ pub(super) struct Pyramid {
 }
 
 impl Pyramid {
-    /// Opens the arrays at `paths`. Smaller levels that are not there are done without.
-    pub(super) async fn open(zarr: &Zarr, paths: &[String], axes: &[Axis]) -> Result<Self> {
-        let opened = futures::future::join_all(paths.iter().map(|path| zarr.array(path))).await;
+    /// Opens the arrays of levels, whose paths are from the root. Smaller ones that are not there are done without.
+    pub(super) async fn open(zarr: &Zarr, levels: &[Level], axes: &[Axis]) -> Result<Self> {
+        let opened = futures::future::join_all(levels.iter().map(|level| zarr.array(&level.path))).await;
         let mut levels: Vec<Array> = Vec::new();
         for array in opened {
             match array {

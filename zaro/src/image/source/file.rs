@@ -1,11 +1,11 @@
 //! Files that are read at places. They are opened for each read, so that ten thousand of them can be one image.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result, invalid, unsupported};
+use crate::error::{Error, Hint, Result, invalid, unsupported};
 use crate::num;
+use crate::store::local::sys::read_exact_at;
 
 /// A file that is there.
 #[derive(Debug, Clone)]
@@ -20,13 +20,16 @@ impl Input {
         let meta = std::fs::metadata(path).map_err(at)?;
         if meta.is_dir() {
             let is_zarr = ["zarr.json", ".zgroup", ".zarray"].iter().any(|name| path.join(name).exists());
-            return Err(Error::usage(if is_zarr {
-                "this is a Zarr already; `zaro image pyramid` makes an image of an array, `zaro image upgrade` another \
-                 version of an image, `zaro copy` other chunks"
-            } else {
-                "this is a folder; name the files in it, such as 'FOLDER/*.tif' or 'FOLDER/img_z{z}.tif'"
-            })
-            .with_store(path.display()));
+            let e = match is_zarr {
+                true => Error::usage("this is a Zarr already")
+                    .or_hint(Hint::operation("image pyramid", "makes an image of an array"))
+                    .or_hint(Hint::operation("image upgrade", "another version of an image"))
+                    .or_hint(Hint::operation("copy", "other chunks")),
+                false => Error::usage(
+                    "this is a folder; name the files in it, such as 'FOLDER/*.tif' or 'FOLDER/img_z{z}.tif'",
+                ),
+            };
+            return Err(e.with_store(path.display()));
         }
         if !meta.is_file() {
             return Err(
@@ -76,7 +79,7 @@ impl Handle {
     pub(super) fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         self.check(offset, num::u64_of(length))?;
         let mut out = vec![0; length];
-        self.file.read_exact_at(&mut out, offset)?;
+        read_exact_at(&self.file, &mut out, offset)?;
         Ok(out)
     }
 }

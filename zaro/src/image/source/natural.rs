@@ -28,7 +28,7 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
 }
 
 /// The first run of digits or of other letters, and the rest.
-fn split(text: &str) -> Option<(&str, &str)> {
+pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     let first = text.chars().next()?.is_ascii_digit();
     let end = text.find(|c: char| c.is_ascii_digit() != first).unwrap_or(text.len());
     text.split_at_checked(end)

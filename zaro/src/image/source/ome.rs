@@ -222,58 +222,37 @@ fn stripped(xml: &str) -> Result<String> {
     let mut skipped = 0usize;
     // Whether the pixels that are open still lack the element.
     let mut wanted = false;
-    let data = |name: &[u8]| matches!(name, b"TiffData" | b"BinData" | b"MetadataOnly");
     let put = |writer: &mut Writer<Vec<u8>>, event: Event<'_>| writer.write_event(event).map_err(damaged);
+    let empty = || Event::Empty(BytesStart::new("MetadataOnly"));
     loop {
         let event = reader.read_event().map_err(damaged)?;
-        let empty = BytesStart::new("MetadataOnly");
+        let (name, ends) = match &event {
+            Event::Start(s) | Event::Empty(s) => (s.local_name().as_ref().to_vec(), false),
+            Event::End(e) => (e.local_name().as_ref().to_vec(), true),
+            _ => (Vec::new(), false),
+        };
+        let is_data = matches!(name.as_slice(), b"TiffData" | b"BinData" | b"MetadataOnly");
+        let follows = if ends { name == b"Pixels" } else { is_data || name == b"Plane" };
+        if wanted && skipped == 0 && follows {
+            put(&mut writer, empty())?;
+            wanted = false;
+        }
         match event {
             Event::Eof => break,
-            Event::Start(s) if skipped > 0 || data(s.local_name().as_ref()) => {
-                if skipped == 0 && wanted {
-                    put(&mut writer, Event::Empty(empty))?;
-                    wanted = false;
-                }
-                skipped += 1;
-            }
+            Event::Start(_) if skipped > 0 || is_data => skipped += 1,
             Event::End(_) if skipped > 0 => skipped -= 1,
             _ if skipped > 0 => {}
-            Event::Empty(s) if data(s.local_name().as_ref()) => {
-                if wanted {
-                    put(&mut writer, Event::Empty(empty))?;
-                    wanted = false;
-                }
-            }
-            Event::Empty(s) if s.local_name().as_ref() == b"Pixels" => {
+            Event::Empty(_) if is_data => {}
+            Event::Empty(s) if name == b"Pixels" => {
                 let end = s.to_end().into_owned();
                 put(&mut writer, Event::Start(s))?;
-                put(&mut writer, Event::Empty(empty))?;
+                put(&mut writer, empty())?;
                 put(&mut writer, Event::End(end))?;
             }
-            Event::Start(s) => {
-                let name = s.local_name().as_ref().to_vec();
-                if name == b"Plane" && wanted {
-                    put(&mut writer, Event::Empty(empty))?;
-                    wanted = false;
-                }
-                wanted |= name == b"Pixels";
-                put(&mut writer, Event::Start(s))?;
+            other => {
+                wanted |= matches!(other, Event::Start(_)) && name == b"Pixels";
+                put(&mut writer, other)?;
             }
-            Event::Empty(s) => {
-                if s.local_name().as_ref() == b"Plane" && wanted {
-                    put(&mut writer, Event::Empty(empty))?;
-                    wanted = false;
-                }
-                put(&mut writer, Event::Empty(s))?;
-            }
-            Event::End(e) => {
-                if e.local_name().as_ref() == b"Pixels" && wanted {
-                    put(&mut writer, Event::Empty(empty))?;
-                    wanted = false;
-                }
-                put(&mut writer, Event::End(e))?;
-            }
-            other => put(&mut writer, other)?,
         }
     }
     String::from_utf8(writer.into_inner()).map_err(damaged)

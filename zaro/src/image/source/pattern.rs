@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::{C, Pixels, Source, SourceOptions, T, Window, Y, Z, natural, open_file, stem};
 use crate::context::install;
-use crate::error::{Error, Result, invalid, unsupported, usage};
+use crate::error::{Error, Hint, Result, invalid, unsupported, usage};
 use crate::image::model::Channel;
 use crate::num;
 
@@ -189,33 +189,25 @@ fn fitting(folder: &Path, name: &str, files: bool) -> Result<Vec<(String, PathBu
 /// Whether a name is like one with `*` and `?`.
 fn is_like(like: &str, name: &str) -> bool {
     let (like, name): (Vec<char>, Vec<char>) = (like.chars().collect(), name.chars().collect());
-    // Which beginnings of the pattern fit what was read so far.
-    let mut fits = vec![false; like.len() + 1];
-    let mut start = true;
-    for i in 0..=like.len() {
-        if let Some(to) = fits.get_mut(i) {
-            *to = start;
-        }
-        start = start && like.get(i) == Some(&'*');
-    }
-    for c in &name {
-        let mut next = vec![false; fits.len()];
-        for (i, p) in like.iter().enumerate() {
-            let before = fits.get(i).copied().unwrap_or(false);
-            let same = fits.get(i + 1).copied().unwrap_or(false);
-            let already = next.get(i).copied().unwrap_or(false);
-            let fit = match p {
-                '*' => before || same || already,
-                '?' => before,
-                p => before && p == c,
-            };
-            if let Some(to) = next.get_mut(i + 1) {
-                *to = fit;
+    let (mut like, mut name) = (like.as_slice(), name.as_slice());
+    // Where to go on when the last star takes one more letter.
+    let mut star: Option<(&[char], &[char])> = None;
+    loop {
+        (like, name) = match (like, name, star) {
+            ([], [], _) => return true,
+            (['*', rest @ ..], _, _) => {
+                star = Some((rest, name));
+                (rest, name)
             }
-        }
-        fits = next;
+            (['?', rest @ ..], [_, more @ ..], _) => (rest, more),
+            ([a, rest @ ..], [b, more @ ..], _) if a == b => (rest, more),
+            (_, _, Some((rest, [_, more @ ..]))) => {
+                star = Some((rest, more));
+                (rest, more)
+            }
+            _ => return false,
+        };
     }
-    fits.last().copied().unwrap_or(false)
 }
 
 /// The names of the positions along one axis.
@@ -231,10 +223,11 @@ impl Line {
         values.sort_by(|a, b| natural::compare(a, b));
         values.dedup();
         let numbers: Option<Vec<u64>> = values.iter().map(|v| v.parse().ok()).collect();
-        let Some(numbers) = numbers else {
-            let place = values.iter().cloned().zip(0..).collect();
-            return Ok(Self { names: values, place, is_counted: false });
+        let listed = |names: Vec<String>| {
+            let place = names.iter().cloned().zip(0..).collect();
+            Ok(Self { names, place, is_counted: false })
         };
+        let Some(numbers) = numbers else { return listed(values) };
         let first = numbers.iter().min().copied().unwrap_or(0);
         let last = numbers.iter().max().copied().unwrap_or(0);
         let step = numbers.iter().fold(0, |g, n| gcd(g, n - first)).max(1);
@@ -242,9 +235,7 @@ impl Line {
         if are_channels && first >= LEAST_WAVELENGTH && count != num::u64_of(values.len()) {
             let mut both: Vec<(u64, String)> = numbers.into_iter().zip(values).collect();
             both.sort();
-            let names: Vec<String> = both.into_iter().map(|(_, name)| name).collect();
-            let place = names.iter().cloned().zip(0..).collect();
-            return Ok(Self { names, place, is_counted: false });
+            return listed(both.into_iter().map(|(_, name)| name).collect());
         }
         if count > MAX_FILES {
             return Err(unsupported!("numbers from {first} to {last} in names are too far apart"));
@@ -502,11 +493,11 @@ fn guess(names: &[String], order: bool) -> Result<Option<Vec<Token>>> {
             && other.iter().zip(first).all(|(a, b)| a == b || (is_digits(a) && is_digits(b)))
     };
     let unclear = |why: &str| {
-        Err(usage!(
-            "{why}; say what the names mean, such as --pattern '{}', or stack the files in the order of their names with \
-             --axes zyx",
-            suggestion(names).unwrap_or_else(|| "img_t{t}_{c}_z{z}.tif".to_owned())
-        ))
+        let pattern = suggestion(names).unwrap_or_else(|| "img_t{t}_{c}_z{z}.tif".to_owned());
+        let axes = Hint::option("axes", "stacks the files in the order of their names").set_to("zyx");
+        Err(usage!("{why}")
+            .or_hint(Hint::option("pattern", "says what the names mean").set_to(pattern))
+            .or_hint(axes))
     };
     if !split.iter().all(alike) {
         return if order { Ok(None) } else { unclear("the names of the files differ in more than numbers") };
@@ -524,13 +515,7 @@ fn guess(names: &[String], order: bool) -> Result<Option<Vec<Token>>> {
             i.checked_sub(1).and_then(|i| first.get(i)).copied().unwrap_or_default().to_ascii_lowercase();
         let word =
             before.rsplit(|c: char| !c.is_ascii_alphabetic()).find(|w| !w.is_empty() || before.is_empty());
-        let axis = match word.unwrap_or_default() {
-            "t" | "time" | "tp" | "frame" => Some(T),
-            "c" | "ch" | "channel" | "w" => Some(C),
-            "z" | "slice" | "plane" => Some(Z),
-            _ => None,
-        };
-        match axis.filter(|a| !tokens.contains(&Token::Field(*a))) {
+        match axis_of(word.unwrap_or_default()).filter(|a| !tokens.contains(&Token::Field(*a))) {
             Some(axis) => tokens.push(Token::Field(axis)),
             None => unknown = true,
         }
@@ -570,11 +555,9 @@ fn suggestion(names: &[String]) -> Option<String> {
             digits.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
         };
         let is_numbered = !rest.is_empty() && all.iter().all(numbered);
-        let field = match letters.to_ascii_lowercase().as_str() {
-            "t" | "time" | "tp" | "frame" if is_numbered => "{t}",
-            "z" | "slice" | "plane" if is_numbered => "{z}",
-            "c" | "ch" | "channel" | "w" if is_numbered => "{c}",
-            _ if is_numbered => ["{z}", "{t}", "{c}"].into_iter().find(|f| !pattern.contains(f))?,
+        let field = match axis_of(&letters.to_ascii_lowercase()) {
+            Some(axis) if is_numbered => ["{t}", "{c}", "{z}"].get(axis)?,
+            None if is_numbered => ["{z}", "{t}", "{c}"].into_iter().find(|f| !pattern.contains(f))?,
             _ => "{c}",
         };
         if pattern.contains(field) {
@@ -587,18 +570,24 @@ fn suggestion(names: &[String]) -> Option<String> {
     parse(&pattern).ok().map(|_| pattern).filter(|p| !p.contains('\''))
 }
 
-/// Runs of digits and of other letters.
-fn runs(name: &str) -> Vec<&str> {
-    let mut out = Vec::new();
-    let mut rest = name;
-    while let Some(first) = rest.chars().next() {
-        let digit = first.is_ascii_digit();
-        let end = rest.find(|c: char| c.is_ascii_digit() != digit).unwrap_or(rest.len());
-        let (run, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        out.push(run);
-        rest = after;
+/// The axis that a word before a number names.
+fn axis_of(word: &str) -> Option<usize> {
+    match word {
+        "t" | "time" | "tp" | "frame" => Some(T),
+        "c" | "ch" | "channel" | "w" => Some(C),
+        "z" | "slice" | "plane" => Some(Z),
+        _ => None,
     }
-    out
+}
+
+/// Runs of digits and of other letters.
+fn runs(mut name: &str) -> Vec<&str> {
+    let next = || {
+        let (run, after) = natural::split(name)?;
+        name = after;
+        Some(run)
+    };
+    std::iter::from_fn(next).collect()
 }
 
 #[cfg(test)]
@@ -664,7 +653,7 @@ mod tests {
             (&["same.tif", "same.tif"], "img_t{t}_{c}_z{z}.tif"),
         ] {
             let e = guess(&names(list), false).unwrap_err();
-            assert!(e.message().contains(&format!("--pattern '{wanted}'")), "{list:?}: {e}");
+            assert_eq!(e.hints()[0].value.as_deref(), Some(wanted), "{list:?}: {e}");
             // It can be said that the order is what counts.
             assert_eq!(guess(&names(list), true).unwrap(), None, "{list:?}");
         }

@@ -16,6 +16,7 @@ use crate::journal::{Intent, Journal, Work as Kept};
 use crate::meta::NodeMeta;
 use crate::meta::path::{join, normal, shown};
 use crate::store::{Condition, REPLACEMENT, SharedStore, StoreExt as _, is_journal};
+use crate::task::Operation;
 
 /// Files copied at once.
 const AT_ONCE: usize = 8;
@@ -36,6 +37,7 @@ pub async fn upgrade(
     to_path: &str,
     options: &UpgradeOptions,
 ) -> Result<Upgraded> {
+    let _operation = Operation::begin("image upgrade", store);
     options.check()?;
     let (from_path, to_path) = (source.key_of(from_path)?, normal(to_path)?);
     // Consolidated metadata may be older than the nodes; they count only where nodes cannot be listed.

@@ -1,11 +1,8 @@
-//! An upgrade where the hierarchy is.
+//! The upgrade where the hierarchy is.
 //!
-//! First a [journal](crate::journal) is put. Then chunks that cannot stay are brought to their new keys, beside the old ones; no document
-//! speaks of them yet. When all are there, and compared, the journal gets the list of all new documents and of all that
-//! is to be deleted; from then on the upgrade is finished from the journal alone. Documents are put from the leaves to
-//! the root, and only then is anything deleted. So a reader finds the old hierarchy or the new one whole; only where both
-//! have the same Zarr version are there moments in which some groups are new and some old. An upgrade that turns out to be
-//! impossible before anything old was touched is undone: the new chunks and the journal are deleted.
+//! New documents and chunks lie beside the old ones until all are proved (`hierarchy/transaction.rs`). So a reader finds the old
+//! hierarchy or the new one whole; only where both have the same Zarr version are there moments in which some groups are new
+//! and some old. An upgrade that turns out to be impossible before anything old was touched is undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +10,18 @@ use super::plan::{Plan, What};
 use super::run::Work;
 use super::tree::{Member, Tree};
 use super::{UpgradeOptions, Upgraded, broken};
-use crate::copy::{Chunks, Single};
+use crate::copy::Single;
 use crate::error::{Error, ErrorKind, Result};
 use crate::group::{OpenOptions, Zarr};
-use crate::hierarchy;
+use crate::hierarchy::Change;
 use crate::image::version::{Stated, Version, stated};
 use crate::journal::{Intent, Journal, Left, check_nodes};
 use crate::meta::path::{ancestors, join, normal, shown};
 use crate::meta::write::Stored;
 use crate::meta::{Format, Json, NodeMeta, consolidate};
 use crate::num;
-use crate::store::{Condition, SharedStore, StoreExt as _};
+use crate::store::SharedStore;
+use crate::task::Operation;
 
 const OPERATION: &str = "image upgrade --in-place";
 
@@ -31,6 +29,7 @@ const OPERATION: &str = "image upgrade --in-place";
 ///
 /// One that was killed is finished by beginning it again.
 pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &UpgradeOptions) -> Result<Upgraded> {
+    let _operation = Operation::begin("image upgrade", store);
     options.check()?;
     let root = normal(path)?;
     let placed = |e: Error| e.with_node(shown(&root)).with_store(store);
@@ -51,8 +50,12 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
             return Err(placed(Error::usage("an upgrade was begun here; it is to be finished first")));
         }
         if left.document.get("put").is_some() {
+            let change = Change::parse(&left.document, &root);
+            let change =
+                change.ok_or_else(|| placed(Error::invalid("the journal of the upgrade is damaged")))?;
             let journal = left.own().await?;
-            finish(store, &root, &left.document, journal).await.map_err(placed)?;
+            change.put(store, &journal).await.map_err(placed)?;
+            change.finish(store, &root, journal).await.map_err(placed)?;
             let mut report = report_of(&left.document, options.to);
             if options.verify {
                 let tops = left.document.get("tops").and_then(Json::items).unwrap_or_default();
@@ -89,9 +92,7 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
         }
         Some(left) => {
             // Nothing old was touched yet: what was brought is taken back, and brought anew.
-            let journal = left.own().await?;
-            work.take_back().await?;
-            journal.end().await?;
+            Change::default().undo(store, &work.brought(), left.own().await?).await?;
             Journal::create_for(store, &root, &intent).await?
         }
         None => Journal::create_for(store, &root, &intent).await?,
@@ -115,20 +116,21 @@ pub async fn upgrade_in_place(store: &SharedStore, path: &str, options: &Upgrade
     if let Err(e) = brought.await {
         // What was stopped can go on; what is impossible is undone.
         if !matches!(e.kind(), ErrorKind::Io | ErrorKind::Cancelled) && journal.write().await.is_ok() {
-            work.take_back().await?;
-            journal.end().await?;
+            Change::default().undo(store, &work.brought(), journal).await?;
         }
         return Err(e);
     }
-    let whole = whole(&plan, &report)?;
-    for (name, value) in whole.members().unwrap_or_default() {
-        if name != "put" {
-            journal.keep(name, value.clone());
-        }
+    let change = change(&plan)?;
+    journal.keep("tops", plan.tops.iter().map(Json::string).collect());
+    journal.keep("report", report.json());
+    // With the last of these it can be finished from the journal.
+    let [delete, chunks, (put, documents)] = change.members();
+    for (name, value) in [delete, chunks] {
+        journal.keep(name, value);
     }
-    // From now on it can be finished from the journal.
-    journal.set("put", whole.get("put").cloned().unwrap_or(Json::Null)).await?;
-    finish(store, &root, &whole, journal).await?;
+    journal.set(put, documents).await?;
+    change.put(store, &journal).await?;
+    change.finish(store, &root, journal).await?;
     if options.verify {
         work.look_again().await?;
         report.broken = broken(store, &root, &plan.tops).await?;
@@ -167,8 +169,8 @@ fn separators(journal: &Json) -> BTreeMap<String, char> {
     all.iter().filter_map(|(path, s)| Some((path.clone(), s.as_str()?.chars().next()?))).collect()
 }
 
-/// What the journal says when all chunks are there: what is to be put and deleted, in this order.
-fn whole(plan: &Plan, report: &Upgraded) -> Result<Json> {
+/// What is to be put and deleted when all chunks are there.
+fn change(plan: &Plan) -> Result<Change> {
     let mut documents: BTreeMap<&str, (Stored, bool)> = BTreeMap::new();
     for (path, planned) in &plan.nodes {
         documents.insert(path, plan.documents(planned)?);
@@ -182,47 +184,23 @@ fn whole(plan: &Plan, report: &Upgraded) -> Result<Json> {
     let bare: Vec<(String, Stored)> =
         documents.iter().map(|(path, (stored, _))| ((*path).to_owned(), stored.clone())).collect();
     for group in &plan.consolidated {
-        let below = |path: &str| {
-            let rest = path.strip_prefix(group.as_str())?;
-            (group.is_empty() || rest.is_empty() || rest.starts_with('/'))
-                .then(|| rest.trim_start_matches('/').to_owned())
-        };
-        let nodes: Vec<(String, Stored)> =
-            bare.iter().filter_map(|(path, stored)| Some((below(path)?, stored.clone()))).collect();
-        if plan.to.format() == Format::V2 {
-            last.push((join(&join(&plan.root, group), ".zmetadata"), consolidate::v2(&nodes)));
-        } else if let Some((stored, changed)) = documents.get_mut(group.as_str())
-            && let Some((_, document)) = stored.first_mut()
-        {
-            let nodes: Vec<(String, Json)> =
-                nodes.into_iter().filter_map(|(p, s)| Some((p, s.into_iter().next()?.1))).collect();
-            *document = consolidate::v3(document, &nodes)?;
-            *changed = true;
+        let (name, document) = consolidate::carrying(plan.to.format(), group, &bare)?;
+        match documents.get_mut(group.as_str()) {
+            Some(own) if plan.to.format() == Format::V3 => *own = (vec![(name, document)], true),
+            _ => last.push((join(&join(&plan.root, group), name), document)),
         }
     }
 
-    let mut puts: Vec<(String, Json)> = Vec::new();
+    let mut put: Vec<(String, Json)> = Vec::new();
     // The root comes first in order, so last here; and what makes a node comes after its attributes.
     for (path, (stored, changed)) in documents.into_iter().rev() {
         if changed {
             let at = join(&plan.root, path);
-            puts.extend(stored.into_iter().rev().map(|(name, document)| (join(&at, name), document)));
+            put.extend(stored.into_iter().rev().map(|(name, document)| (join(&at, name), document)));
         }
     }
-    puts.append(&mut last);
-    let put = puts.into_iter().map(|(key, document)| {
-        let mut put = Json::object();
-        put.set("key", Json::string(key));
-        put.set("document", document);
-        put
-    });
-    let mut journal = Json::object();
-    journal.set("put", Json::Array(put.collect()));
-    journal.set("delete", Json::Array(old_documents(plan, &kept).iter().map(Json::string).collect()));
-    journal.set("chunks", Json::Array(plan.leaves.iter().map(Chunks::json).collect()));
-    journal.set("tops", Json::Array(plan.tops.iter().map(Json::string).collect()));
-    journal.set("report", report.json());
-    Ok(journal)
+    put.append(&mut last);
+    Ok(Change { put, delete: old_documents(plan, &kept), chunks: plan.leaves.clone() })
 }
 
 /// The keys of documents that are not needed any more, those of the root first.
@@ -249,57 +227,6 @@ fn old_documents(plan: &Plan, kept: &BTreeSet<String>) -> Vec<String> {
         }
     }
     keys
-}
-
-/// Puts, proves and deletes what is said in `whole`, and then deletes the journal.
-async fn finish(store: &SharedStore, root: &str, whole: &Json, journal: Journal) -> Result<()> {
-    let items = |name: &str| whole.get(name).and_then(Json::items).unwrap_or_default();
-    let damaged = || Error::invalid("the journal of the upgrade is damaged").with_node(shown(root));
-    let mut puts = Vec::new();
-    for item in items("put") {
-        let key = item.get("key").and_then(Json::as_str).ok_or_else(damaged)?;
-        puts.push((key, item.get("document").ok_or_else(damaged)?));
-    }
-    for (key, document) in &puts {
-        journal.beat().await?;
-        put(store, key, document).await?;
-    }
-    // Nothing old is deleted before all that is new can be read.
-    for (key, document) in &puts {
-        journal.beat().await?;
-        let found = store.get(key, None).await?.map(|bytes| Json::parse(&bytes)).transpose()?;
-        if found.map(|d| d.value).as_ref() != Some(*document) {
-            return Err(Error::invalid("what was put is not what is read").with_key(key));
-        }
-    }
-    for key in items("delete") {
-        journal.beat().await?;
-        store.delete(key.as_str().ok_or_else(damaged)?).await?;
-    }
-    for chunks in items("chunks") {
-        journal.beat().await?;
-        Chunks::parse(chunks).ok_or_else(damaged)?.delete(store).await?;
-    }
-    for above in ancestors(root) {
-        let node = hierarchy::find(store, above).await?;
-        let carries = match node.map(|n| n.meta) {
-            Some(NodeMeta::Group(group)) if group.format == Format::V3 => group.consolidated.is_some(),
-            Some(NodeMeta::Group(_)) => store.exists(&join(above, ".zmetadata")).await?,
-            _ => false,
-        };
-        if carries {
-            hierarchy::consolidate(store, above).await?;
-        }
-    }
-    journal.end().await?;
-    store.finish().await
-}
-
-async fn put(store: &SharedStore, key: &str, document: &Json) -> Result<()> {
-    let mut text = document.stored();
-    text.push('\n');
-    let _ = store.put(key, text.into(), Condition::Always).await?;
-    Ok(())
 }
 
 /// What an upgrade that was finished from its journal has done.

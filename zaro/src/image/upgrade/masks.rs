@@ -6,7 +6,8 @@ use super::arrays::{self, Wanted};
 use super::lift::{self, Context, LevelArray};
 use super::plan::{Data, Plan, Planned, Source, What};
 use super::tree::{Tree, parent};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, not_found};
+use crate::image::document::{label_color, set_known};
 use crate::image::model::{Axis, Group, Level};
 use crate::image::parse;
 use crate::image::version::{self, Version};
@@ -118,7 +119,7 @@ impl Masks {
         if path.ends_with("masks") {
             if let Some(mut listed) = texts("masks") {
                 listed.retain(|n| !own.iter().any(|m| m.array == join(path, n.trim_matches('/'))));
-                lift::set_own(&mut attributes, "masks", list(listed));
+                version::edit_ome(&mut attributes, |ome| ome.set("masks", list(listed)));
             }
             return attributes;
         }
@@ -128,7 +129,7 @@ impl Masks {
                 listed.push(mask.name.clone());
             }
         }
-        lift::set_own(&mut attributes, "labels", list(listed));
+        version::edit_ome(&mut attributes, |ome| ome.set("labels", list(listed)));
         attributes
     }
 }
@@ -274,7 +275,7 @@ fn shapes_of<'a>(
     for level in levels {
         let path = join(image, level.path.trim_matches('/'));
         let Some(NodeMeta::Array(meta)) = tree.members.get(&path).map(|m| &m.node.meta) else {
-            return Err(Error::not_found(format!("there is no level {path:?} of its image")));
+            return Err(not_found!("there is no level {path:?} of its image"));
         };
         let first = largest.get_or_insert_with(|| meta.shape.clone());
         let along = |((m, n), l): ((&u64, &u64), &u64)| match *n {
@@ -299,52 +300,30 @@ fn shapes_of<'a>(
 /// The attributes of the label image in the version that its image has. `pyramids` are the numbers of the image's
 /// multiscales, and the paths of levels.
 fn document(mask: &Mask, image: &Json, pyramids: &[(usize, Vec<String>)], attributes: &Json) -> Json {
-    let of_image = version::ome(image).get("multiscales").and_then(Json::items).unwrap_or_default();
+    let of_image = version::ome(image).list("multiscales");
     let multiscales = pyramids.iter().map(|(number, levels)| {
         let theirs = of_image.get(*number);
-        let datasets = theirs.and_then(|m| m.get("datasets")).and_then(Json::items).unwrap_or_default();
+        let datasets = theirs.map(|m| m.list("datasets")).unwrap_or_default();
         let datasets = levels.iter().enumerate().map(|(i, path)| {
-            let mut dataset = Json::object();
-            dataset.set("path", Json::string(path.as_str()));
-            if let Some(transforms) = datasets.get(i).and_then(|d| d.get("coordinateTransformations")) {
-                dataset.set("coordinateTransformations", transforms.clone());
-            }
+            let mut dataset = Json::from([("path", path.into())]);
+            let transforms = datasets.get(i).and_then(|d| d.get("coordinateTransformations"));
+            set_known(&mut dataset, "coordinateTransformations", transforms.cloned());
             dataset
         });
-        let mut multiscale = Json::object();
-        let name = theirs.filter(|_| *number > 0).and_then(|m| m.get("name")).and_then(Json::as_str);
-        multiscale.set("name", Json::string(name.unwrap_or(&mask.name)));
+        let name = theirs.filter(|_| *number > 0).and_then(|m| m.text("name"));
+        let mut multiscale = Json::from([("name", name.unwrap_or(&mask.name).into())]);
         for name in ["axes", "coordinateTransformations"] {
-            if let Some(value) = theirs.and_then(|m| m.get(name)) {
-                multiscale.set(name, value.clone());
-            }
+            set_known(&mut multiscale, name, theirs.and_then(|m| m.get(name)).cloned());
         }
-        multiscale.set("datasets", Json::Array(datasets.collect()));
-        if levels.len() > 1 {
-            multiscale.set("type", Json::string("nearest"));
-        }
+        multiscale.set("datasets", datasets.collect::<Json>());
+        set_known(&mut multiscale, "type", (levels.len() > 1).then_some("nearest"));
         multiscale
     });
-    let multiscales = multiscales.collect();
-    let known = parse::mask(attributes);
-    let colors = known.colors.iter().map(|c| {
-        let mut color = Json::object();
-        color.set("label-value", Json::int(c.value));
-        color.set("rgba", Json::Array(c.rgba.iter().map(Json::int).collect()));
-        color
-    });
-    let colors: Vec<Json> = colors.collect();
-    let mut source = Json::object();
-    source.set("image", Json::string(source_of(mask, attributes)));
+    let colors: Json = parse::mask(attributes).colors.iter().map(label_color).collect();
     let mut label = Json::object();
-    if !colors.is_empty() {
-        label.set("colors", Json::Array(colors));
-    }
-    label.set("source", source);
-    let mut document = Json::object();
-    document.set("multiscales", Json::Array(multiscales));
-    document.set("image-label", label);
-    document
+    set_known(&mut label, "colors", Some(colors).filter(|c| c.items().is_some_and(|c| !c.is_empty())));
+    label.set("source", Json::from([("image", source_of(mask, attributes).into())]));
+    Json::from([("multiscales", multiscales.collect()), ("image-label", label)])
 }
 
 /// The path from the label image to its image. A mask says that of an array of the image, if at all; only what leads

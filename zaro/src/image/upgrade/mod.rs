@@ -24,26 +24,23 @@ mod run;
 mod sample;
 mod tree;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 pub use elsewhere::upgrade;
 pub use in_place::upgrade_in_place;
 
-use crate::array::OnProgress;
+use crate::context::Context;
 use crate::copy::CopyOptions;
 use crate::error::{Error, Result};
-use crate::group::{OpenOptions, Zarr};
-use crate::hierarchy::Existing;
+use crate::hierarchy::{self, Existing};
 use crate::image::validate::{self, FindingLevel, ImageFinding};
 use crate::image::version::Version;
 use crate::meta::Json;
 use crate::meta::path::join;
 use crate::store::SharedStore;
+use crate::task::Task;
 use plan::{Data, Plan};
 
 /// How to upgrade.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct UpgradeOptions {
     /// The version wanted.
     pub to: Version,
@@ -55,12 +52,10 @@ pub struct UpgradeOptions {
     pub dry_run: bool,
     /// What to do with what is in another place already.
     pub existing: Existing,
-    /// Memory to use; 0 for the default.
-    pub memory: usize,
-    /// Told how far it has come, in bytes of elements.
-    pub progress: Option<OnProgress>,
-    /// Set it to stop. The upgrade can go on later.
-    pub cancel: Option<Arc<AtomicBool>>,
+    /// Threads, connections and memory for it.
+    pub context: Context,
+    /// How it is watched, in bytes of elements, and stopped. It can go on later.
+    pub task: Task,
 }
 
 impl Default for UpgradeOptions {
@@ -71,20 +66,9 @@ impl Default for UpgradeOptions {
             verify: true,
             dry_run: false,
             existing: Existing::Refuse,
-            memory: 0,
-            progress: None,
-            cancel: None,
+            context: Context::default(),
+            task: Task::default(),
         }
-    }
-}
-
-impl std::fmt::Debug for UpgradeOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UpgradeOptions")
-            .field("to", &self.to)
-            .field("lossy", &self.lossy)
-            .field("verify", &self.verify)
-            .finish_non_exhaustive()
     }
 }
 
@@ -92,19 +76,15 @@ impl UpgradeOptions {
     fn copying(&self) -> CopyOptions {
         CopyOptions {
             existing: self.existing,
-            memory: self.memory,
-            progress: self.progress.clone(),
-            cancel: self.cancel.clone(),
+            context: self.context.clone(),
+            task: self.task.clone(),
             ..CopyOptions::default()
         }
     }
 
     /// What decides about the result, in a form that stays the same from version to version.
     fn json(&self) -> Json {
-        let mut options = Json::object();
-        options.set("to", Json::string(self.to.text()));
-        options.set("lossy", Json::Bool(self.lossy));
-        options
+        Json::from([("to", self.to.text().into()), ("lossy", self.lossy.into())])
     }
 
     /// Versions that can be written.
@@ -118,8 +98,7 @@ impl UpgradeOptions {
 
 /// What the specification forbids in the groups `tops` of the hierarchy at `root`.
 async fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<ImageFinding>> {
-    let open = OpenOptions { use_consolidated: false, ..OpenOptions::default() };
-    let zarr = Zarr::from_store(store.clone(), open).await?;
+    let zarr = hierarchy::open(store).await?;
     let mut broken = Vec::new();
     for top in tops {
         let report = validate::validate(&zarr, &join(root, top), &validate::Options::default()).await?;
@@ -216,24 +195,21 @@ impl Upgraded {
     /// As JSON.
     #[must_use]
     pub fn json(&self) -> Json {
-        let mut report = Json::object();
-        report.set("from", Json::string(self.from.text()));
-        report.set("seed", Json::Bool(self.from == Version::Seed));
-        report.set("assumed", Json::Bool(self.assumed));
-        report.set("to", Json::string(self.to.text()));
-        report.set("groups", Json::int(self.groups));
-        report.set("changed", Json::int(self.changed));
-        report.set("files", Json::int(self.files));
         let array = |(path, fate): &(String, Fate)| {
-            let mut array = Json::object();
-            array.set("path", Json::string(path.as_str()));
-            array.set("chunks", Json::string(fate.text()));
-            array
+            Json::from([("path", path.into()), ("chunks", fate.text().into())])
         };
-        report.set("arrays", Json::Array(self.arrays.iter().map(array).collect()));
-        report.set("notes", Json::Array(self.notes.iter().map(Json::string).collect()));
-        report.set("broken", Json::Array(self.broken.iter().map(ImageFinding::json).collect()));
-        report.set("resumed", Json::Bool(self.resumed));
-        report
+        Json::from([
+            ("from", self.from.text().into()),
+            ("seed", (self.from == Version::Seed).into()),
+            ("assumed", self.assumed.into()),
+            ("to", self.to.text().into()),
+            ("groups", self.groups.into()),
+            ("changed", self.changed.into()),
+            ("files", self.files.into()),
+            ("arrays", self.arrays.iter().map(array).collect()),
+            ("notes", (&self.notes).into()),
+            ("broken", self.broken.iter().map(ImageFinding::json).collect()),
+            ("resumed", self.resumed.into()),
+        ])
     }
 }

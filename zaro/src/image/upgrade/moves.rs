@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use super::lift;
 use super::tree::{Tree, parent};
 use crate::image::version::{self, Version};
 use crate::meta::path::{join, shown};
@@ -92,9 +91,9 @@ impl Moves {
     pub(super) fn plate(&self, path: &str, attributes: &Json) -> Json {
         let plate = version::ome(attributes).get("plate").filter(|_| !self.wells.is_empty());
         let Some(plate) = plate.cloned() else { return attributes.clone() };
-        let wells = plate.get("wells").and_then(Json::items).unwrap_or_default().iter().map(|well| {
+        let wells = plate.list("wells").iter().map(|well| {
             let mut well = well.clone();
-            let old = well.get("path").and_then(Json::as_str).map(|p| join(path, p.trim_matches('/')));
+            let old = well.text("path").map(|p| join(path, p.trim_matches('/')));
             if let Some(new) = old.and_then(|old| self.new_path(&old)) {
                 let new = new.strip_prefix(path).unwrap_or(&new).trim_start_matches('/').to_owned();
                 well.set("path", Json::string(new));
@@ -104,7 +103,7 @@ impl Moves {
         let wells = Json::Array(wells.collect());
         let (mut attributes, mut plate) = (attributes.clone(), plate);
         plate.set("wells", wells);
-        lift::set_own(&mut attributes, "plate", plate);
+        version::edit_ome(&mut attributes, |ome| ome.set("plate", plate));
         attributes
     }
 }

@@ -7,8 +7,8 @@ use super::lift::{self, Context, LevelArray};
 use super::masks::{self, Masks};
 use super::moves::Moves;
 use super::tree::{Member, Tree, parent};
-use crate::copy::Chunks;
 use crate::error::{Error, Result};
+use crate::hierarchy::Chunks;
 use crate::image::version::Version;
 use crate::meta::path::{join, shown};
 use crate::meta::write::{self, Stored};
@@ -140,7 +140,7 @@ impl Plan {
             if let NodeMeta::Array(meta) = &member.node.meta
                 && meta.format == Format::V2
             {
-                let stated = meta.document.get("dimension_separator").and_then(Json::as_str).unwrap_or(".");
+                let stated = meta.document.text("dimension_separator").unwrap_or(".");
                 if !stated.starts_with(meta.keys.separator) {
                     plan.separators.insert(path.clone(), meta.keys.separator);
                     plan.notes.push(format!(
@@ -277,10 +277,8 @@ impl Plan {
                 text.push_str(&format!("{path}\n{name}\n{document}\n"));
             }
         }
-        let mut plan = Json::object();
-        plan.set("nodes", Json::int(self.nodes.len()));
-        plan.set("documents", Json::string(md5_hex(text.as_bytes())));
-        Ok(plan)
+        let digest = md5_hex(text.as_bytes());
+        Ok(Json::from([("nodes", self.nodes.len().into()), ("documents", digest.into())]))
     }
 
     /// The documents of a node, and whether they are new.

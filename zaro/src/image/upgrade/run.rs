@@ -2,10 +2,11 @@
 
 use super::plan::{Data, Plan, Planned, Source, What};
 use super::sample::{Task, sample};
-use crate::array::{Array, DEFAULT_MEMORY, ReadOptions, Selection};
-use crate::copy::{Chunks, CopyOptions, Single, decoded_bytes};
+use crate::array::{Array, ReadOptions, Selection};
+use crate::copy::{CopyOptions, Single, decoded_bytes};
 use crate::error::{Error, Result};
 use crate::group::{OpenOptions, Zarr};
+use crate::hierarchy::Chunks;
 use crate::meta::path::{join, shown};
 use crate::meta::{ArrayMeta, Mode, NodeMeta};
 use crate::store::SharedStore;
@@ -25,18 +26,28 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn memory(&self) -> usize {
-        (if self.options.memory == 0 { DEFAULT_MEMORY } else { self.options.memory }) / 4
-    }
-
     fn source(&self, source: &Source) -> Result<Array> {
         let (path, meta) = (&source.path, source.meta.clone());
-        Array::new(self.from.clone(), path, meta, Mode::Tolerant, Vec::new(), self.memory())
+        Array::new(
+            self.from.clone(),
+            path,
+            meta,
+            Mode::Tolerant,
+            Vec::new(),
+            &self.options.context.share_of(4),
+        )
     }
 
     fn made(&self, planned: &Planned, meta: &ArrayMeta) -> Result<Array> {
         let path = join(self.root, &planned.path);
-        Array::new(self.to.clone(), &path, meta.clone(), Mode::Tolerant, Vec::new(), self.memory())
+        Array::new(
+            self.to.clone(),
+            &path,
+            meta.clone(),
+            Mode::Tolerant,
+            Vec::new(),
+            &self.options.context.share_of(4),
+        )
     }
 
     /// The bytes of all elements that are brought.
@@ -86,16 +97,17 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Deletes what was brought, in place: new chunks that lie beside the old ones.
-    pub(super) async fn take_back(&self) -> Result<()> {
-        for (planned, meta, data) in self.plan.arrays() {
-            let (Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) = data else { continue };
+    /// What is brought, in place: new chunks that lie beside the old ones.
+    pub(super) fn brought(&self) -> Vec<Chunks> {
+        let new = |(planned, meta, data): (&Planned, &ArrayMeta, &Data)| {
+            let (Data::Copy(source) | Data::Recode(source) | Data::Sample(source)) = data else {
+                return None;
+            };
             let path = join(self.root, &planned.path);
-            if source.path != path || source.meta.keys != meta.keys {
-                Chunks { path, keys: meta.keys, rank: meta.shape.len() }.delete(self.to).await?;
-            }
-        }
-        Ok(())
+            let moved = source.path != path || source.meta.keys != meta.keys;
+            moved.then_some(Chunks { path, keys: meta.keys, rank: meta.shape.len() })
+        };
+        self.plan.arrays().filter_map(new).collect()
     }
 
     /// Reads what was brought once more, and compares it with what it comes from; of what stays, one chunk as both
@@ -119,7 +131,7 @@ impl Work<'_> {
     }
 
     fn reading(&self) -> ReadOptions {
-        ReadOptions { cancel: self.options.cancel.clone(), ..ReadOptions::default() }
+        ReadOptions { task: self.options.task.without_progress(), ..ReadOptions::default() }
     }
 
     /// Reads all documents once more: every node is there, and is what it should be.

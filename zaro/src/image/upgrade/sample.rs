@@ -1,9 +1,9 @@
 //! The levels of labels that were a mask: every so many pixels of it, the first of each block.
 
 use crate::array::{Array, Index, Order, ReadOptions, Selection, Values, WriteOptions};
-use crate::error::{Error, Result};
+use crate::copy::Blocks;
+use crate::error::{Result, invalid};
 use crate::meta::DataType;
-use crate::num;
 
 /// What to do with the elements of each chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,13 +16,9 @@ pub(super) enum Task {
 /// Makes `made` of every so many elements of `mask`, chunk by chunk. Booleans become 0 and 1.
 pub(super) async fn sample(mask: &Array, made: &Array, task: Task, options: &ReadOptions) -> Result<()> {
     let meta = made.meta();
-    let chunk = meta.grid.largest();
-    let counts: Vec<u64> = meta.shape.iter().zip(&chunk).map(|(n, c)| n.div_ceil((*c).max(1))).collect();
-    let mut at = vec![0u64; counts.len()];
-    for _ in 0..num::product(&counts)? {
-        let start: Vec<u64> = at.iter().zip(&chunk).map(|(i, c)| i * c).collect();
-        let sizes = start.iter().zip(&chunk).zip(&meta.shape);
-        let count: Vec<u64> = sizes.map(|((s, c), n)| (*c).min(n.saturating_sub(*s))).collect();
+    let blocks = Blocks::new(&meta.shape, meta.grid.largest());
+    for i in 0..blocks.count()? {
+        let (start, count) = blocks.place(i);
         let along = start.iter().zip(&count).zip(mask.shape().iter().zip(&meta.shape));
         let indexes = along.map(|((s, c), (from, to))| positions(*s, *c, *from, *to)).collect();
         let slab = mask.read(&Selection::new(indexes), options).await?;
@@ -39,11 +35,10 @@ pub(super) async fn sample(mask: &Array, made: &Array, task: Task, options: &Rea
             }
             Task::Verify => {
                 if made.read(&place, options).await?.bytes != bytes {
-                    return Err(Error::invalid(format!("the labels differ from the mask at {start:?}")));
+                    return Err(invalid!("the labels differ from the mask at {start:?}"));
                 }
             }
         }
-        crate::codec::shard::advance(&mut at, &counts);
     }
     Ok(())
 }

@@ -263,14 +263,9 @@ async fn plain_folder(zarr: &Zarr, path: &str, format: Format) -> Result<Option<
         _ => Json::object(),
     };
     if path.rsplit('/').next() == Some("labels") && parse::group(&attributes).listed.is_none() {
-        let names = Json::Array(found.iter().map(|name| Json::string(name.as_str())).collect());
         match format {
-            Format::V2 => attributes.set("labels", names),
-            Format::V3 => {
-                let mut ome = Json::object();
-                ome.set("labels", names);
-                attributes.set("ome", ome);
-            }
+            Format::V2 => attributes.set("labels", found),
+            Format::V3 => attributes.set("ome", Json::from([("labels", found.into())])),
         }
     }
     let meta = NodeMeta::Group(write::new_group(format, &attributes));

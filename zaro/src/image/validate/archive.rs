@@ -2,7 +2,7 @@
 
 use super::Judged;
 use super::report::{Finding, Sink, cut, quoted};
-use crate::error::Result;
+use crate::error::{Hint, Result};
 use crate::image::ozx::is_sharded;
 use crate::image::version::{self, Version};
 use crate::meta::{Findings, Json, Mode, NodeMeta, v3};
@@ -26,7 +26,7 @@ pub async fn check(archive: &ZipStore) -> Result<Vec<Finding>> {
                 tops => format!("zarr.json below {}", quoted(tops)),
             };
             sink.must("Z1", "", found, "the root's zarr.json at the top of the archive");
-            sink.fix("zaro image pack");
+            sink.mend("image pack", "");
             None
         }
     };
@@ -35,7 +35,8 @@ pub async fn check(archive: &ZipStore) -> Result<Vec<Finding>> {
     if !packed.is_empty() {
         let found = format!("{} compressed entries: {}", packed.len(), quoted(packed.iter().take(3)));
         sink.should("Z3", "", found, "entries as they are, so that parts of them can be read");
-        sink.fix("zaro image unpack, then zaro image pack");
+        sink.fix("unpack it, and pack it anew");
+        sink.mend("image pack", "");
     }
     if !archive.is_zip64() {
         sink.should("Z4", "", "no ZIP64 end record", "the format ZIP64, whatever the size");
@@ -79,7 +80,8 @@ fn order(sink: &mut Sink, entries: &[ArchiveEntry<'_>]) {
     if let Some((before, after)) = wrong {
         let found = format!("{after:?} after {before:?}");
         sink.should("Z5", "", found, "the root's zarr.json, the others by depth, then the rest");
-        sink.fix("zaro image unpack, then zaro image pack");
+        sink.fix("unpack it, and pack it anew");
+        sink.mend("image pack", "");
     }
 }
 
@@ -100,7 +102,8 @@ async fn sharding(sink: &mut Sink, archive: &ZipStore, entries: &[ArchiveEntry<'
     if !plain.is_empty() {
         let found = format!("{} arrays without shards: {}", plain.len(), quoted(plain.iter().take(3)));
         sink.should("Z6", "", found, "few large entries: sharded arrays");
-        sink.fix("zaro copy SRC DST --shards …, then zaro image pack");
+        sink.fix("copy it, and pack the copy");
+        sink.mend_by(Hint::operation("copy", "makes shards").with("shards"));
     }
     Ok(())
 }

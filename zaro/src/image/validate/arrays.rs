@@ -5,11 +5,12 @@ use futures::future::try_join_all;
 use super::image::Pyramid;
 use super::report::{Finding, Level, Sink, Spot, nth, quoted, show};
 use super::walk::{Look, Walk};
-use crate::error::Result;
+use crate::error::{Hint, Result};
+use crate::image::model::integers;
 use crate::image::version::Version;
 use crate::meta::path::{join, normal};
 use crate::meta::{ArrayMeta, ChunkKeys, DataType, Format, Json};
-use crate::num::u64_of;
+use crate::num::{f64_of_i128, f64_of_u64 as float, u64_of};
 use crate::store::StoreExt as _;
 
 /// What is known of a pyramid's arrays.
@@ -105,12 +106,13 @@ fn array(sink: &mut Sink, meta: &ArrayMeta, pyramid: &Pyramid) {
             Some(stated) => show(stated),
         };
         sink.must("V7", ".zarray dimension_separator", found, format!("\"{wanted}\""));
-        sink.fix(match version {
+        match version {
             Version::Seed | Version::V01 => {
-                "say \"version\": \"0.2\" if all else is of 0.2, or: zaro image upgrade --to 0.2"
+                sink.fix("say \"version\": \"0.2\" if all else is of 0.2");
+                sink.mend_by(Hint::operation("image upgrade", "").with("to").set_to("0.2"));
             }
-            _ => "zaro image upgrade renames the chunks",
-        });
+            _ => sink.mend("image upgrade", "renames the chunks"),
+        }
     }
     if version == Version::V03 {
         let stated = Spot::new(meta.attributes.get("_ARRAY_DIMENSIONS"), ".zattrs _ARRAY_DIMENSIONS");
@@ -130,11 +132,6 @@ fn array(sink: &mut Sink, meta: &ArrayMeta, pyramid: &Pyramid) {
             sink.fix(format!("write \"dimension_names\": [{}]", listed()));
         }
     }
-}
-
-/// A number of pixels as a float.
-fn float(n: u64) -> f64 {
-    n.to_string().parse().unwrap_or(f64::INFINITY)
 }
 
 /// V5, V19, V20, V21: the levels among themselves.
@@ -221,8 +218,9 @@ pub(super) fn omero(sink: &mut Sink, omero: &Spot<'_>, facts: &Facts) {
             sink.lint("V24", &stated, stated.show(), format!("a number below {size}, the size of {axis}"));
         }
     }
-    let range = facts.arrays.first().and_then(Option::as_ref).and_then(|meta| range(&meta.data_type));
-    let Some((least, most)) = range else { return };
+    let data_type = facts.arrays.first().and_then(Option::as_ref).map(|meta| &meta.data_type);
+    let range = data_type.filter(|t| **t != DataType::Bool).and_then(integers);
+    let Some((least, most)) = range.map(|(a, b)| (f64_of_i128(a), f64_of_i128(b))) else { return };
     for (i, channel) in channels.iter().enumerate() {
         let window = Spot::new(channel, nth(&list.place, i)).get("window");
         for name in ["min", "max", "start", "end"] {
@@ -232,16 +230,6 @@ pub(super) fn omero(sink: &mut Sink, omero: &Spot<'_>, facts: &Facts) {
                 sink.lint("V24", &spot, x.to_string(), wanted);
             }
         }
-    }
-}
-
-/// The range of an integer type.
-fn range(data_type: &DataType) -> Option<(f64, f64)> {
-    let power = |bits: u8| 2f64.powi(i32::from(bits));
-    match data_type {
-        DataType::UInt(bits) => Some((0.0, power(*bits) - 1.0)),
-        DataType::Int(bits) => Some((-power(*bits) / 2.0, power(*bits) / 2.0 - 1.0)),
-        _ => None,
     }
 }
 

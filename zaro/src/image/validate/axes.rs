@@ -1,7 +1,7 @@
 //! Axes: V8 to V13.
 
 use super::report::{BOOL, Level, STRING, Sink, Spot, nth, quoted};
-use crate::image::model::AxisKind;
+use crate::image::model::{AxisKind, USUAL};
 use crate::image::units;
 use crate::image::version::Version;
 use crate::meta::Json;
@@ -10,58 +10,32 @@ use crate::meta::Json;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SeenAxis {
     pub(super) name: Option<String>,
-    pub(super) kind: Kind,
+    /// Its type, if it states one, or its name tells it.
+    kind: Option<String>,
 }
 
-/// What an axis says it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Time,
-    Channel,
-    Space,
-    /// `array`, of 0.6.
-    Array,
-    Custom,
-    Untyped,
-}
-
-impl Kind {
-    fn of(text: Option<&str>) -> Self {
-        match text {
-            Some("time") => Self::Time,
-            Some("channel") => Self::Channel,
-            Some("space") => Self::Space,
-            Some("array") => Self::Array,
-            Some(_) => Self::Custom,
-            None => Self::Untyped,
-        }
+impl SeenAxis {
+    fn named(name: &str) -> Self {
+        Self { name: Some(name.to_owned()), kind: AxisKind::of_name(name).text().map(str::to_owned) }
     }
 
-    fn of_name(name: &str) -> Self {
-        match AxisKind::of_name(name) {
-            AxisKind::Time => Self::Time,
-            AxisKind::Channel => Self::Channel,
-            AxisKind::Space => Self::Space,
-            AxisKind::Other => Self::Custom,
-        }
+    fn is(&self, kind: &str) -> bool {
+        self.kind.as_deref() == Some(kind)
     }
 
     /// Its place in the order of axes.
-    fn rank(self) -> u8 {
-        match self {
-            Self::Time => 0,
-            Self::Channel | Self::Custom | Self::Untyped => 1,
-            Self::Space | Self::Array => 2,
+    fn rank(&self) -> u8 {
+        match self.kind.as_deref() {
+            Some("time") => 0,
+            Some("space" | "array") => 2,
+            _ => 1,
         }
     }
 }
 
-/// The order of axes that the first versions know.
-pub(super) const TCZYX: [&str; 5] = ["t", "c", "z", "y", "x"];
-
 /// The axes of versions that name none.
 pub(super) fn implied() -> Vec<SeenAxis> {
-    TCZYX.iter().map(|n| SeenAxis { name: Some((*n).to_owned()), kind: Kind::of_name(n) }).collect()
+    USUAL.iter().map(|name| SeenAxis::named(name)).collect()
 }
 
 /// V8: the axes of 0.3.
@@ -72,7 +46,7 @@ pub(super) fn strings(sink: &mut Sink, axes: &Spot<'_>) -> Vec<SeenAxis> {
     }
     let mut last = None;
     for item in &items {
-        let known = item.text().and_then(|name| TCZYX.iter().position(|n| *n == name));
+        let known = item.text().and_then(|name| USUAL.iter().position(|n| *n == name));
         match (known, last) {
             (None, _) => sink.wrong("V8", item, "one of t, c, z, y, x"),
             (Some(now), Some(before)) if now == before => {
@@ -92,7 +66,7 @@ pub(super) fn strings(sink: &mut Sink, axes: &Spot<'_>) -> Vec<SeenAxis> {
             sink.must("V8", nth(&axes.place, i), format!("{name:?} twice"), "each axis once");
         }
     }
-    names.iter().map(|name| SeenAxis { name: Some((*name).to_owned()), kind: Kind::of_name(name) }).collect()
+    names.into_iter().map(SeenAxis::named).collect()
 }
 
 /// V9 to V13: the axes of 0.4 and later, of an image or of a coordinate system. `image` says that the rules of images
@@ -123,7 +97,7 @@ pub(super) fn objects(sink: &mut Sink, axes: &Spot<'_>, image: bool) -> Vec<Seen
 
 fn one(sink: &mut Sink, axis: &Spot<'_>) -> SeenAxis {
     if !sink.object("V9", axis, "an object with a name") {
-        return SeenAxis { name: axis.text().map(str::to_owned), kind: Kind::Untyped };
+        return SeenAxis { name: axis.text().map(str::to_owned), kind: None };
     }
     let name = axis.get("name");
     if name.text().is_none_or(|n| n.is_empty() && sink.since(Version::V06)) {
@@ -133,37 +107,32 @@ fn one(sink: &mut Sink, axis: &Spot<'_>) -> SeenAxis {
     if sink.since(Version::V06) {
         sink.typed("V9", Level::Must, axis, &[("discrete", BOOL), ("longName", STRING)]);
     }
-    let kind = Kind::of(axis.get("type").text());
-    advice(sink, axis, kind);
-    SeenAxis { name: name.text().map(str::to_owned), kind }
+    advice(sink, axis);
+    SeenAxis { name: name.text().map(str::to_owned), kind: axis.get("type").text().map(str::to_owned) }
 }
 
 /// V12 and V13: what an axis should have besides.
-fn advice(sink: &mut Sink, axis: &Spot<'_>, kind: Kind) {
+fn advice(sink: &mut Sink, axis: &Spot<'_>) {
     let stated = axis.get("type");
-    let more = ["coordinate", "displacement", "frequency"];
-    match kind {
-        Kind::Untyped if !stated.is_some() => {
+    match stated.text() {
+        None if !stated.is_some() => {
             sink.should("V12", &stated, "nothing", "a type: space, time or channel");
             if let Some(text) = axis.get("name").text().and_then(|name| AxisKind::of_name(name).text()) {
                 sink.fix(format!("add \"type\": {text:?}"));
             }
         }
-        Kind::Custom if sink.since(Version::V06) && stated.text().is_some_and(|t| more.contains(&t)) => {}
-        Kind::Array if sink.since(Version::V06) => {}
-        Kind::Custom | Kind::Array => {
-            sink.should("V12", &stated, stated.show(), "one of space, time, channel");
-        }
-        Kind::Untyped | Kind::Time | Kind::Channel | Kind::Space => {}
+        None | Some("time" | "channel" | "space") => {}
+        Some("array" | "coordinate" | "displacement" | "frequency") if sink.since(Version::V06) => {}
+        Some(_) => sink.should("V12", &stated, stated.show(), "one of space, time, channel"),
     }
     let units = axis.get("units");
     if units.is_some() {
         sink.lint("V13", &units, format!("`units` ({})", units.show()), "`unit`");
         sink.fix("rename `units` to `unit`");
     }
-    let (meant, word): (fn(&str) -> Option<String>, _) = match kind {
-        Kind::Space => (units::length, "length"),
-        Kind::Time => (units::time, "time"),
+    let (meant, word): (fn(&str) -> Option<String>, _) = match stated.text() {
+        Some("space") => (units::length, "length"),
+        Some("time") => (units::time, "time"),
         _ => return,
     };
     let unit = axis.get("unit");
@@ -187,45 +156,39 @@ fn advice(sink: &mut Sink, axis: &Spot<'_>, kind: Kind) {
 
 /// V10, V11, and the order of V12.
 fn kinds(sink: &mut Sink, seen: &[SeenAxis], place: &str, image: bool) {
-    let count = |wanted: &[Kind]| seen.iter().filter(|a| wanted.contains(&a.kind)).count();
-    let arrays = count(&[Kind::Array]);
+    let count = |kind: &str| seen.iter().filter(|a| a.is(kind)).count();
+    let arrays = count("array");
     if sink.since(Version::V06) && arrays > 0 && arrays == seen.len() {
         return;
     }
-    let space = count(&[Kind::Space]);
+    let space = count("space");
     // A system that holds a field or a table of values need not be an image.
     if !(2..=3).contains(&space) {
         let found = format!("{space} of type space");
         sink.must("V10", place, found, "2 or 3 axes of type space");
         let named = ["z", "y", "x"];
-        let untyped = seen.iter().filter(|a| a.kind == Kind::Untyped);
+        let untyped = seen.iter().filter(|a| a.kind.is_none());
         let lacking: Vec<&str> =
             untyped.filter_map(|a| a.name.as_deref()).filter(|n| named.contains(n)).collect();
         if !lacking.is_empty() {
             sink.fix(format!("give {} the type space", lacking.join(", ")));
         }
     }
-    let time = count(&[Kind::Time]);
+    let time = count("time");
     if time > 1 {
         sink.must("V10", place, format!("{time} of type time"), "at most one axis of type time");
     }
-    let others = count(&[Kind::Channel, Kind::Custom, Kind::Untyped, Kind::Array]);
+    let others = seen.len().saturating_sub(space).saturating_sub(time);
     if others > 1 && image {
         let found = format!("{others} that are neither time nor space");
         sink.must("V10", place, found, "at most one axis of type channel, of another type or of none");
     }
-    let ranks: Vec<u8> = seen.iter().map(|a| a.kind.rank()).collect();
+    let ranks: Vec<u8> = seen.iter().map(SeenAxis::rank).collect();
     if !ranks.is_sorted() {
-        let names = seen.iter().map(|a| a.name.as_deref().unwrap_or("?"));
-        sink.must(
-            "V11",
-            place,
-            names.collect::<Vec<_>>().join(", "),
-            "time first, then channel or other, then space",
-        );
+        let names: Vec<&str> = seen.iter().map(|a| a.name.as_deref().unwrap_or("?")).collect();
+        sink.must("V11", place, names.join(", "), "time first, then channel or other, then space");
     }
-    let names: Vec<&str> =
-        seen.iter().filter(|a| a.kind == Kind::Space).filter_map(|a| a.name.as_deref()).collect();
+    let names: Vec<&str> = seen.iter().filter(|a| a.is("space")).filter_map(|a| a.name.as_deref()).collect();
     let mut sorted = names.clone();
     sorted.sort_unstable();
     if sorted == ["x", "y", "z"] && names != ["z", "y", "x"] {

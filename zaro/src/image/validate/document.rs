@@ -120,7 +120,7 @@ fn envelope(sink: &mut Sink, attributes: &Json, format: Option<Format>, root: Op
     if let Some(format) = format.filter(|format| *format != zarr) {
         let found = format!("Zarr v{}", format.number());
         sink.must("V2", "", found, format!("Zarr v{}, in which {text} is written", zarr.number()));
-        sink.fix("zaro image upgrade");
+        sink.mend("image upgrade", "");
     }
     let ome = Spot::new(attributes.get("ome"), "ome");
     let outside: Vec<&str> = KEYS.into_iter().filter(|k| attributes.get(k).is_some()).collect();
@@ -137,7 +137,8 @@ fn envelope(sink: &mut Sink, attributes: &Json, format: Option<Format>, root: Op
             if named { format!("{} outside `ome`", outside.join(", ")) } else { "nothing".to_owned() };
         sink.must("V2", &ome, found, format!("an object `ome` with \"version\": {text:?}"));
         if named {
-            sink.fix("move them into `ome`, or: zaro image upgrade");
+            sink.fix("move them into `ome`");
+            sink.mend("image upgrade", "");
         }
         return;
     }

@@ -63,11 +63,7 @@ pub(super) async fn check(walk: &Walk<'_>, path: &str, is_plate: bool) -> Result
                 }
                 continue;
             }
-            let image = walk.needed_image(&node, "V36", place, &mut own).await?;
-            let facts = image.map(|(image, facts)| {
-                part.join(image);
-                facts
-            });
+            let facts = walk.needed_image(&node, "V36", place, &mut own, &mut part).await?;
             found.push((place.clone(), facts));
         }
         if let Some(images) = &images
@@ -112,12 +108,7 @@ async fn numbered(
         if matches!(walk.look(&node).await?, Look::Absent) {
             break;
         }
-        let image = walk.needed_image(&node, "V36", "", sink).await?;
-        let facts = image.map(|(image, facts)| {
-            part.join(image);
-            facts
-        });
-        found.push((String::new(), facts));
+        found.push((String::new(), walk.needed_image(&node, "V36", "", sink, part).await?));
     }
     if found.is_empty() && !walk.options.metadata_only {
         sink.must("V36", "", "neither series nor an image 0", "series in OME, or images 0, 1, 2 and so on");

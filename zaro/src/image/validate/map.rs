@@ -1,8 +1,9 @@
 //! One transformation of 0.6, whatever its type: V37.
 
 use super::labels::is_integer;
-use super::report::{Sink, Spot, nth, plural};
+use super::report::{Sink, Spot, nth};
 use super::transforms::positive;
+use crate::format::text::plural;
 use crate::meta::Json;
 
 /// How many axes there are at each end, where that is known.

@@ -77,10 +77,7 @@ pub fn attributes_in(uri: &str, certain: bool) -> Result<Option<Json>> {
         Err(e) if certain => return Err(place(e)),
         Err(_) => return Ok(None),
     };
-    if document.get("refs").is_some()
-        || document.get(".zgroup").is_some()
-        || document.get("zarr.json").is_some()
-    {
+    if ["refs", ".zgroup", "zarr.json"].iter().any(|key| document.get(key).is_some()) {
         return Ok(None);
     }
     if document.get("zarr_format").is_some() {
@@ -105,15 +102,7 @@ pub fn validate_attributes(attributes: &Json, options: &Options) -> ImageReport 
         let wanted = "multiscales, plate, well, labels, image-label, series, scene or bioformats2raw.layout";
         sink.must("V1", "", "nothing of OME-Zarr", wanted);
     }
-    let mut report = ImageReport {
-        version: judged.version,
-        stated: text_of(&stated),
-        asked: options.version.is_some(),
-        nodes: 1,
-        findings: sink.findings,
-    };
-    report.sort();
-    report
+    ImageReport::new(judged, &stated, options, 1, sink.findings)
 }
 
 /// The rules for a document that states `stated`.

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::Judged;
-use crate::error::redacted;
-use crate::image::version::Version;
+use super::{Judged, Options, text_of};
+use crate::error::{Hint, redacted};
+use crate::image::version::{Stated, Version};
 use crate::meta::Json;
 use crate::meta::path::shown;
 
@@ -54,6 +54,8 @@ pub struct Finding {
     pub wanted: String,
     /// How to mend it, where there is a way.
     pub fix: Option<String>,
+    /// The operation that does so, where there is one.
+    pub hint: Option<Hint>,
 }
 
 impl Finding {
@@ -68,6 +70,7 @@ impl Finding {
             ("found", (&self.found).into()),
             ("wanted", (&self.wanted).into()),
             ("fix", self.fix.as_deref().into()),
+            ("operation", self.hint.as_ref().and_then(|h| h.operation).into()),
         ])
     }
 }
@@ -128,10 +131,18 @@ impl Report {
         ])
     }
 
-    /// Puts the findings in order: by node, the grave ones first, else in the order of the documents.
-    pub(crate) fn sort(&mut self) {
-        self.findings.sort_by(|a, b| a.node.split('/').cmp(b.node.split('/')).then(b.level.cmp(&a.level)));
-        self.findings.dedup();
+    /// With the findings in order: by node, the grave ones first, else in the order of the documents.
+    pub(super) fn new(
+        judged: Judged,
+        stated: &Stated,
+        options: &Options,
+        nodes: usize,
+        mut findings: Vec<Finding>,
+    ) -> Self {
+        findings.sort_by(|a, b| a.node.split('/').cmp(b.node.split('/')).then(b.level.cmp(&a.level)));
+        findings.dedup();
+        let asked = options.version.is_some();
+        Self { version: judged.version, stated: text_of(stated), asked, nodes, findings }
     }
 }
 
@@ -163,13 +174,24 @@ impl Sink {
         wanted: impl Into<String>,
     ) {
         let (node, path, found, wanted) = (self.node.clone(), place.into(), found.into(), wanted.into());
-        self.findings.push(Finding { rule, level, node, path, found, wanted, fix: None });
+        self.findings.push(Finding { rule, level, node, path, found, wanted, fix: None, hint: None });
     }
 
     /// How the last finding is mended.
     pub(super) fn fix(&mut self, how: impl Into<String>) {
         if let Some(last) = self.findings.last_mut() {
             last.fix = Some(how.into());
+        }
+    }
+
+    /// Which operation mends the last finding.
+    pub(super) fn mend(&mut self, operation: &'static str, does: &'static str) {
+        self.mend_by(Hint::operation(operation, does));
+    }
+
+    pub(super) fn mend_by(&mut self, hint: Hint) {
+        if let Some(last) = self.findings.last_mut() {
+            last.hint = Some(hint);
         }
     }
 
@@ -352,11 +374,6 @@ pub(super) fn cut(text: &str) -> String {
     }
     let start: String = text.chars().take(MOST - 1).collect();
     format!("{start}…")
-}
-
-/// `1 level`, `2 levels`.
-pub(super) fn plural(n: usize, word: &str) -> String {
-    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }
 
 /// A list of names in quotes.

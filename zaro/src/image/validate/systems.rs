@@ -5,6 +5,7 @@ use super::image::{Pyramid, SeenLevel, TRANSFORMS};
 use super::map::{self, Dimensions};
 use super::report::{Sink, Spot, at, nth, quoted};
 use super::transforms::Placed;
+use crate::error::Hint;
 
 pub(super) use super::map::Target;
 
@@ -25,7 +26,7 @@ pub(super) fn multiscale(
 ) {
     if multiscale.has("axes") && !multiscale.has("coordinateSystems") {
         sink.must("V9", &multiscale.get("axes"), "axes, as up to 0.5", "coordinateSystems with axes");
-        sink.fix("zaro image upgrade --to 0.6");
+        sink.mend_by(Hint::operation("image upgrade", "").with("to").set_to("0.6"));
         return;
     }
     let all = systems(sink, &multiscale.get("coordinateSystems"), true);

@@ -1,6 +1,7 @@
 //! Scales and translations of 0.4 and 0.5: V16 to V18.
 
-use super::report::{Level, Sink, Spot, nth, plural};
+use super::report::{Level, Sink, Spot, nth};
+use crate::format::text::plural;
 use crate::image::version::Version;
 
 /// A scale and a translation, as far as they were understood.

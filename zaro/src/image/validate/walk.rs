@@ -119,15 +119,7 @@ pub(super) async fn validate(zarr: &Zarr, path: &str, options: &Options) -> Resu
     };
     let walk = Walk { zarr, options, judged, stated: text_of(&stated), format: meta.format };
     let part = walk.top(&path, &meta).await?;
-    let mut report = Report {
-        version: judged.version,
-        stated: text_of(&stated),
-        asked: options.version.is_some(),
-        nodes: part.nodes,
-        findings: part.findings,
-    };
-    report.sort();
-    Ok(report)
+    Ok(Report::new(judged, &stated, options, part.nodes, part.findings))
 }
 
 /// `path` from the node at `base`, which may lead up; `None` if it leaves the Zarr or is no path in it.
@@ -155,10 +147,7 @@ impl Walk<'_> {
             // Also what is of the other version of Zarr, which readers do not look for.
             Ok(path) => match self.zarr.direct_node(&path).await {
                 // Some buckets refuse what is not there; the version of the top tells what to ask for.
-                Err(e) if e.kind() == ErrorKind::NotPermitted => match self.zarr.node(&path).await {
-                    Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-                    node => node.map(Some),
-                },
+                Err(e) if e.kind() == ErrorKind::NotPermitted => find::node_at(self.zarr, &path).await,
                 found => found,
             },
             Err(e) => Err(e),
@@ -244,23 +233,25 @@ impl Walk<'_> {
         Ok(part)
     }
 
-    /// The group at `path` as an image that something else needs; a finding of `rule` if it is none.
+    /// The group at `path` as an image that something else needs, whose findings go to `part`; a finding of `rule` if it
+    /// is none.
     pub(super) async fn needed_image(
         &self,
         path: &str,
         rule: &'static str,
         place: &str,
         sink: &mut Sink,
-    ) -> Result<Option<(Part, Facts)>> {
+        part: &mut Part,
+    ) -> Result<Option<Facts>> {
         let look = self.look(path).await?;
-        match look.image() {
-            Some(meta) => self.image(path, meta, false, Role::Image).await.map(Some),
-            None => {
-                let found = format!("{} at {}", look.found(), shown(path));
-                self.lacking(sink, rule, place, &look, found, "an image: a group with multiscales");
-                Ok(None)
-            }
-        }
+        let Some(meta) = look.image() else {
+            let found = format!("{} at {}", look.found(), shown(path));
+            self.lacking(sink, rule, place, &look, found, "an image: a group with multiscales");
+            return Ok(None);
+        };
+        let (image, facts) = self.image(path, meta, false, Role::Image).await?;
+        part.join(image);
+        Ok(Some(facts))
     }
 
     /// A finding about what is at a path instead of what is wanted; what is not there at all may be no fault.
@@ -416,7 +407,7 @@ impl Walk<'_> {
                     let wanted = format!("a group with multiscales at {name:?}");
                     self.lacking(&mut sink, "V25", place, &look, look.found(), wanted);
                     if matches!(look, Look::Array(_)) {
-                        sink.fix("zaro image upgrade makes label images of plain arrays");
+                        sink.mend("image upgrade", "makes label images of plain arrays");
                     }
                 }
             }
@@ -571,8 +562,8 @@ impl Walk<'_> {
                 sink.must("V34", at(&field.place, "acquisition"), found, wanted);
             }
             let node = join(path, field.path.trim_matches('/'));
-            let found = self.needed_image(&node, "V34", &at(&field.place, "path"), &mut sink).await?;
-            let mut part = found.map(|(part, _)| part).unwrap_or_default();
+            let mut part = Part::default();
+            self.needed_image(&node, "V34", &at(&field.place, "path"), &mut sink, &mut part).await?;
             part.findings.append(&mut sink.findings);
             Ok::<_, Error>(part)
         });
@@ -591,10 +582,8 @@ impl Walk<'_> {
                 continue;
             };
             if !done.iter().any(|(other, _)| *other == node) {
-                let found = self.needed_image(&node, "V37", &place, &mut sink).await?;
-                let Some((image, _)) = found else { continue };
-                part.join(image);
-                let Look::Group(meta) = self.look(&node).await? else { continue };
+                let found = self.needed_image(&node, "V37", &place, &mut sink, &mut part).await?;
+                let (Some(_), Look::Group(meta)) = (found, self.look(&node).await?) else { continue };
                 let (_, seen) = self.document(&node, &meta, false);
                 let names = seen.pyramids.iter().flat_map(|p| p.systems.iter().map(|(n, _)| n.clone()));
                 done.push((node.clone(), names.collect()));
@@ -648,7 +637,7 @@ fn sizes(sink: &mut Sink, label: &Facts, image: &Facts, seen: &Seen) {
     if label.arrays.len() != image.arrays.len() {
         let found = format!("{} levels, where the image has {}", label.arrays.len(), image.arrays.len());
         sink.must("V26", at(&pyramid.place, "datasets"), found, "as many levels as the image");
-        sink.fix("zaro image pyramid");
+        sink.mend("image pyramid", "");
     }
     for ((level, own), other) in pyramid.levels.iter().zip(&label.arrays).zip(&image.arrays) {
         let (Some(own), Some(other)) = (own, other) else { continue };

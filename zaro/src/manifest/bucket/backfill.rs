@@ -9,14 +9,16 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::{StreamExt, stream};
+use futures::{FutureExt as _, StreamExt, stream};
 
 use super::BucketZarr;
 use super::create::{CreateOptions, Source, StoreOptions, create};
 use super::embargo::EmbargoCheck;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::digest::Digest;
+use crate::num::u64_of;
 use crate::store::object::bucket::Bucket;
+use crate::task::{Task, Unit};
 
 /// What was done about one Zarr.
 #[derive(Debug)]
@@ -123,14 +125,14 @@ fn folder_of(path: &str) -> String {
     }
 }
 
-/// Makes the manifests of all Zarrs below `…zarr/` at `path` of the bucket, in no order in particular. `begin` is told how
-/// many there are, `see` of each that is over; one that fails does not stop the others.
+/// Makes the manifests of all Zarrs below `…zarr/` at `path` of the bucket, in no order in particular. `see` is
+/// told of each that is over; one that fails does not stop the others.
 pub async fn backfill(
     bucket: &Arc<Bucket>,
     path: &str,
     options: &Backfill,
     journal: Option<&Journal>,
-    begin: impl FnOnce(usize),
+    task: &Task,
     mut see: impl FnMut(Done) -> Result<()>,
 ) -> Result<()> {
     let folder = folder_of(path);
@@ -142,7 +144,7 @@ pub async fn backfill(
     if ids.is_empty() {
         return Err(Error::not_found(format!("there is nothing below {folder}")).with_store(bucket));
     }
-    begin(ids.len());
+    let meter = task.meter(Unit::Zarrs, u64_of(ids.len()));
     let one = |id: String| {
         let path = format!("{folder}{id}");
         async move {
@@ -159,7 +161,8 @@ pub async fn backfill(
     };
     let mut jobs = stream::iter(ids).map(one).buffer_unordered(options.at_once.max(1));
     let mut failed = 0;
-    while let Some(done) = jobs.next().await {
+    while let Some(done) = task.unless_cancelled(jobs.next().map(Ok)).await? {
+        meter.advance(1);
         let fault = done.result.as_ref().err().map(crate::error::Error::kind);
         failed = match fault {
             Some(ErrorKind::Io | ErrorKind::NotPermitted) => failed + 1,

@@ -22,6 +22,7 @@ use crate::manifest::checksum::{TreeHasher, checksum_of, key_as_path};
 use crate::manifest::digest::{Digest, ETag};
 use crate::manifest::model::{EntryRef, Fields, Manifest};
 use crate::manifest::parse::parse;
+use crate::manifest::place::Stored;
 use crate::manifest::spool::nameless;
 use crate::manifest::write::{Finished, Stream, WriteOptions};
 use crate::store::object::versions::{ObjectVersion, Pages};
@@ -57,38 +58,6 @@ pub struct Created {
     pub document: Finished,
     /// How often it was listed.
     pub listings: u32,
-}
-
-/// What became of a manifest that was to be put into the bucket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stored {
-    /// It is there now.
-    New(String),
-    /// There was one with the same checksum, which stays.
-    Kept(String),
-    /// There was one with the same checksum that names objects that are gone, or no versions though there are some;
-    /// or something else that was to be replaced.
-    Replaced(String),
-}
-
-impl Stored {
-    /// Its key.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        match self {
-            Self::New(key) | Self::Kept(key) | Self::Replaced(key) => key,
-        }
-    }
-
-    /// `new`, `kept` or `replaced`.
-    #[must_use]
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::New(_) => "new",
-            Self::Kept(_) => "kept",
-            Self::Replaced(_) => "replaced",
-        }
-    }
 }
 
 /// How a manifest is put into the bucket.
@@ -351,7 +320,7 @@ impl BucketZarr {
         loop {
             let Some((_, etag)) = self.bucket.head(&key).await? else {
                 if self.bucket.put_file(&key, Arc::clone(&file), md5, tags, true).await?.is_done() {
-                    return Ok(Stored::New(key));
+                    return Ok(Stored::New);
                 }
                 // Somebody else was faster: what is there decides.
                 continue;
@@ -372,12 +341,12 @@ impl BucketZarr {
                 if embargoed {
                     self.bucket.add_tag(&key, EMBARGOED, "true").await?;
                 }
-                return Ok(Stored::Kept(key));
+                return Ok(Stored::Kept);
             }
             if !self.bucket.put_file(&key, file, md5, tags, false).await?.is_done() {
                 return Err(Error::io("the server refused a put that had no condition").with_key(&key));
             }
-            return Ok(Stored::Replaced(key));
+            return Ok(Stored::Replaced);
         }
     }
 }
@@ -385,9 +354,8 @@ impl BucketZarr {
 /// The manifest in `text`, which must be of the state with this checksum: its entries must give it.
 fn same_state(text: &[u8], checksum: &Digest) -> Result<Manifest> {
     let other = || {
-        Error::conflict(
-            "something else is in the place of the manifest, and was left alone; --replace replaces it",
-        )
+        Error::conflict("something else is in the place of the manifest, and was left alone")
+            .with_hint("replace", "replaces it")
     };
     match parse(text) {
         Ok(manifest) if manifest.checksum().is_ok_and(|found| found == *checksum) => Ok(manifest),

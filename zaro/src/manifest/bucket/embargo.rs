@@ -10,6 +10,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::BucketZarr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::object::versions::ObjectVersion;
+use crate::task::{Meter, Task, Unit};
 
 /// The name of the tag; its value is `true`.
 pub const EMBARGOED: &str = "embargoed";
@@ -43,11 +44,11 @@ pub struct Unembargoed {
 
 /// Takes the tag off every version of every object of the Zarr, and then of every manifest: who sees a manifest must
 /// see what it names. Doing it again does what was left undone.
-pub async fn unembargo(zarr: &BucketZarr, see: impl Fn(u64) + Sync) -> Result<Unembargoed> {
-    let seen = AtomicU64::new(0);
-    let objects = clear(zarr, zarr.prefix(), &seen, &see).await?;
-    let manifests = clear(zarr, zarr.manifests()?, &seen, &see).await?;
-    Ok(Unembargoed { manifests, objects, seen: seen.into_inner() })
+pub async fn unembargo(zarr: &BucketZarr, task: &Task) -> Result<Unembargoed> {
+    let meter = &task.meter(Unit::Versions, None::<u64>);
+    let objects = task.unless_cancelled(clear(zarr, zarr.prefix(), meter)).await?;
+    let manifests = task.unless_cancelled(clear(zarr, zarr.manifests()?, meter)).await?;
+    Ok(Unembargoed { manifests, objects, seen: meter.done() })
 }
 
 impl BucketZarr {
@@ -83,17 +84,14 @@ impl BucketZarr {
             Ok(tags) => Ok(tags.unwrap_or_default().iter().any(|(k, v)| k == EMBARGOED && v == "true")),
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
             // Those who may not see it are told nothing, least of all that there is no embargo.
-            Err(e) => Err(e.within("whether the Zarr is under embargo cannot be told; --embargoed says it")),
+            Err(e) => Err(e
+                .within("whether the Zarr is under embargo cannot be told")
+                .with_hint("embargoed", "says it")),
         }
     }
 }
 
-async fn clear(
-    zarr: &BucketZarr,
-    prefix: &str,
-    seen: &AtomicU64,
-    see: &(impl Fn(u64) + Sync),
-) -> Result<u64> {
+async fn clear(zarr: &BucketZarr, prefix: &str, meter: &Meter) -> Result<u64> {
     let bucket = zarr.bucket();
     let cleared = AtomicU64::new(0);
     let each = |version: ObjectVersion| {
@@ -102,7 +100,7 @@ async fn clear(
             if bucket.clear_tag(&version.key, Some(&version.version), EMBARGOED).await? {
                 cleared.fetch_add(1, Ordering::Relaxed);
             }
-            see(seen.fetch_add(1, Ordering::Relaxed) + 1);
+            meter.advance(1);
             Ok::<_, Error>(())
         }
     };

@@ -11,11 +11,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::BucketZarr;
 use super::create::named;
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::manifest::digest::Digest;
 use crate::manifest::model::Manifest;
 use crate::meta::Json;
 use crate::store::object::versions::ObjectVersion;
+use crate::task::{Task, Unit};
 
 /// How many deletions are under way at once.
 const AT_ONCE: usize = 16;
@@ -126,10 +127,8 @@ pub async fn collect(zarr: &BucketZarr, kept: Vec<Manifest>, only_these: bool) -
                 Err(_) if !version.latest => out.unreadable.push((version.key, version.version)),
                 Err(e) => {
                     return Err(e
-                        .within(
-                            "a manifest that cannot be read, so what it names is unknown; delete it, or \
-                             zaro manifest create --replace",
-                        )
+                        .within("a manifest that cannot be read, so what it names is unknown; delete it")
+                        .or_hint(Hint::operation("manifest create", "makes it anew").with("replace"))
                         .with_key(&version.key)
                         .with_store(zarr.bucket()));
                 }
@@ -187,7 +186,7 @@ pub async fn delete(
     zarr: &BucketZarr,
     garbage: &Garbage,
     list: &[(String, String)],
-    see: impl Fn(u64),
+    task: &Task,
 ) -> Result<(u64, u64)> {
     let wanted: std::collections::HashSet<(&str, &str)> =
         list.iter().map(|(key, version)| (key.as_str(), version.as_str())).collect();
@@ -195,11 +194,11 @@ pub async fn delete(
     let mut deletions = stream::iter(going)
         .map(|g| async move { zarr.bucket().delete(&g.key, Some(&g.version)).await.map(|()| g.size) })
         .buffer_unordered(AT_ONCE);
-    let (mut count, mut size) = (0u64, 0u64);
-    while let Some(bytes) = deletions.try_next().await? {
+    let (mut count, mut size, meter) = (0u64, 0u64, task.meter(Unit::Versions, None::<u64>));
+    while let Some(bytes) = task.unless_cancelled(deletions.try_next()).await? {
         count += 1;
         size = size.saturating_add(bytes);
-        see(count);
+        meter.advance(1);
     }
     Ok((count, size))
 }

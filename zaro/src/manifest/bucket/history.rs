@@ -11,6 +11,7 @@ use md5::{Digest as _, Md5};
 
 use super::{BucketZarr, time_of};
 use crate::error::{Error, Result};
+use crate::manifest::checksum::{DIRECTORIES, END, FILES, add, push_dir, push_member};
 use crate::manifest::digest::Digest;
 use crate::manifest::text;
 use crate::store::object::versions::ObjectVersion;
@@ -169,51 +170,22 @@ impl Dir {
         if let Some(known) = self.known {
             return Ok(known);
         }
-        let mut md5 = Md5::new();
-        let mut out = Vec::with_capacity(1 << 12);
-        let (mut count, mut size) = (0u64, 0u64);
-        let large = || Error::invalid("the sizes of all objects together do not fit into 64 bits");
-        out.extend_from_slice(b"{\"directories\":[");
-        for (i, (name, dir)) in self.dirs.iter_mut().enumerate() {
+        let (mut json, mut total) = (DIRECTORIES.to_vec(), (0, 0));
+        for (name, dir) in &mut self.dirs {
             let digest = dir.digest()?;
-            count = count.checked_add(digest.count).ok_or_else(large)?;
-            size = size.checked_add(digest.size).ok_or_else(large)?;
-            member(&mut out, i == 0, &digest.to_string(), name, digest.size);
-            flush(&mut md5, &mut out);
+            push_dir(&mut json, name, &digest);
+            add(&mut total, digest.count, digest.size)?;
         }
-        out.extend_from_slice(b"],\"files\":[");
-        for (i, (name, (length, digest))) in self.files.iter().enumerate() {
-            count = count.checked_add(1).ok_or_else(large)?;
-            size = size.checked_add(*length).ok_or_else(large)?;
-            member(&mut out, i == 0, digest, name, *length);
-            flush(&mut md5, &mut out);
+        json.extend_from_slice(FILES);
+        for (i, (name, (size, digest))) in self.files.iter().enumerate() {
+            push_member(&mut json, i == 0, |out| text::push_json(out, digest), name, *size);
+            add(&mut total, 1, *size)?;
         }
-        out.extend_from_slice(b"]}");
-        md5.update(&out);
-        let digest = Digest { md5: md5.finalize().into(), count, size };
+        json.extend_from_slice(END);
+        let digest = Digest { md5: Md5::digest(&json).into(), count: total.0, size: total.1 };
         self.known = Some(digest);
         Ok(digest)
     }
-}
-
-fn flush(md5: &mut Md5, out: &mut Vec<u8>) {
-    if out.len() > 1 << 11 {
-        md5.update(&*out);
-        out.clear();
-    }
-}
-
-fn member(out: &mut Vec<u8>, first: bool, digest: &str, name: &str, size: u64) {
-    if !first {
-        out.push(b',');
-    }
-    out.extend_from_slice(b"{\"digest\":");
-    text::push_json(out, digest);
-    out.extend_from_slice(b",\"name\":");
-    text::push_json(out, name);
-    out.extend_from_slice(b",\"size\":");
-    text::push_number(out, size);
-    out.push(b'}');
 }
 
 #[cfg(test)]

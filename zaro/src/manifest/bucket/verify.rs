@@ -14,6 +14,7 @@ use crate::manifest::verify::Finding;
 use crate::manifest::{ETag, Entry};
 use crate::num;
 use crate::store::ByteRange;
+use crate::task::{Task, Unit};
 
 /// What a listing says of a manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -107,16 +108,13 @@ pub async fn verify(zarr: &BucketZarr, manifest: &Manifest, max_faults: usize) -
 }
 
 /// Every byte of what a manifest names, read and compared with the digests. Tells `done` of each object.
-pub async fn verify_bytes(
-    zarr: &BucketZarr,
-    manifest: &Manifest,
-    done: &(dyn Fn() + Sync),
-) -> Result<Vec<Finding>> {
+pub async fn verify_bytes(zarr: &BucketZarr, manifest: &Manifest, task: &Task) -> Result<Vec<Finding>> {
     let mut entries: Vec<(String, Entry)> = Vec::new();
     let mut walk = manifest.walk();
     while let Some((key, leaf)) = walk.next() {
         entries.push((key.to_owned(), leaf.entry()));
     }
+    let meter = &task.meter(Unit::Objects, num::u64_of(entries.len()));
     let checks = stream::iter(entries).map(|(key, entry)| async move {
         let what = match read(zarr, &key, &entry).await {
             Ok(what) => what,
@@ -126,10 +124,11 @@ pub async fn verify_bytes(
             }
             Err(e) => return Err(e),
         };
-        done();
+        meter.advance(1);
         Ok(what.map(|what| Finding::of("bytes", key, what)))
     });
-    let found: Vec<Option<Finding>> = checks.buffer_unordered(16).try_collect().await?;
+    let found = checks.buffer_unordered(16).try_collect();
+    let found: Vec<Option<Finding>> = task.unless_cancelled(found).await?;
     let mut found: Vec<Finding> = found.into_iter().flatten().collect();
     found.sort_by(|a, b| a.key.cmp(&b.key));
     Ok(found)

@@ -157,12 +157,3 @@ pub(crate) fn lawful_node(document: &Json) -> Json {
     };
     Json::Object(members.iter().map(member).collect())
 }
-
-/// An object of these members.
-pub(crate) fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
-    Json::Object(members.into_iter().map(|(n, v)| (n.to_owned(), v)).collect())
-}
-
-pub(crate) fn integers(list: &[u64]) -> Json {
-    Json::Array(list.iter().map(Json::int).collect())
-}

@@ -7,7 +7,7 @@ use crate::meta::json::Json;
 use crate::meta::typestr::{self, TypeStr};
 use crate::meta::{ArrayMeta, CodecMeta, GroupMeta, v2};
 
-use super::{Stored, integers, lawful, object};
+use super::{Stored, lawful};
 
 /// The members of `.zarray` that mean something.
 const KNOWN: [&str; 9] = [
@@ -45,10 +45,10 @@ pub(super) fn array(meta: &ArrayMeta) -> Result<Stored> {
     // One dimension, or none, is the same in both orders; then a document keeps its word.
     let word = old.get("order").filter(|_| meta.shape.len() < 2).and_then(Json::as_str);
     let word = if fortran || word == Some("F") { "F" } else { "C" };
-    let mut document = object([
+    let mut document = Json::from([
         ("zarr_format", Json::int(2)),
-        ("shape", integers(&meta.shape)),
-        ("chunks", integers(&chunks)),
+        ("shape", Json::from(&meta.shape)),
+        ("chunks", Json::from(&chunks)),
         ("dtype", dtype),
         ("compressor", compressor),
         ("fill_value", fill(meta, &order)?),
@@ -77,7 +77,7 @@ pub(super) fn array(meta: &ArrayMeta) -> Result<Stored> {
 }
 
 pub(super) fn group(meta: &GroupMeta) -> Stored {
-    let mut document = object([("zarr_format", Json::int(2))]);
+    let mut document = Json::from([("zarr_format", Json::int(2))]);
     for (name, value) in meta.document.members().unwrap_or_default() {
         // V2 has one place for the documents of other nodes, and that is `.zmetadata`.
         if name != "zarr_format" && name != "consolidated_metadata" {
@@ -129,7 +129,7 @@ fn chain(meta: &ArrayMeta) -> Result<(bool, TypeStr, Vec<CodecMeta>)> {
 
 fn step(codec: &CodecMeta) -> Json {
     let id = codec.name.strip_prefix("v2.").unwrap_or(&codec.name);
-    let mut out = object([("id", Json::string(id))]);
+    let mut out = Json::from([("id", Json::string(id))]);
     for (name, value) in &codec.configuration {
         out.set(name, lawful(value));
     }

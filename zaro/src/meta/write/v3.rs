@@ -7,15 +7,15 @@ use crate::meta::grid::{Axis, Grid};
 use crate::meta::json::Json;
 use crate::meta::{ArrayMeta, CodecMeta, GroupMeta, v3};
 
-use super::{integers, lawful, lawful_node, object};
+use super::{lawful, lawful_node};
 
 /// `{"name": …, "configuration": …}`
 fn extension(name: &str, configuration: Json) -> Json {
-    object([("name", Json::string(name)), ("configuration", configuration)])
+    Json::from([("name", Json::string(name)), ("configuration", configuration)])
 }
 
 pub(super) fn array(meta: &ArrayMeta) -> Result<Json> {
-    let keys = object([("separator", Json::string(meta.keys.separator))]);
+    let keys = Json::from([("separator", Json::string(meta.keys.separator))]);
     let codecs = canonical(&meta.codecs, meta.shape.len())?;
     let mut data_type = self::data_type(&meta.data_type)?;
     let mut fill = super::fill::write(&meta.fill, &meta.data_type, Dialect::V3)?;
@@ -25,10 +25,10 @@ pub(super) fn array(meta: &ArrayMeta) -> Result<Json> {
         data_type = Json::string(name);
         fill = Json::Array(meta.fill.0.iter().map(Json::int).collect());
     }
-    let mut document = object([
+    let mut document = Json::from([
         ("zarr_format", Json::int(3)),
         ("node_type", Json::string("array")),
-        ("shape", integers(&meta.shape)),
+        ("shape", Json::from(&meta.shape)),
         ("data_type", data_type),
         ("chunk_grid", grid(&meta.grid)),
         ("chunk_key_encoding", extension(meta.keys.name(), keys)),
@@ -51,7 +51,7 @@ pub(super) fn array(meta: &ArrayMeta) -> Result<Json> {
 }
 
 pub(super) fn group(meta: &GroupMeta) -> Json {
-    let mut document = object([
+    let mut document = Json::from([
         ("zarr_format", Json::int(3)),
         ("node_type", Json::string("group")),
         ("attributes", Json::clone(&meta.attributes)),
@@ -76,18 +76,18 @@ fn keep(document: &mut Json, old: &Json) {
 
 fn grid(grid: &Grid) -> Json {
     if let Some(shape) = grid.regular_shape() {
-        return extension("regular", object([("chunk_shape", integers(&shape))]));
+        return extension("regular", Json::from([("chunk_shape", Json::from(&shape))]));
     }
     let axis = |axis: &Axis| match axis {
         Axis::Regular(n) => Json::int(n),
         Axis::Varying(runs) => Json::Array(
             runs.iter()
-                .map(|r| if r.count == 1 { Json::int(r.length) } else { integers(&[r.length, r.count]) })
+                .map(|r| if r.count == 1 { Json::int(r.length) } else { vec![r.length, r.count].into() })
                 .collect(),
         ),
     };
     let shapes = Json::Array(grid.axes().iter().map(axis).collect());
-    extension("rectilinear", object([("kind", Json::string("inline")), ("chunk_shapes", shapes)]))
+    extension("rectilinear", Json::from([("kind", Json::string("inline")), ("chunk_shapes", shapes)]))
 }
 
 /// The name of the data type in a document.
@@ -100,9 +100,9 @@ fn old_name(document: &Json) -> Option<&str> {
 pub(super) fn data_type(t: &DataType) -> Result<Json> {
     let time = |name, unit: crate::meta::dtype::TimeUnit, scale: u32| {
         let configuration = [("unit", Json::string(unit.name())), ("scale_factor", Json::int(scale))];
-        extension(name, object(configuration))
+        extension(name, Json::from(configuration))
     };
-    let bytes = |name, n: usize| extension(name, object([("length_bytes", Json::int(n))]));
+    let bytes = |name, n: usize| extension(name, Json::from([("length_bytes", Json::int(n))]));
     Ok(match t {
         // The text has `r<bits>`, which zarr-python and tensorstore do not read as it stands there; this they do.
         DataType::Raw(n) => bytes("raw_bytes", *n),
@@ -113,10 +113,10 @@ pub(super) fn data_type(t: &DataType) -> Result<Json> {
         DataType::Struct(fields) => {
             let field = |f: &crate::meta::dtype::Field| {
                 let t = data_type(&f.data_type)?;
-                Ok(object([("name", Json::string(f.name.as_str())), ("data_type", t)]))
+                Ok(Json::from([("name", Json::string(f.name.as_str())), ("data_type", t)]))
             };
             let fields = fields.iter().map(field).collect::<Result<_>>()?;
-            extension("struct", object([("fields", Json::Array(fields))]))
+            extension("struct", Json::from([("fields", Json::Array(fields))]))
         }
         DataType::SubArray(..) | DataType::Json | DataType::List(_) => {
             return Err(unsupported!("V3 has no data type for {t}").with_field("data_type"));
@@ -131,7 +131,7 @@ pub(crate) fn codecs(chain: &[CodecMeta]) -> Json {
 }
 
 fn codec(codec: &CodecMeta) -> Json {
-    let mut out = object([("name", Json::string(codec.name.as_str()))]);
+    let mut out = Json::from([("name", Json::string(codec.name.as_str()))]);
     // zarr-python wants a configuration of `numcodecs.*`, be it empty, and writes none for `crc32c` and `bytes`.
     if !codec.configuration.is_empty() || codec.name.starts_with("numcodecs.") {
         out.set("configuration", Json::Object(codec.configuration.clone()));

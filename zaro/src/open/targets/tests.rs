@@ -1,12 +1,12 @@
 use super::*;
 use crate::ErrorKind;
 
-fn targets(place: Place, set: impl FnOnce(&mut StoreOptions)) -> AnyTargets {
-    let mut options = StoreOptions::default();
-    options.anonymous = true;
-    options.region = Some("us-east-1".to_owned());
+fn targets(place: Place, set: impl FnOnce(&mut SourceOptions)) -> AnyTargets {
+    let mut options = SourceOptions::default();
+    options.store.anonymous = true;
+    options.store.region = Some("us-east-1".to_owned());
     set(&mut options);
-    let base = Spot::at(place, &options).unwrap();
+    let base = Spot::at(place, &options.store).unwrap();
     let guarded = base.remote;
     AnyTargets::new(base, false, guarded, &options)
 }
@@ -37,8 +37,8 @@ async fn relative_addresses_stay_in_their_bucket() {
 fn headers_go_to_the_server_of_the_references_and_nowhere_else() {
     let http = Place::Http(url::Url::parse("https://archive.example/refs").unwrap());
     let t = targets(http, |o| {
-        o.add_header("Authorization: Bearer secret").unwrap();
-        o.target = Some("https://named.example/file.nc".to_owned());
+        o.store.add_header("Authorization: Bearer secret").unwrap();
+        o.references.target = Some("https://named.example/file.nc".to_owned());
     });
     assert!(t.may_see_headers("https://archive.example/other/a.nc"));
     assert!(t.may_see_headers("https://named.example/file.nc"));
@@ -60,7 +60,7 @@ fn headers_go_to_the_server_of_the_references_and_nowhere_else() {
 #[tokio::test]
 async fn one_store_for_all_objects_that_are_reached_alike() {
     let t = targets(Place::Local("/data".into()), |o| {
-        o.add_override("s3://b/other:missing_403=true").unwrap();
+        o.store.add_override("s3://b/other:missing_403=true").unwrap();
     });
     let store = async |url: &str| t.target(&Remote::new(url, None)).await.unwrap().store;
     let (one, two) = (store("s3://b/x/1").await, store("s3://b/y/2").await);
@@ -118,8 +118,8 @@ async fn a_link_does_not_lead_out_of_the_root() {
     for (to, name) in [("../secret", "file"), ("..", "folder"), ("in/file", "inside")] {
         std::os::unix::fs::symlink(to, root.join(name)).unwrap();
     }
-    let options = StoreOptions::default();
-    let base = Spot::at(Place::Local(root), &options).unwrap();
+    let options = SourceOptions::default();
+    let base = Spot::at(Place::Local(root), &options.store).unwrap();
     let guarded = AnyTargets::new(base.clone(), true, true, &options);
     for out in ["file", "folder/secret", "../secret", "in/../file"] {
         assert_eq!(found(&guarded, out).await.unwrap_err().kind(), ErrorKind::NotPermitted, "{out}");
@@ -138,11 +138,14 @@ async fn local_files_do_not_get_into_a_map_of_this_machine_from_elsewhere() {
     use crate::reference::addresses::Addresses;
     let http = || Place::Http(url::Url::parse("https://archive.example/refs").unwrap());
     let locals = ["/etc/passwd", "file:///etc/passwd", "simplecache::/etc/passwd", "zip://x::/a.zip"];
-    let to = |set: fn(&mut StoreOptions)| Addresses::new(Arc::new(targets(http(), set)), true);
+    let to = |set: fn(&mut SourceOptions)| Addresses::new(Arc::new(targets(http(), set)), true);
     for local in locals {
         let e = to(|_| ()).of(&Remote::new(local, None)).await.unwrap_err();
         assert_eq!(e.kind(), ErrorKind::NotPermitted, "{local}");
-        assert!(to(|o| o.allow_local = true).of(&Remote::new(local, None)).await.is_ok(), "{local}");
+        assert!(
+            to(|o| o.references.allow_local = true).of(&Remote::new(local, None)).await.is_ok(),
+            "{local}"
+        );
         let mut moved = to(|_| ()).rebase(local, "s3://b/k").unwrap();
         assert_eq!(&*moved.of(&Remote::new(local, None)).await.unwrap(), "s3://b/k", "{local}");
     }

@@ -104,9 +104,10 @@ impl Repository {
             };
             return Err(named(e).with_key(key));
         };
-        let snapshot = compute(bytes.len(), move || Snapshot::parse(file::open(&bytes, Kind::Snapshot)?, id));
+        let (context, owner, size) = (Context::shared(), owner(), bytes.len());
+        let parse = move || Snapshot::parse(file::open(&bytes, Kind::Snapshot)?, id);
+        let snapshot = compute(&context, size, parse);
         let snapshot = snapshot.await.map_err(|e| named(e).with_key(key))?;
-        let (context, owner) = (Context::shared(), owner());
         Ok(Self { store, repo, id, snapshot, context, owner, containers: OnceCell::new() })
     }
 
@@ -138,7 +139,7 @@ impl Repository {
             };
             let size = bytes.len();
             let parse = move || Manifest::parse(file::open(&bytes, Kind::Manifest)?, id);
-            compute(size, parse).await.map_err(at)
+            compute(&self.context, size, parse).await.map_err(at)
         };
         let [a, b] = hashed(id);
         let key = Key { owner: self.owner, part: [a, b, 0, 0] };
@@ -371,11 +372,12 @@ impl Map for Repository {
 
 /// Runs `f`, which works on `size` bytes: here, or by the thread pool if that would keep others waiting.
 async fn compute<T: Send + 'static>(
+    context: &Context,
     size: usize,
     f: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     if size < LARGE {
         return f();
     }
-    Context::shared().run(f).await
+    context.run(f).await
 }

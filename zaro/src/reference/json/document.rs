@@ -276,7 +276,10 @@ impl Builder {
         if let Some(version) = &self.version {
             check_version(version)?;
         } else if !versioned {
-            return self.version_0();
+            return match overrides.first() {
+                Some((name, _)) => Err(unknown_template(name)),
+                None => self.version_0(),
+            };
         }
         let mut templates = Templates::default();
         if let Some(text) = &self.templates {
@@ -296,6 +299,9 @@ impl Builder {
             }
         }
         for (name, value) in overrides {
+            if !self.mentions(name) {
+                return Err(unknown_template(name));
+            }
             templates.add(name, value)?;
         }
         let rules = self.rules.take().map(|text| Json::parse(&text)).transpose()?;
@@ -304,6 +310,13 @@ impl Builder {
             generate(&rules.value, &templates, &mut self)?;
         }
         self.version_1(&templates, written)
+    }
+
+    /// Whether there is a template of this name, or an address in which one would be put.
+    fn mentions(&self, name: &str) -> bool {
+        let has = |text: &[u8]| text.windows(name.len().max(1)).any(|w| w == name.as_bytes());
+        let said = [&self.templates, &self.rules].into_iter().flatten();
+        said.map(Vec::as_slice).chain(self.urls.iter().filter(|text| text.contains(&b'{'))).any(has)
     }
 
     /// All members are references.
@@ -358,6 +371,10 @@ impl Builder {
         failed.dedup_by_key(|(id, _)| *id);
         Ok(Parsed { table, urls, failed })
     }
+}
+
+fn unknown_template(name: &str) -> Error {
+    Error::usage(format!("the references have no template {name:?}"))
 }
 
 /// An item of a list.

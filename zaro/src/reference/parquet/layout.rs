@@ -9,7 +9,8 @@ use bytes::Bytes;
 use crate::error::{Error, Result, invalid};
 use crate::meta::json::{self, Json};
 use crate::meta::{ChunkKeys, Grid};
-use crate::num::product;
+use crate::num::{self, product};
+use crate::reference::arrays;
 
 /// Rows of a partition beyond this are absurd: no machine writes them.
 const MAX_RECORD_SIZE: u64 = 1 << 32;
@@ -115,9 +116,8 @@ impl Metadata {
                 });
                 out.by_path.insert(path.to_owned(), number);
             }
-            let mut text = String::new();
-            write(&document, &mut text);
-            out.documents.insert(key, text.into());
+            // Bare `NaN` stays as it was: an attribute that is a number stays one.
+            out.documents.insert(key, document.compact().into());
         }
         out
     }
@@ -203,32 +203,15 @@ impl Layout {
 
     /// The number of the chunk whose key below the array is `below`.
     pub(super) fn number(&self, below: &str) -> Option<u64> {
-        let rank = self.counts.len();
-        if rank == 0 {
-            // VirtualiZarr writes the empty key.
-            return matches!(below, "0" | "" | "c").then_some(0);
+        match arrays::Place::of(below, self.keys, &self.counts) {
+            arrays::Place::Chunk(number) => Some(number),
+            arrays::Place::Outside | arrays::Place::Nowhere => None,
         }
-        let index =
-            self.keys.index(below, rank).or_else(|| self.keys.other_separator().index(below, rank))?;
-        let mut number = 0u64;
-        for (i, count) in index.iter().zip(&self.counts) {
-            if i >= count {
-                return None;
-            }
-            // Below the product of the counts, which fits.
-            number = number.checked_mul(*count)?.checked_add(*i)?;
-        }
-        Some(number)
     }
 
     /// The key of chunk `number`.
-    pub(super) fn key(&self, mut number: u64) -> String {
-        let mut index = vec![0; self.counts.len()];
-        for (i, count) in index.iter_mut().zip(&self.counts).rev() {
-            *i = number.checked_rem(*count).unwrap_or(0);
-            number = number.checked_div(*count).unwrap_or(0);
-        }
-        self.keys.key(&self.path, &index)
+    pub(super) fn key(&self, number: u64) -> String {
+        self.keys.key(&self.path, &num::index_of(number, &self.counts))
     }
 
     /// The chunks whose keys lie below `prefix/`.
@@ -328,34 +311,4 @@ fn extents(value: Option<&Json>, name: &str) -> Result<Vec<u64>> {
 fn whole_number(value: &Json) -> Option<u64> {
     let text = value.number_text()?;
     text.parse().ok().or_else(|| text.strip_suffix(".0")?.parse().ok())
-}
-
-/// Appends the compact text of `value`. `NaN` stays bare, as it was: an attribute that is a number stays one.
-pub(super) fn write(value: &Json, out: &mut String) {
-    match value {
-        Json::Number(text) => out.push_str(text),
-        Json::Array(items) => {
-            out.push('[');
-            for (n, item) in items.iter().enumerate() {
-                if n > 0 {
-                    out.push(',');
-                }
-                write(item, out);
-            }
-            out.push(']');
-        }
-        Json::Object(members) => {
-            out.push('{');
-            for (n, (name, member)) in members.iter().enumerate() {
-                if n > 0 {
-                    out.push(',');
-                }
-                json::write_string(name, out);
-                out.push(':');
-                write(member, out);
-            }
-            out.push('}');
-        }
-        plain => out.push_str(&plain.to_string()),
-    }
 }

@@ -54,7 +54,7 @@ pub(crate) use write::{Writer, Written};
 pub(crate) const ZMETADATA: &str = ".zmetadata";
 
 /// Bytes read from the end of a file at first. Most files are not longer.
-const END: u64 = 128 << 10;
+const END: u64 = 512 << 10;
 
 /// Parts of a listing that are fetched at once.
 const AT_ONCE: usize = 4;

@@ -4,22 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 
 use super::decode::{Heap, NULL, Raws};
 use super::footer::{Block, Footer, Role};
 use super::page::{File, Walk, first_span};
+use crate::codec::base64::ENGINE;
 use crate::error::{Error, Result, invalid};
 use crate::num::{u64_of, usize_of};
 use crate::reference::{Location, Remote, Span};
-
-/// Padding may be missing.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// What raw bytes begin with that are the text of others, as in JSON.
 pub(super) const TEXT: &[u8] = b"base64:";
@@ -178,7 +171,7 @@ fn inline(raw: Bytes) -> Result<Bytes> {
         None => Ok(raw),
         Some(text) => {
             let text: Vec<u8> = text.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
-            let decoded = BASE64.decode(&text);
+            let decoded = ENGINE.decode(&text);
             Ok(decoded.map_err(|e| Error::invalid("the raw bytes are no base64").with_source(e))?.into())
         }
     }

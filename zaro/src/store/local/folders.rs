@@ -3,8 +3,7 @@
 use std::io::{Error as IoError, ErrorKind as IoKind};
 use std::path::Path;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-
+use super::sys::{cannot_exchange, cannot_rename, exchange};
 use super::temporary::temporary_folder;
 
 /// How often a folder is removed anew because somebody put something into it.
@@ -80,15 +79,8 @@ pub(super) fn put_in_place(new: &Path, path: &Path, parent: &Path) -> std::io::R
     }
 }
 
-/// Whether an error says that folders cannot be renamed here: a mount point, or a folder above that is not ours.
 fn impossible(e: &IoError) -> bool {
-    let codes = [libc::EXDEV, libc::EBUSY, libc::EPERM, libc::EACCES, libc::EROFS];
-    cannot_exchange(e) || e.raw_os_error().is_some_and(|code| codes.contains(&code))
-}
-
-/// Gives each of two folders the name of the other, in one step.
-fn exchange(one: &Path, other: &Path) -> std::io::Result<()> {
-    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+    cannot_exchange(e) || cannot_rename(e)
 }
 
 /// Gives the folder at `new` the name `path`, in the place of one that has it and is removed then. At every moment one of
@@ -106,10 +98,4 @@ pub(crate) fn replace_folder(new: &Path, path: &Path) -> std::io::Result<()> {
         }
         exchanged => exchanged.and_then(|()| std::fs::remove_dir_all(new)),
     }
-}
-
-/// Whether an error says that the file system, such as NFS, cannot exchange names.
-fn cannot_exchange(e: &IoError) -> bool {
-    let codes = [libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP];
-    e.raw_os_error().is_some_and(|code| codes.contains(&code))
 }

@@ -2,14 +2,15 @@
 
 mod folders;
 mod rings;
+pub(crate) mod sys;
 mod temporary;
 mod write;
 
 use std::fmt;
 use std::fs::File;
 use std::io::ErrorKind as IoKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -24,7 +25,7 @@ use self::write::identity;
 use super::list::{Level, failed, walk};
 use super::{
     Condition, Direct, DirectObject, Entry, GetOptions, KeptOpen, KeyEntry, ListOptions, LocalMeta, Object,
-    ObjectMeta, Put, Site, Store, StoreFacts, changed, check_key, check_prefix,
+    ObjectMeta, ObjectStream, Put, Site, Store, StoreFacts, changed, check_key, check_prefix, stream,
 };
 use crate::error::{Error, Result};
 use crate::num;
@@ -55,6 +56,20 @@ impl LocalStore {
         &self.root
     }
 
+    /// Where a key is, or a prefix. On systems with drives and the like a key may name another place than one below the root.
+    fn path(&self, key: &str) -> Result<PathBuf> {
+        let path = self.root.join(key);
+        match cfg!(unix) || path.starts_with(&self.root) {
+            true => Ok(path),
+            false => Err(Error::invalid("a key that leads out of the folder").with_key(key).with_store(self)),
+        }
+    }
+
+    /// Something is where a chunk should be, so that the chunk is not simply absent.
+    fn folder_at(&self, key: &str) -> Error {
+        Error::invalid("a folder is in the place of an object").with_key(key).with_store(self)
+    }
+
     fn fault(&self, key: &str, e: std::io::Error) -> Error {
         Error::from(e).with_key(key).with_store(self)
     }
@@ -64,19 +79,16 @@ impl LocalStore {
         if key.split('/').any(is_temporary) {
             return Ok(None);
         }
-        let path = self.root.join(key);
-        // A pipe in the place of a file must not make us wait for a writer.
-        let file = match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path) {
+        let path = self.path(key)?;
+        let file = match sys::open(&path) {
             Ok(f) => f,
             Err(e) if is_missing(&e) => return self.absent(key, &path),
+            Err(e) if e.kind() == IoKind::IsADirectory => return Err(self.folder_at(key)),
             Err(e) => return Err(self.fault(key, e)),
         };
         let meta = file.metadata().map_err(|e| self.fault(key, e))?;
         if meta.is_dir() {
-            // Something is where a chunk should be, so that the chunk is not simply absent.
-            return Err(Error::invalid("a folder is in the place of an object")
-                .with_key(key)
-                .with_store(self));
+            return Err(self.folder_at(key));
         }
         if !meta.is_file() {
             return Err(Error::io("neither a file nor a folder").with_key(key).with_store(self));
@@ -86,7 +98,7 @@ impl LocalStore {
 
     /// What a listing says of a file; `None` if it is gone.
     fn look(&self, key: String) -> Result<Option<Entry>> {
-        let path = self.root.join(&key);
+        let path = self.path(&key)?;
         match std::fs::metadata(&path) {
             Ok(meta) if meta.is_file() => {
                 Ok(Some(Entry::Object(KeyEntry::new(key, ObjectMeta::Local(identity(&meta))))))
@@ -101,7 +113,7 @@ impl LocalStore {
     /// The names in a folder, or the first after one: of a folder with very many not all are held.
     fn level(&self, prefix: &str, after: Option<&str>) -> Result<Level> {
         let mut out = Level::default();
-        let entries = match read_dir(self.root.join(prefix)) {
+        let entries = match read_dir(self.path(prefix)?) {
             Ok(entries) => entries,
             Err(e) if is_missing(&e) => return Ok(out),
             Err(e) => return Err(self.fault(prefix, e)),
@@ -160,9 +172,7 @@ impl LocalStore {
 pub fn free_space(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;
     let there = path.ancestors().find(|p| p.exists())?;
-    let found = rustix::fs::statvfs(there).ok()?;
-    // Some file systems, most of them remote, know no size at all.
-    (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+    sys::free_space(there)
 }
 
 /// Fails if something of `bytes` is not going to fit where there is room for `free`. What is small is tried.
@@ -195,6 +205,12 @@ impl Store for LocalStore {
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         let Some(file) = self.file(key)? else { return Ok(None) };
         file.get(options).map(Some).map_err(|e| e.with_key(key).with_store(self))
+    }
+
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let Some(file) = self.file(key)? else { return Ok(None) };
+        let opened = file.stream(options).map_err(|e| e.with_key(key).with_store(self))?;
+        Ok(Some(opened.at(key, self)))
     }
 
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {
@@ -292,27 +308,41 @@ struct LocalFile {
 }
 
 impl LocalFile {
-    fn get(&self, options: GetOptions<'_>) -> Result<Object> {
-        let pin = options.pinned();
+    /// Where the bytes lie that are asked for, as `(offset, length)`, and what is known of the file.
+    fn locate(&self, options: GetOptions<'_>) -> Result<((u64, u64), ObjectMeta)> {
         self.meta().check(options.state)?;
-        if let Some(pin) = pin {
+        if let Some(pin) = options.pinned() {
             if pin.version.is_some() {
                 return Err(Error::unsupported("files have no versions"));
             }
             pin.check_size(self.meta.size)?;
             pin.check_time(self.meta.modified.map_or(0, |(seconds, _)| seconds))?;
         }
-        let (offset, length) =
-            options.range.map_or(Ok((0, self.meta.size)), |r| r.resolve(self.meta.size))?;
-        options.check_length(length)?;
+        let span = options.range.map_or(Ok((0, self.meta.size)), |r| r.resolve(self.meta.size))?;
+        options.check_announced(span.1)?;
+        let meta = if options.for_update { self.meta_for_update()? } else { self.meta() };
+        Ok((span, meta))
+    }
+
+    fn get(&self, options: GetOptions<'_>) -> Result<Object> {
+        let ((offset, length), meta) = self.locate(options.held())?;
         let mut bytes = vec![0; num::usize_of(length)?];
         self.read_at(offset, &mut bytes)?;
         self.check_unchanged()?;
-        if let Some(pin) = pin.filter(|_| length == self.meta.size) {
+        if let Some(pin) = options.pinned().filter(|_| length == self.meta.size) {
             pin.check_whole(&bytes)?;
         }
-        let meta = if options.for_update { self.meta_for_update()? } else { self.meta() };
         Ok(Object { bytes: bytes.into(), meta })
+    }
+
+    fn stream(self, options: GetOptions<'_>) -> Result<ObjectStream> {
+        let ((offset, length), meta) = self.locate(options)?;
+        let whole = length == self.meta.size;
+        let mut body = stream::read(Arc::new(self), offset, length);
+        if let Some(pin) = options.pinned().filter(|_| whole) {
+            body = pin.check_stream(body);
+        }
+        Ok(ObjectStream { meta, range: Some(offset..offset.saturating_add(length)), body })
     }
 }
 
@@ -322,8 +352,7 @@ impl DirectObject for LocalFile {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        use std::os::unix::fs::FileExt;
-        self.file.read_exact_at(buf, offset).map_err(|e| match e.kind() {
+        sys::read_exact_at(&self.file, buf, offset).map_err(|e| match e.kind() {
             IoKind::UnexpectedEof => Error::invalid(format!(
                 "the file ends before byte {}",
                 offset.saturating_add(num::u64_of(buf.len()))

@@ -1,7 +1,8 @@
 //! Links that lead back to a folder they lie in: below them the same folders come again and again.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use super::sys;
 
 /// Knows the folders around a listing, as soon as a link makes it worth asking.
 pub(super) struct Rings {
@@ -9,8 +10,8 @@ pub(super) struct Rings {
     around: Vec<PathBuf>,
     /// Whether one of them is a link, so that any folder below may be one of them again.
     through_link: bool,
-    /// Their devices and inodes.
-    known: Option<Vec<(u64, u64)>>,
+    /// Which folders they are.
+    known: Option<Vec<[u64; 2]>>,
 }
 
 impl Rings {
@@ -32,7 +33,7 @@ impl Rings {
         if !linked && !self.through_link {
             return false;
         }
-        let identity = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+        let identity = |path: &Path| sys::id_at(path).ok();
         let around = &self.around;
         let known = self.known.get_or_insert_with(|| around.iter().filter_map(|p| identity(p)).collect());
         identity(path).is_some_and(|id| known.contains(&id))

@@ -8,12 +8,13 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind as IoKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use super::sys;
+use crate::context::PerProcess;
 use crate::process::{began, machine};
 
 /// A temporary file this old belongs to nobody any more.
@@ -63,20 +64,19 @@ pub(super) fn is_abandoned(name: &str, entry: &std::fs::DirEntry) -> bool {
     dead || old()
 }
 
-/// The temporary files of this process that are there; `None` when no more may be made.
-static OPEN: Mutex<Option<Vec<PathBuf>>> = Mutex::new(Some(Vec::new()));
+/// The temporary files of this process that are there; `None` when no more may be made. Those of its parent are not its own.
+fn open() -> MutexGuard<'static, Option<Vec<PathBuf>>> {
+    static OPEN: PerProcess<Mutex<Option<Vec<PathBuf>>>> = PerProcess::new();
+    OPEN.get(|| Mutex::new(Some(Vec::new()))).lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Folders that were swept, or made by this process, by their hashes.
-static SWEPT: LazyLock<Mutex<HashSet<u64>>> = LazyLock::new(Mutex::default);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static SWEPT: PerProcess<Mutex<HashSet<u64>>> = PerProcess::new();
 
 /// Removes all temporary files of this process, and lets no more be made: for one that ends at once, whatever its threads
 /// are doing.
 pub fn remove_temporaries() {
-    let open = lock(&OPEN).take();
+    let open = open().take();
     // A file that is being made at this moment is removed by who makes it.
     for _ in 0..100 {
         if MAKING.load(Ordering::Acquire) == 0 {
@@ -112,7 +112,7 @@ impl Drop for Making {
 pub(super) fn is_new_to_us(folder: &Path) -> bool {
     let mut hasher = DefaultHasher::new();
     folder.hash(&mut hasher);
-    let mut swept = lock(&SWEPT);
+    let mut swept = SWEPT.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     swept.len() < FOLDERS && swept.insert(hasher.finish())
 }
 
@@ -171,18 +171,18 @@ pub struct Temporary {
 impl Temporary {
     /// A new file in `folder`.
     pub fn create(folder: &Path) -> std::io::Result<(Self, File)> {
-        Self::create_with(folder, 0o666)
+        Self::create_with(folder, false)
     }
 
-    /// The same with this mode, less what the process takes away from all (`umask`).
-    pub(super) fn create_with(folder: &Path, mode: u32) -> std::io::Result<(Self, File)> {
+    /// The same, for its owner alone if `private`.
+    pub(super) fn create_with(folder: &Path, private: bool) -> std::io::Result<(Self, File)> {
         let making = Making::begin();
         loop {
             let path = folder.join(temporary_name());
-            match File::options().read(true).write(true).create_new(true).mode(mode).open(&path) {
+            match sys::create_new(&path, private) {
                 Ok(file) => {
                     let made = Self { path, moved: false };
-                    let kept = lock(&OPEN).as_mut().map(|open| open.push(made.path.clone())).is_some();
+                    let kept = open().as_mut().map(|open| open.push(made.path.clone())).is_some();
                     if !kept {
                         // The process is about to end, and waits for this.
                         drop(made);
@@ -228,7 +228,7 @@ impl Drop for Temporary {
             // What cannot be removed now is left to the next that writes here.
             let _ = std::fs::remove_file(&self.path);
         }
-        if let Some(open) = lock(&OPEN).as_mut() {
+        if let Some(open) = open().as_mut() {
             open.retain(|path| *path != self.path);
         }
     }

@@ -7,11 +7,11 @@
 
 use std::fs::{File, Metadata};
 use std::io::{Error as IoError, ErrorKind as IoKind, IoSlice, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::folders::{self, put_aside_and_remove};
+use super::sys::{self, Folder};
 use super::temporary::{self, Temporary, is_abandoned, is_temporary, keep_mode};
 use super::{LocalStore, is_missing};
 use crate::error::{Error, Result};
@@ -28,9 +28,9 @@ const PATIENCE: usize = 8;
 /// Which file this is; size and time tell of writers who change it in place.
 pub(super) fn identity(meta: &Metadata) -> LocalMeta {
     LocalMeta {
-        id: [meta.dev(), meta.ino()],
+        id: sys::file_id(meta),
         size: meta.len(),
-        modified: Some((meta.mtime(), meta.mtime_nsec())),
+        modified: Some(sys::modified(meta)),
         open: KeptOpen::default(),
     }
 }
@@ -59,33 +59,6 @@ fn write_parts(file: &mut File, parts: &[&[u8]]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Locks an open folder; `false` if its file system has no such locks.
-fn lock(folder: &File, exclusive: bool) -> std::io::Result<bool> {
-    loop {
-        let tried = if exclusive { folder.lock() } else { folder.lock_shared() };
-        return match tried {
-            Ok(()) => Ok(true),
-            Err(e) if e.kind() == IoKind::Interrupted => continue,
-            Err(e) if lockless(&e) => Ok(false),
-            Err(e) => Err(e),
-        };
-    }
-}
-
-/// Whether an error of `flock` says that there are no locks here: NFS answers EBADF for a folder, others the rest.
-fn lockless(e: &IoError) -> bool {
-    let codes = [
-        libc::EOPNOTSUPP,
-        libc::ENOTSUP,
-        libc::ENOLCK,
-        libc::ENOSYS,
-        libc::EBADF,
-        libc::EINVAL,
-        libc::EISDIR,
-    ];
-    e.kind() == IoKind::Unsupported || e.raw_os_error().is_some_and(|code| codes.contains(&code))
-}
-
 impl LocalStore {
     /// Whether a put returns only when file and folder are on the disk (`fsync`), so that they outlive a crash of the
     /// machine. Without it they outlive a crash of the process. On network file systems it also finds errors that
@@ -102,7 +75,7 @@ impl LocalStore {
         if key.split('/').any(is_temporary) {
             return Err(Error::invalid("names like .zaro-*.tmp are kept for temporary files"));
         }
-        let path = self.root.join(key);
+        let path = self.path(key)?;
         match path.parent() {
             Some(folder) => Ok((folder.to_owned(), path)),
             None => Err(Error::invalid("not the path of a file")),
@@ -132,8 +105,7 @@ impl LocalStore {
         }
         // A journal tells where data come from, which is nobody else's business.
         let private = path.file_name().is_some_and(|name| name == JOURNAL);
-        let mode = if private { 0o600 } else { 0o666 };
-        let (mut temporary, mut file) = match Temporary::create_with(folder, mode) {
+        let (mut temporary, mut file) = match Temporary::create_with(folder, private) {
             Ok(made) => made,
             Err(e) if e.kind() == IoKind::NotFound => return Ok(Ended::Vanished),
             Err(e) if e.kind() == IoKind::NotADirectory => return Err(blocked(e)),
@@ -147,15 +119,15 @@ impl LocalStore {
         keep_mode(path, &file).map_err(unwritten)?;
         drop(file);
         // The temporary file is in the folder, so the folder is the one that a rename would find, or the file is gone.
-        let opened = match File::open(folder) {
+        let opened = match Folder::open(folder) {
             Ok(opened) => opened,
             Err(e) if e.kind() == IoKind::NotFound => return Ok(Ended::Vanished),
             Err(e) => return Err(e.into()),
         };
-        let locked = lock(&opened, !matches!(when, Condition::Always))?;
+        let locked = opened.lock(!matches!(when, Condition::Always))?;
         let moved = match when {
             Condition::Always => temporary.rename(path),
-            _ if locked => {
+            _ if locked.is_some() => {
                 if !holds(path, when)? {
                     return Ok(Ended::Put(Put::Refused));
                 }
@@ -182,7 +154,7 @@ impl LocalStore {
             Err(e) => return Err(e.into()),
         }
         if self.durable {
-            opened.sync_all()?;
+            opened.sync()?;
         }
         Ok(Ended::Put(Put::Done))
     }
@@ -208,7 +180,7 @@ impl LocalStore {
         if self.durable {
             for parent in missing.iter().filter_map(|f| f.parent()) {
                 let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-                File::open(parent)?.sync_all()?;
+                Folder::open(parent)?.sync()?;
             }
         }
         Ok(())
@@ -217,12 +189,12 @@ impl LocalStore {
     pub(super) fn remove(&self, key: &str) -> Result<()> {
         let place = |e: Error| e.with_key(key).with_store(self);
         let (folder, path) = self.target(key).map_err(place)?;
-        let opened = match File::open(&folder) {
+        let opened = match Folder::open(&folder) {
             Ok(opened) => opened,
             Err(e) if is_missing(&e) => return Ok(()),
             Err(e) => return Err(self.fault(key, e)),
         };
-        lock(&opened, false).map_err(|e| self.fault(key, e))?;
+        let locked = opened.lock(false).map_err(|e| self.fault(key, e))?;
         temporary::sweep_once(&folder);
         match std::fs::remove_file(&path) {
             Ok(()) => {}
@@ -231,8 +203,9 @@ impl LocalStore {
             Err(e) => return Err(self.fault(key, e)),
         }
         if self.durable {
-            opened.sync_all().map_err(|e| self.fault(key, e))?;
+            opened.sync().map_err(|e| self.fault(key, e))?;
         }
+        drop(locked);
         drop(opened);
         self.prune(&folder);
         Ok(())
@@ -242,12 +215,13 @@ impl LocalStore {
     pub(super) fn remove_unchanged(&self, key: &str, state: &ObjectMeta) -> Result<Put> {
         let place = |e: Error| e.with_key(key).with_store(self);
         let (folder, path) = self.target(key).map_err(place)?;
-        let opened = match File::open(&folder) {
+        let opened = match Folder::open(&folder) {
             Ok(opened) => opened,
             Err(e) if is_missing(&e) => return Ok(Put::Refused),
             Err(e) => return Err(self.fault(key, e)),
         };
-        if !lock(&opened, true).map_err(|e| self.fault(key, e))? {
+        let locked = opened.lock(true).map_err(|e| self.fault(key, e))?;
+        if locked.is_none() {
             return Err(place(Error::unsupported("this file system has no locks (flock)")));
         }
         if !holds(&path, &Condition::Unchanged(state.clone())).map_err(place)? {
@@ -255,8 +229,9 @@ impl LocalStore {
         }
         std::fs::remove_file(&path).map_err(|e| self.fault(key, e))?;
         if self.durable {
-            opened.sync_all().map_err(|e| self.fault(key, e))?;
+            opened.sync().map_err(|e| self.fault(key, e))?;
         }
+        drop(locked);
         drop(opened);
         self.prune(&folder);
         Ok(Put::Done)
@@ -266,7 +241,7 @@ impl LocalStore {
         let place = |e: Error| e.with_key(prefix).with_store(self);
         check_prefix(prefix).map_err(place)?;
         if !prefix.is_empty() {
-            let path = self.root.join(prefix);
+            let path = self.path(prefix)?;
             match std::fs::metadata(&path) {
                 Ok(found) if found.is_dir() => {}
                 Ok(_) => return Ok(()),
@@ -305,14 +280,14 @@ impl LocalStore {
     pub(super) fn exchange(&self, prefix: &str, inner: &str) -> Result<bool> {
         let place = |e: Error| e.with_key(prefix).with_store(self);
         check_prefix(prefix).and_then(|()| check_key(inner)).map_err(place)?;
-        let folder = if prefix.is_empty() { self.root.clone() } else { self.root.join(prefix) };
+        let folder = if prefix.is_empty() { self.root.clone() } else { self.path(prefix)? };
         let folder = folder.canonicalize().map_err(|e| self.fault(prefix, e))?;
         // Who stands in it, as a shell does, would be in a folder that is no more.
         let stands = std::env::current_dir().is_ok_and(|here| here.starts_with(&folder));
         let Some(parent) = folder.parent().filter(|_| !stands) else { return Ok(false) };
         let exchanged = folders::put_in_place(&folder.join(inner), &folder, parent);
         if exchanged.as_ref().is_ok_and(|done| *done) && self.durable {
-            File::open(parent).and_then(|f| f.sync_all()).map_err(|e| self.fault(prefix, e))?;
+            Folder::open(parent).and_then(|f| f.sync()).map_err(|e| self.fault(prefix, e))?;
         }
         exchanged.map_err(|e| self.fault(prefix, e))
     }

@@ -26,6 +26,7 @@ use super::transport::{Connector, fault_of, host_of, reply_of};
 use crate::error::{Error, Result};
 use crate::num::u64_of;
 use crate::store::fault::transient;
+use crate::store::local::sys::read_exact_at;
 use crate::store::options::StoreOptions;
 use crate::store::reply::Asked;
 use crate::store::wrap::limit::place;
@@ -83,7 +84,7 @@ impl FileBody {
             let from = n.saturating_mul(PIECE);
             let length = usize::try_from(PIECE.min(size.saturating_sub(from))).unwrap_or(0);
             let mut piece = vec![0; length];
-            std::os::unix::fs::FileExt::read_exact_at(&*file, &mut piece, from)?;
+            read_exact_at(&file, &mut piece, from)?;
             Ok(Bytes::from(piece))
         })
     }
@@ -328,7 +329,9 @@ impl Bucket {
     }
 
     fn note(&self, ask: &Ask<'_>, start: Instant, answer: &Result<Answer>) {
-        let Some(log) = &self.log else { return };
+        if self.log.is_none() && !log::is_traced() {
+            return;
+        }
         let (bytes, outcome) = match answer {
             Ok(Answer::Done(_, body)) if ask.logged() == log::Method::List => {
                 (names_in(body), log::Outcome::Found)
@@ -347,7 +350,7 @@ impl Bucket {
             None => Some(u64_of(ask.body.len())).filter(|length| *length > 0),
         };
         let bytes = sent.unwrap_or(bytes);
-        log.record(ask.logged(), bytes, || log::Request {
+        log::record(self.log.as_deref(), ask.logged(), bytes, || log::Request {
             store: self.to_string(),
             method: ask.logged(),
             key: format!("{}{}", ask.key, shown.collect::<String>()),

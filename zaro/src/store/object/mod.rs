@@ -25,7 +25,7 @@ use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::list::PaginatedListStore;
 use object_store::path::Path;
@@ -35,16 +35,12 @@ use self::transport::{listing_fault, network_fault, reply_of};
 use self::write::Proven;
 use super::fault::transient;
 use super::options::StoreOptions;
-use super::reply::Asked;
+use super::reply::{Asked, IfMatch};
 use super::{
-    ByteRange, Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, Pin, Put, RemoteMeta, Site,
-    Store, StoreFacts, check_key, check_prefix,
+    ByteRange, Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, ObjectStream, Pin, Put,
+    RemoteMeta, Site, Store, StoreFacts, changed, check_key, check_prefix,
 };
 use crate::error::{Error, Result};
-use crate::num::{u64_of, usize_of};
-
-/// The most memory taken for a body before its bytes come: 16 MiB.
-const MAX_TRUST: u64 = 16 << 20;
 
 /// What lies below a prefix of a bucket or container, as a store.
 pub struct CloudStore {
@@ -59,6 +55,7 @@ pub struct CloudStore {
     missing_403: bool,
     signed: bool,
     proven: Proven,
+    if_match: IfMatch,
 }
 
 /// A client of any of the three providers.
@@ -153,6 +150,7 @@ impl CloudStore {
             missing_403: options.missing_403,
             signed: parts.signed,
             proven: Proven::new(parts.own),
+            if_match: IfMatch::default(),
         })
     }
 
@@ -198,16 +196,7 @@ impl CloudStore {
         if matches!(error, object_store::Error::NotFound { .. }) {
             return Ok(None);
         }
-        if let Some(e) = listing_fault(error) {
-            return Err(e);
-        }
-        Err(match (network_fault(error), error) {
-            (Some(broken), _) => broken.error(error, deepest(error)),
-            (None, object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. }) => {
-                Error::unsupported(error.to_string())
-            }
-            (None, _) => Error::io(error.to_string()),
-        })
+        Err(fault(error, self.asked(read)))
     }
 
     fn asked(&self, read: bool) -> Asked {
@@ -215,10 +204,10 @@ impl CloudStore {
     }
 
     /// A version that is gone is `None`.
-    async fn fetch(&self, key: &str, ask: GetOptions<'_>) -> Result<Option<Object>> {
+    async fn open(&self, key: &str, ask: GetOptions<'_>) -> Result<Option<ObjectStream>> {
         let pin = ask.pinned();
         let version = pin.and_then(|p| p.version.clone());
-        let nothing = || Some(Object::default());
+        let nothing = || Some(ObjectStream::of(Object::default(), ask.range));
         check_key(key)?;
         let path = self.path(key)?;
         let mut measured = None;
@@ -249,23 +238,33 @@ impl CloudStore {
             Some(ByteRange::Suffix(n)) => Some(GetRange::Suffix(n)),
             Some(ByteRange::From(offset)) => Some(GetRange::Offset(offset)),
         };
-        let got = self
-            .ask(|client| {
-                let path = path.clone();
-                let (range, version) = (wanted.clone(), version.clone());
-                let options = CloudGet { range, version, ..Default::default() };
+        let path = &path;
+        let get = |tag: Option<&str>| {
+            let if_match = tag.map(str::to_owned);
+            let options =
+                CloudGet { range: wanted.clone(), version: version.clone(), if_match, ..Default::default() };
+            self.ask(move |client| {
+                let (path, options) = (path.clone(), options.clone());
                 async move { client.get_opts(&path, options).await }
             })
-            .await;
+        };
+        let tag = self.if_match.tag(&ask);
+        let mut got = get(tag).await;
+        if let (Some(tag), Err(refusal)) = (tag, &got)
+            && is_refusal(refusal)
+        {
+            got = get(None).await;
+            match &got {
+                Ok(now) => self.if_match.judge(tag, &remote_facts(&now.meta))?,
+                // Too short for the range, as the server says, or the client.
+                Err(e) if wanted.is_some() && is_unsatisfiable(e) => return Err(changed()),
+                Err(_) => {}
+            }
+        }
         let got = match got {
             Ok(got) => got,
             Err(e) => {
-                // The server refuses the range, or the client does so by itself.
-                let refused = match reply_of(&e) {
-                    Some(reply) => reply.status.as_u16() == 416,
-                    None => network_fault(&e).is_none(),
-                };
-                let Some(range) = range.filter(|_| refused) else { return self.sort(&e, true) };
+                let Some(range) = range.filter(|_| is_unsatisfiable(&e)) else { return self.sort(&e, true) };
                 let Some(size) = self.measure(key, pin).await?.map(|m| m.size) else { return Ok(None) };
                 return match range.resolve(size)? {
                     (_, 0) => Ok(nothing()),
@@ -293,35 +292,13 @@ impl CloudStore {
             }
         }
         let length = span.end.saturating_sub(span.start);
-        ask.check_length(length)?;
-        let mut seen = 0u64;
-        let mut stream = got.into_stream();
-        let mut first: Option<Bytes> = None;
-        let mut rest: Option<BytesMut> = None;
-        while let Some(chunk) = match stream.try_next().await {
-            Ok(chunk) => chunk,
-            Err(e) => return self.sort(&e, true),
-        } {
-            seen = seen.saturating_add(u64_of(chunk.len()));
-            if seen > length {
-                return Err(transient(format!("the server sent more than the {length} bytes it announced")));
-            }
-            match (&first, &mut rest) {
-                (None, _) => first = Some(chunk),
-                (Some(_), Some(buffer)) => buffer.extend_from_slice(&chunk),
-                (Some(head), None) => {
-                    let mut buffer = BytesMut::with_capacity(usize_of(length.min(MAX_TRUST))?);
-                    buffer.extend_from_slice(head);
-                    buffer.extend_from_slice(&chunk);
-                    rest = Some(buffer);
-                }
-            }
-        }
-        let bytes = rest.map(BytesMut::freeze).or(first).unwrap_or_default();
-        if u64_of(bytes.len()) != length {
-            return Err(transient(format!("the answer ended after {} of {length} bytes", bytes.len())));
-        }
-        Ok(Some(Object { bytes, meta }))
+        ask.check_announced(length)?;
+        let asked = self.asked(true);
+        let body = got.into_stream().map_err(move |e| fault(&e, asked)).boxed();
+        let more = move || transient(format!("the server sent more than the {length} bytes it announced"));
+        let fewer = move |came| transient(format!("the answer ended after {came} of {length} bytes"));
+        let body = super::stream::cut(super::stream::at_most(body, length, more), 0, length, fewer);
+        Ok(Some(ObjectStream { meta, range: Some(span), body }))
     }
 
     async fn measure(&self, key: &str, pin: Option<&Pin>) -> Result<Option<CloudMeta>> {
@@ -365,11 +342,46 @@ impl CloudStore {
     }
 }
 
+/// What an error means where nothing can be missing any more.
+fn fault(error: &object_store::Error, asked: Asked) -> Error {
+    if let Some(reply) = reply_of(error) {
+        return reply.failure(asked);
+    }
+    if let Some(e) = listing_fault(error) {
+        return e;
+    }
+    match (network_fault(error), error) {
+        (Some(broken), _) => broken.error(error, deepest(error)),
+        (None, object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. }) => {
+            Error::unsupported(error.to_string())
+        }
+        (None, _) => Error::io(error.to_string()),
+    }
+}
+
 /// What is known of an object.
 fn facts(found: &CloudMeta) -> ObjectMeta {
+    remote_facts(found).into()
+}
+
+fn remote_facts(found: &CloudMeta) -> RemoteMeta {
     let CloudMeta { e_tag: etag, version, size, last_modified, .. } = found;
     let modified = Some(last_modified.timestamp());
-    RemoteMeta { etag: etag.clone(), modified, size: Some(*size), version: version.clone() }.into()
+    RemoteMeta { etag: etag.clone(), modified, size: Some(*size), version: version.clone() }
+}
+
+/// Whether the server refuses a condition, or says that it knows none.
+fn is_refusal(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::Precondition { .. })
+        || reply_of(error).is_some_and(|reply| IfMatch::refuses(reply.status))
+}
+
+/// Whether the server refuses a range, or the client does so by itself.
+fn is_unsatisfiable(error: &object_store::Error) -> bool {
+    match reply_of(error) {
+        Some(reply) => reply.status.as_u16() == 416,
+        None => network_fault(error).is_none(),
+    }
 }
 
 /// Refuses an object that is not the one the pin means.
@@ -425,7 +437,18 @@ impl Store for CloudStore {
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
-        self.fetch(key, options).await.map_err(|e| e.with_key(key).with_store(self))
+        let get = async {
+            match self.open(key, options.held()).await? {
+                Some(opened) => opened.collect().await.map(Some),
+                None => Ok(None),
+            }
+        };
+        get.await.map_err(|e: Error| e.with_key(key).with_store(self))
+    }
+
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let opened = self.open(key, options).await.map_err(|e| e.with_key(key).with_store(self))?;
+        Ok(opened.map(|opened| opened.at(key, self)))
     }
 
     async fn stat(&self, key: &str) -> Result<Option<ObjectMeta>> {

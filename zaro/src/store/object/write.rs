@@ -177,8 +177,11 @@ impl CloudStore {
             async move { client.copy(&from, &to).await }
         });
         match copied.await {
-            Err(e) if cannot_copy(&e) => match self.fetch(from, GetOptions::at_most(MAX_PUT)).await? {
-                Some(object) => self.write(to, object.bytes, Condition::Always).await.map(drop),
+            Err(e) if cannot_copy(&e) => match self.open(from, GetOptions::at_most(MAX_PUT)).await? {
+                Some(opened) => {
+                    let object = opened.collect().await?;
+                    self.write(to, object.bytes, Condition::Always).await.map(drop)
+                }
                 None => Err(Error::io("there is nothing to be copied")),
             },
             copied => copied.map_err(|e| self.failed(&e)),

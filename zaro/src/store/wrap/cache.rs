@@ -23,6 +23,9 @@ use crate::store::{
 /// Into how many parts the keys are divided of which one is forgotten at a time.
 const PARTS: u64 = 256;
 
+/// A shorter answer may be a part of what was read from the network in one go, which is not twice as much.
+const NETWORK_BLOCK: usize = 256 << 10;
+
 /// Holds the answers of [`Store::get_opts`] in the memory of its context, the least recently used leaving first.
 ///
 /// What is held of one object is of one state of it: when another state is met, what was held of the first is forgotten.
@@ -158,7 +161,8 @@ impl CacheStore {
         drop(gone);
     }
 
-    fn keep(&self, state: &mut State, place: &Place, object: &Object) {
+    /// Holds an answer, of which `whole` says that it is no part of a larger block.
+    fn keep(&self, state: &mut State, place: &Place, object: &Object, whole: bool) {
         let known = self.seen(state, &place.0);
         if known.as_ref().is_some_and(|seen| !seen.state.agrees(&object.meta)) {
             state.drop_held(&place.0);
@@ -171,8 +175,9 @@ impl CacheStore {
         if known.is_none_or(|seen| seen.state != object.meta) {
             self.keep_seen(state, &place.0, &object.meta);
         }
-        // A copy: a slice would keep all of the block it was cut from.
-        let bytes = Bytes::copy_from_slice(&object.bytes);
+        // A slice would keep all of the block it was cut from: another's answer, or what came with one read from the network.
+        let own = whole && object.bytes.len() >= NETWORK_BLOCK;
+        let bytes = if own { object.bytes.clone() } else { Bytes::copy_from_slice(&object.bytes) };
         let held = Object { bytes, meta: object.meta.clone() };
         drop(answers.put(self.name(state, &place.0, place.1), Arc::new(held), cost));
     }
@@ -263,18 +268,18 @@ impl CacheStore {
                 Ok(Some((parts, of))) => {
                     for ((slot, _, ours), bytes) in fetches.into_iter().zip(parts) {
                         let object = Object { bytes: bytes.clone(), meta: of.clone() };
-                        self.land(ours, &Ok(Some(object)));
+                        self.land(ours, &Ok(Some(object)), false);
                         *slot = Some(bytes);
                     }
                     state = of;
                 }
                 Ok(None) => {
-                    fetches.into_iter().for_each(|(_, _, ours)| self.land(ours, &Ok(None)));
+                    fetches.into_iter().for_each(|(_, _, ours)| self.land(ours, &Ok(None), false));
                     return Ok(None);
                 }
                 Err(e) => {
                     for (_, _, ours) in fetches {
-                        self.land(ours, &Err(copy_of(&e)));
+                        self.land(ours, &Err(copy_of(&e)), false);
                     }
                     return Err(e);
                 }
@@ -306,13 +311,13 @@ impl CacheStore {
         }
     }
 
-    /// Holds the answer and hands it to those who wait.
-    fn land(&self, ours: Ours, answer: &Answer) {
+    /// Holds the answer, which is `whole` or part of a larger block, and hands it to those who wait.
+    fn land(&self, ours: Ours, answer: &Answer, whole: bool) {
         let copy = match answer {
             Ok(Some(object)) => {
                 let mut state = lock(&self.state);
                 if ours.is_current(&state) {
-                    self.keep(&mut state, &ours.place.0, object);
+                    self.keep(&mut state, &ours.place.0, object, whole);
                 }
                 Ok(Some(object.clone()))
             }
@@ -350,8 +355,9 @@ impl fmt::Display for CacheStore {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Store for CacheStore {
+    // What is streamed is too large to be held.
     forward! {
-        stat list_opts facts finish origin sites free_space
+        get_stream stat list_opts facts finish origin sites free_space
     }
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
@@ -371,7 +377,7 @@ impl Store for CacheStore {
                 }
                 Part::Fetch(ours) => {
                     let answer = self.inner.get_opts(key, options).await;
-                    self.land(ours, &answer);
+                    self.land(ours, &answer, true);
                     return answer;
                 }
             }

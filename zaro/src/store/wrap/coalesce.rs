@@ -92,7 +92,7 @@ pub(super) fn plan(ranges: &[ByteRange], gap: u64, limit: u64) -> Vec<Block> {
 #[deny(clippy::missing_trait_methods)]
 impl Store for CoalesceStore {
     forward! {
-        get_opts stat list_opts facts put delete delete_unchanged delete_prefix copy_object promote finish
+        get_opts get_stream stat list_opts facts put delete delete_unchanged delete_prefix copy_object promote finish
         origin sites free_space direct
     }
 

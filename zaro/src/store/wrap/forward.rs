@@ -10,6 +10,7 @@ macro_rules! forward {
 /// is that of the store inside, without one more around it.
 macro_rules! method {
     (get_opts) => { $crate::store::wrap::forward::method!(@ get_opts['k, 'o](key: &'k str, options: $crate::store::GetOptions<'o>) -> Option<$crate::store::Object>); };
+    (get_stream) => { $crate::store::wrap::forward::method!(@ get_stream['k, 'o](key: &'k str, options: $crate::store::GetOptions<'o>) -> Option<$crate::store::ObjectStream>); };
     (get_ranges) => { $crate::store::wrap::forward::method!(@ get_ranges['k, 'r, 'o](key: &'k str, ranges: &'r [$crate::store::ByteRange], state: Option<&'o $crate::store::ObjectMeta>) -> Option<(Vec<bytes::Bytes>, $crate::store::ObjectMeta)>); };
     (stat) => { $crate::store::wrap::forward::method!(@ stat['k](key: &'k str) -> Option<$crate::store::ObjectMeta>); };
     (put) => { $crate::store::wrap::forward::method!(@ put['k](key: &'k str, value: bytes::Bytes, when: $crate::store::Condition) -> $crate::store::Put); };

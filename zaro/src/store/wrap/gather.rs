@@ -253,9 +253,9 @@ impl GatherStore {
             Err(e) => return Err(copy_of(e)),
         };
         let own = slice(bytes, Some(ByteRange::span(offset.saturating_sub(part.start), length)))?;
-        // A small piece must not keep all of the block.
-        let small = own.len() < bytes.len() / 2;
-        let bytes = if small { Bytes::copy_from_slice(&own) } else { own };
+        // A piece must not keep all of the block.
+        let piece = own.len() < bytes.len();
+        let bytes = if piece { Bytes::copy_from_slice(&own) } else { own };
         Ok(Some(Object { bytes, meta: meta.clone() }))
     }
 
@@ -415,7 +415,7 @@ impl fmt::Display for GatherStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for GatherStore {
     forward! {
-        get_ranges stat list_opts facts put delete delete_unchanged delete_prefix copy_object promote finish
+        get_stream get_ranges stat list_opts facts put delete delete_unchanged delete_prefix copy_object promote finish
         origin sites free_space direct
     }
 

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::store::stream::holding;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    ByteRange, Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put, SharedStore, Store,
-    each_range,
+    ByteRange, Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, ObjectStream, Put, SharedStore,
+    Store, each_range,
 };
 
 /// The most entries of a listing that are pulled ahead of its reader.
@@ -40,7 +41,11 @@ impl LimitStore {
 
 /// One of the places, until it is dropped.
 pub(crate) async fn place(places: &Semaphore) -> Result<SemaphorePermit<'_>> {
-    places.acquire().await.map_err(|e| Error::io("the request queue is closed").with_source(e))
+    places.acquire().await.map_err(closed)
+}
+
+fn closed(e: AcquireError) -> Error {
+    Error::io("the request queue is closed").with_source(e)
 }
 
 impl fmt::Display for LimitStore {
@@ -59,6 +64,13 @@ impl Store for LimitStore {
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         let _place = self.place().await?;
         self.inner.get_opts(key, options).await
+    }
+
+    /// The place is held until the last byte has come.
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(closed)?;
+        let got = self.inner.get_stream(key, options).await?;
+        Ok(got.map(|got| ObjectStream { body: holding(got.body, place), ..got }))
     }
 
     /// Each range takes a place of its own.

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, redacted};
 use crate::num::u64_of;
+use crate::store::fault::copy_of;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put,
-    SharedStore, Store, each_range, join, unwritable,
+    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta,
+    ObjectStream, Put, SharedStore, Store, each_range, join, unwritable,
 };
 
 /// What was asked for.
@@ -85,11 +86,8 @@ impl fmt::Display for Request {
         // The store of all files is the root, whose name is a slash already.
         let store = if self.store == "/" { "" } else { self.store.as_str() };
         write!(f, "{} {store}/{}", self.method.as_str(), self.key)?;
-        match self.range {
-            Some(ByteRange::Span { offset, length }) => write!(f, " bytes={offset}+{length}")?,
-            Some(ByteRange::Suffix(n)) => write!(f, " bytes=-{n}")?,
-            Some(ByteRange::From(n)) => write!(f, " bytes={n}-")?,
-            None => {}
+        if let Some(range) = self.range {
+            write!(f, " bytes={}", Shown(range))?;
         }
         match (&self.outcome, self.method) {
             (Outcome::Found, Method::List) => write!(f, " -> {} names", self.bytes)?,
@@ -102,6 +100,19 @@ impl fmt::Display for Request {
             (Outcome::Failed(kind, message), _) => write!(f, " -> {kind}: {message}")?,
         }
         write!(f, ", {} ms", self.elapsed.as_millis())
+    }
+}
+
+/// A range in few letters: from `offset+length`, the last `-n`, all from `n-`.
+struct Shown(ByteRange);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ByteRange::Span { offset, length } => write!(f, "{offset}+{length}"),
+            ByteRange::Suffix(n) => write!(f, "-{n}"),
+            ByteRange::From(n) => write!(f, "{n}-"),
+        }
     }
 }
 
@@ -129,17 +140,6 @@ impl RequestLog {
         Self { sink: Some(Arc::new(sink)), ..Self::default() }
     }
 
-    /// Notes a request that is over.
-    pub(crate) fn record(&self, method: Method, bytes: u64, request: impl FnOnce() -> Request) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        if method == Method::Get {
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
-        if let Some(sink) = &self.sink {
-            sink(&request());
-        }
-    }
-
     /// How many requests were made, repeated ones counted each time.
     #[must_use]
     pub fn requests(&self) -> u64 {
@@ -150,6 +150,62 @@ impl RequestLog {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether somebody subscribes to requests.
+pub(crate) fn is_traced() -> bool {
+    tracing::enabled!(target: "zaro::request", tracing::Level::DEBUG)
+}
+
+/// Notes a request that is over: in the log, if there is one, and as an event for whoever subscribes to `zaro::request`.
+pub(crate) fn record(
+    log: Option<&RequestLog>,
+    method: Method,
+    bytes: u64,
+    request: impl FnOnce() -> Request,
+) {
+    if let Some(log) = log {
+        log.requests.fetch_add(1, Ordering::Relaxed);
+        if method == Method::Get {
+            log.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+    let sink = log.and_then(|log| log.sink.as_ref());
+    let traced = is_traced();
+    if sink.is_none() && !traced {
+        return;
+    }
+    let request = request();
+    if let Some(sink) = sink {
+        sink(&request);
+    }
+    if traced {
+        request.trace();
+    }
+}
+
+impl Request {
+    /// Makes it an event.
+    fn trace(&self) {
+        let address = format!("{}/{}", self.store.trim_end_matches('/'), self.key);
+        let (outcome, fault) = match &self.outcome {
+            Outcome::Found => ("found", None),
+            Outcome::Missing => ("missing", None),
+            Outcome::Refused => ("refused", None),
+            Outcome::Failed(kind, message) => (kind.as_str(), Some(redacted(message))),
+        };
+        tracing::debug!(
+            target: "zaro::request",
+            method = self.method.as_str(),
+            address = &*redacted(&address),
+            range = self.range.map(|range| Shown(range).to_string()),
+            outcome,
+            fault = fault.as_deref(),
+            bytes = self.bytes,
+            ms = u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX),
+            "request"
+        );
     }
 }
 
@@ -166,14 +222,14 @@ impl fmt::Debug for RequestLog {
 #[derive(Debug, Clone)]
 pub struct LogStore {
     inner: SharedStore,
-    log: Arc<RequestLog>,
+    log: Option<Arc<RequestLog>>,
 }
 
 impl LogStore {
-    /// Notes the requests made of `inner` in `log`.
+    /// Notes the requests made of `inner` in `log`, if there is one, and as events.
     #[must_use]
-    pub fn new(inner: SharedStore, log: Arc<RequestLog>) -> Self {
-        Self { inner, log }
+    pub fn new(inner: SharedStore, log: impl Into<Option<Arc<RequestLog>>>) -> Self {
+        Self { inner, log: log.into() }
     }
 
     fn note<T>(
@@ -186,7 +242,7 @@ impl LogStore {
         bytes: impl Fn(&T) -> u64,
     ) {
         let bytes = answer.as_ref().ok().and_then(Option::as_ref).map_or(0, bytes);
-        self.log.record(method, bytes, || Request {
+        record(self.log.as_deref(), method, bytes, || Request {
             store: self.inner.to_string(),
             method,
             key: key.to_owned(),
@@ -201,6 +257,24 @@ impl LogStore {
                 Err(e) => Outcome::Failed(e.kind(), e.message().to_owned()),
             },
         });
+    }
+}
+
+/// A body that comes: noted when it is dropped.
+struct Noted {
+    store: LogStore,
+    key: String,
+    range: Option<ByteRange>,
+    start: Instant,
+    /// How many came.
+    bytes: u64,
+    fault: Option<Error>,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        let answer = self.fault.take().map_or(Ok(Some(())), Err);
+        self.store.note(Method::Get, &self.key, self.range, self.start, &answer, |()| self.bytes);
     }
 }
 
@@ -222,6 +296,40 @@ impl Store for LogStore {
         let answer = self.inner.get_opts(key, options).await;
         self.note(Method::Get, key, options.range, start, &answer, |object| u64_of(object.bytes.len()));
         answer
+    }
+
+    /// One line when it ends, or nobody wants more of it.
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let start = Instant::now();
+        let got = match self.inner.get_stream(key, options).await {
+            Ok(Some(got)) => got,
+            answer => {
+                self.note(Method::Get, key, options.range, start, &answer, |_| 0);
+                return answer;
+            }
+        };
+        let noted = Noted {
+            store: self.clone(),
+            key: key.to_owned(),
+            range: options.range,
+            start,
+            bytes: 0,
+            fault: None,
+        };
+        let pieces = futures::stream::try_unfold((got.body, noted), |(mut body, mut noted)| async move {
+            match body.try_next().await {
+                Ok(piece) => Ok(piece.map(|piece| {
+                    noted.bytes = noted.bytes.saturating_add(u64_of(piece.len()));
+                    (piece, (body, noted))
+                })),
+                Err(e) => {
+                    noted.fault = Some(copy_of(&e));
+                    drop(noted);
+                    Err(e)
+                }
+            }
+        });
+        Ok(Some(ObjectStream { body: pieces.boxed(), ..got }))
     }
 
     /// Each range is a request of its own.

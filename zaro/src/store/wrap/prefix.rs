@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::store::list::failed;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Origin,
-    Put, SharedStore, Site, Store, check_key, check_prefix, join,
+    ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta,
+    ObjectStream, Origin, Put, SharedStore, Site, Store, check_key, check_prefix, join,
 };
 
 /// The part of a store below a prefix, as a store.
@@ -54,6 +54,10 @@ impl Store for PrefixStore {
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         self.inner.get_opts(&self.full(key)?, options).await
+    }
+
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        self.inner.get_stream(&self.full(key)?, options).await
     }
 
     async fn get_ranges(

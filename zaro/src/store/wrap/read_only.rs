@@ -37,7 +37,7 @@ impl fmt::Display for ReadOnlyStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for ReadOnlyStore {
     forward! {
-        finish get_opts get_ranges stat list_opts origin sites free_space
+        finish get_opts get_stream get_ranges stat list_opts origin sites free_space
     }
 
     fn facts(&self) -> StoreFacts {

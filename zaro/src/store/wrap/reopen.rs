@@ -61,8 +61,8 @@ impl fmt::Display for ReopenStore {
 #[deny(clippy::missing_trait_methods)]
 impl Store for ReopenStore {
     forward! {
-        get_opts get_ranges stat list_opts facts put delete delete_unchanged delete_prefix copy_object promote finish origin sites
-        free_space direct
+        get_opts get_stream get_ranges stat list_opts facts put delete delete_unchanged delete_prefix copy_object promote finish
+        origin sites free_space direct
     }
 }
 

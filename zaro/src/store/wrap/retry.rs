@@ -3,21 +3,23 @@
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use tokio::time::{Instant, sleep};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, redacted};
+use crate::num::u64_of;
 use crate::store::fault::as_transient;
 use crate::store::wrap::forward::forward;
 use crate::store::{
-    ByteRange, Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put, SharedStore, Store,
-    StoreExt, each_range,
+    Body, ByteRange, Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, ObjectStream, Pin, Put,
+    SharedStore, Store, StoreExt, changed, each_range,
 };
 
 /// How often a server is asked that has not answered yet.
@@ -87,6 +89,7 @@ impl RetryPolicy {
                     n => error.within(format!("{n} attempts in {:.1} s", start.elapsed().as_secs_f64())),
                 });
             };
+            repeated(&error, tries, pause);
             sleep(pause).await;
             tries += 1;
         }
@@ -104,6 +107,12 @@ impl RetryPolicy {
         };
         (tries < at_most && !late).then_some(pause)
     }
+}
+
+/// Tells whoever subscribes that a request is made once more.
+fn repeated(error: &Error, tries: u32, pause: Duration) {
+    let ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+    tracing::debug!(target: "zaro::retry", fault = &*redacted(error.message()), tries, pause_ms = ms, "another try");
 }
 
 /// A random byte. Only spreads requests over time, so any source will do.
@@ -156,6 +165,82 @@ struct Walk<'a> {
     start: Instant,
 }
 
+/// A body under way.
+struct Flow {
+    store: RetryStore,
+    key: String,
+    /// What was asked for, and what is known to come of it.
+    asked: Option<ByteRange>,
+    range: Option<Range<u64>>,
+    pin: Option<Pin>,
+    max_size: Option<u64>,
+    state: ObjectMeta,
+    body: Body,
+    /// How many bytes were handed on.
+    seen: u64,
+    /// Since the last of them.
+    tries: u32,
+    start: Instant,
+}
+
+impl Flow {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            let error = match self.body.try_next().await {
+                Ok(piece) => {
+                    self.seen = self.seen.saturating_add(piece.as_ref().map_or(0, |p| u64_of(p.len())));
+                    (self.tries, self.start) = (1, Instant::now());
+                    return Ok(piece);
+                }
+                Err(e) => e,
+            };
+            let pause = self.store.policy.pause_after(&error, self.tries, self.start, &self.store.met);
+            let (Some(pause), Ok(range)) = (pause, self.rest()) else { return Err(error) };
+            sleep(pause).await;
+            self.tries = self.tries.saturating_add(1);
+            let state = Some(&self.state);
+            let options = GetOptions {
+                range,
+                state,
+                pin: self.pin.as_ref(),
+                max_size: self.max_size,
+                ..GetOptions::default()
+            };
+            self.body = match self.store.inner.get_stream(&self.key, options).await {
+                Ok(Some(got)) => got.body,
+                Ok(None) => return Err(changed().with_key(&self.key).with_store(&self.store)),
+                // It may pass, too.
+                Err(e) => futures::stream::iter([Err(e)]).boxed(),
+            };
+        }
+    }
+
+    /// What is still to come; an error if that cannot be asked for.
+    fn rest(&self) -> Result<Option<ByteRange>, ()> {
+        let seen = self.seen;
+        if seen == 0 {
+            return Ok(self.asked);
+        }
+        // What cannot be told apart from other states is not joined.
+        if self.state.text().is_none() {
+            return Err(());
+        }
+        let after = |offset: u64| offset.checked_add(seen).ok_or(());
+        match (&self.range, self.asked) {
+            (Some(range), _) => {
+                let from = after(range.start)?;
+                Ok(Some(ByteRange::span(from, range.end.saturating_sub(from))))
+            }
+            (None, Some(ByteRange::Span { offset, length })) => {
+                Ok(Some(ByteRange::span(after(offset)?, length.saturating_sub(seen))))
+            }
+            (None, Some(ByteRange::From(offset))) => Ok(Some(ByteRange::From(after(offset)?))),
+            (None, None) => Ok(Some(ByteRange::From(seen))),
+            (None, Some(ByteRange::Suffix(_))) => Err(()),
+        }
+    }
+}
+
 impl fmt::Display for RetryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
@@ -171,6 +256,31 @@ impl Store for RetryStore {
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         self.persist(|| self.inner.get_opts(key, options)).await
+    }
+
+    /// Goes on where a body broke off, as long as it is sure that the object is in the same state; else the fault is passed on.
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let Some(first) = self.persist(|| self.inner.get_stream(key, options)).await? else {
+            return Ok(None);
+        };
+        let ObjectStream { meta, range, body } = first;
+        let flow = Flow {
+            store: self.clone(),
+            key: key.to_owned(),
+            asked: options.range,
+            range: range.clone(),
+            pin: options.pin.cloned(),
+            max_size: options.max_size,
+            state: meta.clone(),
+            body,
+            seen: 0,
+            tries: 1,
+            start: Instant::now(),
+        };
+        let pieces = futures::stream::try_unfold(flow, |mut flow| async move {
+            Ok(flow.next().await?.map(|piece| (piece, flow)))
+        });
+        Ok(Some(ObjectStream { meta, range, body: pieces.boxed() }))
     }
 
     /// Each range is repeated for itself: one that failed does not repeat the others.
@@ -214,6 +324,7 @@ impl Store for RetryStore {
                     walk.entries = futures::stream::empty().boxed();
                     return Some((Err(error), walk));
                 };
+                repeated(&error, walk.tries, pause);
                 sleep(pause).await;
                 if let Some(last) = &walk.last {
                     walk.options.after = Some(last.cursor());

@@ -13,7 +13,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::wrap::forward::forward;
 use crate::store::{
     ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, JOURNAL, ListOptions, Object, ObjectMeta,
-    Origin, Put, SharedStore, Store, StoreExt as _,
+    ObjectStream, Origin, Put, SharedStore, Store, StoreExt as _,
 };
 
 /// What makes a folder a node.
@@ -94,6 +94,10 @@ impl Store for WithholdStore {
 
     async fn get_opts(&self, key: &str, options: GetOptions<'_>) -> Result<Option<Object>> {
         self.of(key).get_opts(key, options).await
+    }
+
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        self.of(key).get_stream(key, options).await
     }
 
     async fn get_ranges(

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::ops::Bound;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::num::{u64_of, usize_of};
 use crate::store::list::{failed, of_sorted};
 use crate::store::local::Temporary;
+use crate::store::local::sys::{Folder, read_exact_at, write_all_at};
 use crate::store::memory::slice;
 use crate::store::{
     ByteRange, Condition, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put,
@@ -148,12 +148,12 @@ impl ZipCreateStore {
         if size <= MAX_JOINED {
             let mut all = local;
             parts.iter().for_each(|part| all.extend_from_slice(part));
-            self.file.write_all_at(&all, record.header)?;
+            write_all_at(&self.file, &all, record.header)?;
         } else {
-            self.file.write_all_at(&local, record.header)?;
+            write_all_at(&self.file, &local, record.header)?;
             let mut at = start;
             for part in parts {
-                self.file.write_all_at(part, at)?;
+                write_all_at(&self.file, part, at)?;
                 at = at.saturating_add(u64_of(part.len()));
             }
         }
@@ -194,7 +194,7 @@ impl ZipCreateStore {
                     None => (0, record.size),
                 };
                 let mut buf = vec![0; usize_of(length)?];
-                self.file.read_exact_at(&mut buf, start.saturating_add(offset))?;
+                read_exact_at(&self.file, &mut buf, start.saturating_add(offset))?;
                 Ok(buf.into())
             }
         }
@@ -231,7 +231,7 @@ impl ZipCreateStore {
             records.sort_by_key(|(_, record)| record.header);
         }
         tail.extend_from_slice(&directory::write(&records, start, &self.form)?);
-        self.file.write_all_at(&tail, state.end)?;
+        write_all_at(&self.file, &tail, state.end)?;
         self.file.sync_all()?;
         match state.temporary.take() {
             Some(mut temporary) => {
@@ -248,8 +248,13 @@ impl ZipCreateStore {
 
     /// Gives the archive its name.
     fn publish(&self, temporary: &mut Temporary) -> Result<()> {
-        temporary.publish(&self.path)?;
-        File::open(folder_of(&self.path))?.sync_all()?;
+        temporary.publish(&self.path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                Error::conflict("somebody else made a file of this name at the same time; it was left alone")
+            }
+            _ => e.into(),
+        })?;
+        Folder::open(folder_of(&self.path))?.sync()?;
         Ok(())
     }
 
@@ -269,18 +274,18 @@ impl ZipCreateStore {
             };
             let record = Record { header: end, size: held.size(), crc };
             let local = directory::local_header(key, &record, &form)?;
-            file.write_all_at(&local, end)?;
+            write_all_at(&file, &local, end)?;
             end = end.saturating_add(u64_of(local.len()));
             let mut offset = 0;
             while offset < record.size {
                 let length = MAX_JOINED.min(record.size.saturating_sub(offset));
                 let part = self.read(held, Some(ByteRange::span(offset, length)))?;
-                file.write_all_at(&part, end)?;
+                write_all_at(&file, &part, end)?;
                 (offset, end) = (offset.saturating_add(length), end.saturating_add(length));
             }
             records.push((key.as_str(), record));
         }
-        file.write_all_at(&directory::write(&records, end, &form)?, end)?;
+        write_all_at(&file, &directory::write(&records, end, &form)?, end)?;
         file.sync_all()?;
         Ok(temporary)
     }
@@ -306,7 +311,7 @@ impl EntryWriter<'_> {
             return Err(place(Error::conflict("there are more bytes than were announced")));
         }
         let at = self.start.saturating_add(self.written);
-        self.store.file.write_all_at(bytes, at).map_err(|e| place(e.into()))?;
+        write_all_at(&self.store.file, bytes, at).map_err(|e| place(e.into()))?;
         self.crc.update(bytes);
         self.written = after;
         Ok(())
@@ -320,7 +325,7 @@ impl EntryWriter<'_> {
         }
         self.record.crc = self.crc.finalize();
         let local = directory::local_header(&self.key, &self.record, &self.store.form).map_err(place)?;
-        let written = self.store.file.write_all_at(&local, self.record.header);
+        let written = write_all_at(&self.store.file, &local, self.record.header);
         written.map_err(|e| place(e.into()))?;
         let mut state = self.store.lock();
         state.allows(&self.key, &Condition::Always).map_err(place)?;
@@ -483,7 +488,7 @@ impl DirectObject for Opened {
             Content::InMemory(bytes) => buf.copy_from_slice(&slice(bytes, Some(span))?),
             Content::Written { record, start } => {
                 span.resolve(record.size)?;
-                self.file.read_exact_at(buf, start.saturating_add(offset))?;
+                read_exact_at(&self.file, buf, start.saturating_add(offset))?;
             }
         }
         Ok(())

@@ -23,7 +23,7 @@ use super::list::of_sorted;
 use super::memory::slice;
 use super::{
     ByteRange, Direct, DirectObject, Entry as ListEntry, GetOptions, ListOptions, Object, ObjectMeta,
-    SharedStore, Site, Store, StoreExt, StoreFacts, check_key, check_prefix,
+    ObjectStream, SharedStore, Site, Store, StoreExt, StoreFacts, check_key, check_prefix, stream,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::num::{u64_of, usize_of};
@@ -374,6 +374,49 @@ impl ZipStore {
         slice(&content, range).map(Some)
     }
 
+    /// Where the data of an entry begin.
+    async fn start_of(&self, entry: &Entry) -> Result<u64> {
+        if let Some(&start) = entry.data.get() {
+            return Ok(start);
+        }
+        let local = match &self.file {
+            Some(file) => part_of(file, entry.header, entry.local())?,
+            None => self.archive(&[(entry.header, entry.local())]).await?.pop().unwrap_or_default(),
+        };
+        Self::data_start(entry, &local)
+    }
+
+    /// A stored entry is a range of the archive; what is compressed is unpacked as a whole.
+    async fn stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        options.refuse_pin()?;
+        let Some((_, entry)) = self.find(key)? else { return Ok(None) };
+        if entry.method != 0 {
+            let object = self.get_opts(key, options).await?;
+            return Ok(object.map(|object| ObjectStream::of(object, options.range)));
+        }
+        let (offset, length) = options.range.map_or(Ok((0, entry.size)), |r| r.resolve(entry.size))?;
+        options.check_announced(length)?;
+        let from = self.start_of(entry).await?.saturating_add(offset);
+        let mut body = match &self.file {
+            _ if length == 0 => stream::one(Bytes::new()),
+            Some(file) => stream::read(Arc::clone(file), from, length),
+            None => {
+                let ask = GetOptions::range(Some(ByteRange::span(from, length))).of_state(&self.state);
+                let got = self.inner.get_stream(&self.key, ask).await?;
+                got.ok_or_else(|| Error::io("the archive is gone"))?.body
+            }
+        };
+        if length == entry.size {
+            let wanted = entry.crc;
+            let update: fn(&mut crc32fast::Hasher, &[u8]) = crc32fast::Hasher::update;
+            body = stream::checked(body, crc32fast::Hasher::new(), update, move |crc| {
+                check_crc(wanted, crc.finalize())
+            });
+        }
+        let range = Some(offset..offset.saturating_add(length));
+        Ok(Some(ObjectStream { meta: ObjectMeta::Unknown, range, body }))
+    }
+
     fn open_direct(&self, key: &str) -> Result<Option<Box<dyn DirectObject>>> {
         let (Some(file), Some((place, entry))) = (&self.file, self.find(key)?) else { return Ok(None) };
         let start = match entry.data.get() {
@@ -424,11 +467,11 @@ fn entry_meta(archive: &str, entry: &Entry) -> ObjectMeta {
 
 /// Holds content against the checksum of its entry.
 fn check(entry: &Entry, content: &[u8]) -> Result<()> {
-    if crc32fast::hash(content) == entry.crc {
-        Ok(())
-    } else {
-        Err(Error::invalid("the entry's checksum differs"))
-    }
+    check_crc(entry.crc, crc32fast::hash(content))
+}
+
+fn check_crc(wanted: u32, found: u32) -> Result<()> {
+    if found == wanted { Ok(()) } else { Err(Error::invalid("the entry's checksum differs")) }
 }
 
 impl fmt::Display for ZipStore {
@@ -458,6 +501,11 @@ impl Store for ZipStore {
             Ok(object)
         };
         get.await.map_err(|e: Error| e.with_key(key).with_store(self))
+    }
+
+    async fn get_stream(&self, key: &str, options: GetOptions<'_>) -> Result<Option<ObjectStream>> {
+        let opened = self.stream(key, options).await.map_err(|e| e.with_key(key).with_store(self))?;
+        Ok(opened.map(|opened| opened.at(key, self)))
     }
 
     /// All of the state that the archive's directory is of.
@@ -579,10 +627,7 @@ impl DirectObject for Window {
         let length = u64_of(buf.len());
         ByteRange::span(offset, length).resolve(self.size)?;
         self.file.read_at(self.start.saturating_add(offset), buf)?;
-        if length == self.size && crc32fast::hash(buf) != self.crc {
-            return Err(Error::invalid("the entry's checksum differs"));
-        }
-        Ok(())
+        if length == self.size { check_crc(self.crc, crc32fast::hash(buf)) } else { Ok(()) }
     }
 
     fn meta(&self) -> ObjectMeta {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::ifd::{Ifd, Tiff};
 use super::layout::tag;
-use super::{File, Head, one_directory, repeated, sensible, source};
+use super::{File, Head, one_directory, ordered, repeated, sensible, source};
 use crate::error::{Result, invalid};
 use crate::image::model::{Channel, Window};
 use crate::image::source::file::Handle;
@@ -175,14 +175,7 @@ pub(super) fn open(file: &File, said: &Description, options: &SourceOptions) -> 
     }
     // ImageJ's order: channels, then slices, then frames.
     let (cs, zs, ts) = counts;
-    let mut ordered = Vec::with_capacity(pages.len());
-    for t in 0..ts {
-        for c in 0..cs {
-            for z in 0..zs {
-                ordered.push(pages.get(num::usize_of((t * zs + z) * cs + c)?).cloned());
-            }
-        }
-    }
+    let ordered = ordered(&pages, [ts, cs, zs], |[t, c, z]| (t * zs + z) * cs + c)?;
     let mut source = source(stem(&file.tiff.input.path), ordered, [ts, cs, zs], options)?;
     source.warnings = warnings;
     for (axis, count) in [(T, t), (C, c), (Z, z)] {

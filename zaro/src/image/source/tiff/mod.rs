@@ -175,11 +175,11 @@ fn plain(file: &File, description: &str, options: &SourceOptions) -> Result<Vec<
             Some(shaped) => shaped.lay_out(pages)?,
             None => {
                 let n = num::u64_of(pages.len());
-                (pages, [1, 1, n])
+                (pages.into_iter().map(Some).collect(), [1, 1, n])
             }
         };
         let name = if only { name.clone() } else { format!("{name} {i}") };
-        let mut source = source(name, pages.into_iter().map(Some).collect(), tcz, options)?;
+        let mut source = source(name, pages, tcz, options)?;
         set_pixel_size(&mut source, file.pixel_size());
         found.push(match samples_are {
             Some(axis) => with_samples_along(source, axis),
@@ -317,32 +317,23 @@ fn relabel(source: Source, axes: &str, samples: u64) -> Result<Source> {
     if used == places {
         return Ok(source);
     }
-    let mut renamed = source.clone();
-    renamed.sizes = [1, 1, 1, source.sizes[Y], source.sizes[X]];
-    renamed.declared = [false, false, false, true, true];
-    (renamed.scale[T], renamed.scale[C], renamed.scale[Z]) = (None, None, None);
-    (renamed.units[T], renamed.units[C], renamed.units[Z]) = (None, None, None);
+    // Which axis of the file each of the five is.
     let mut map = [None; 5];
-    if samples > 1 {
-        (map[C], renamed.sizes[C], renamed.declared[C]) = (Some(C), source.sizes[C], true);
-    }
+    map[C] = (samples > 1).then_some(C);
     for (old, new) in used.iter().zip(&places) {
-        let to = (map.get_mut(*new), renamed.sizes.get_mut(*new), renamed.declared.get_mut(*new));
-        if let ((Some(from), Some(size), Some(declared)), Some(n)) = (to, source.sizes.get(*old)) {
-            (*from, *size, *declared) = (Some(*old), *n, true);
+        if let Some(from) = map.get_mut(*new) {
+            *from = Some(*old);
         }
     }
-    for i in [T, C, Z] {
-        // What keeps its name keeps its size.
-        if let (true, Some(to), Some(from)) =
-            (map.get(i) == Some(&Some(i)), renamed.scale.get_mut(i), source.scale.get(i))
+    let mut renamed = source.clone();
+    renamed.sizes = map.map(|from| from.and_then(|i| source.sizes.get(i).copied()).unwrap_or(1));
+    renamed.declared = map.map(|from| from.is_some());
+    for (i, from) in map.iter().enumerate().take(Y) {
+        // Only what keeps its name keeps its size.
+        if *from != Some(i)
+            && let (Some(scale), Some(unit)) = (renamed.scale.get_mut(i), renamed.units.get_mut(i))
         {
-            *to = *from;
-        }
-        if let (true, Some(to), Some(from)) =
-            (map.get(i) == Some(&Some(i)), renamed.units.get_mut(i), source.units.get(i))
-        {
-            to.clone_from(from);
+            (*scale, *unit) = (None, None);
         }
     }
     if map[C] != Some(C) {
@@ -370,7 +361,7 @@ fn described(description: &str) -> Option<(Vec<u64>, Option<Vec<char>>)> {
     }
     let json = Json::parse(description.as_bytes()).ok()?.value;
     let shape = json.get("shape")?.items()?.iter().map(Json::as_u64).collect::<Option<_>>()?;
-    let axes = json.get("axes").and_then(Json::as_str);
+    let axes = json.text("axes");
     Some((shape, axes.map(|a| a.to_ascii_lowercase().chars().collect())))
 }
 
@@ -421,7 +412,7 @@ impl Shaped {
     }
 
     /// The pages in the order t, c, z, and how many there are of each.
-    fn lay_out(&self, pages: Vec<Page>) -> Result<(Vec<Page>, [u64; 3])> {
+    fn lay_out(&self, pages: Vec<Page>) -> Result<(Vec<Option<Page>>, [u64; 3])> {
         let wanted = num::product(&self.lead)?;
         let pages = if num::u64_of(pages.len()) == wanted { pages } else { one_directory(&pages, wanted)? };
         let dims: Vec<(usize, u64)> =
@@ -456,17 +447,23 @@ impl Shaped {
             stride = stride.saturating_mul(*n);
         }
         let [ts, cs, zs] = strides;
-        let mut ordered = Vec::with_capacity(pages.len());
-        for t in 0..tcz[0] {
-            for c in 0..tcz[1] {
-                for z in 0..tcz[2] {
-                    let page = pages.get(num::usize_of(t * ts + c * cs + z * zs)?);
-                    ordered.push(page.cloned().ok_or_else(|| Error::invalid("a page is missing"))?);
-                }
-            }
+        let ordered = ordered(&pages, tcz, |[t, c, z]| t * ts + c * cs + z * zs)?;
+        if ordered.iter().any(Option::is_none) {
+            return Err(Error::invalid("a page is missing"));
         }
         Ok((ordered, tcz))
     }
+}
+
+/// The pages in the order t, c, z, of which there are so many each; `number` says where one is among them.
+fn ordered(
+    pages: &[Page],
+    [ts, cs, zs]: [u64; 3],
+    number: impl Fn([u64; 3]) -> u64,
+) -> Result<Vec<Option<Page>>> {
+    let at = |t: u64| (0..cs).flat_map(move |c| (0..zs).map(move |z| [t, c, z]));
+    let page = |at: [u64; 3]| Ok(pages.get(num::usize_of(number(at))?).cloned());
+    (0..ts).flat_map(at).map(page).collect()
 }
 
 /// The pages of a stack that has one directory for all: one after the other in the file.

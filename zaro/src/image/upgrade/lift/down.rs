@@ -2,8 +2,9 @@
 //! asked for.
 
 use super::transforms::{INTRINSIC, WORLD, kind, plain};
-use super::{Draft, list, renamed};
-use crate::error::{Error, Result};
+use super::{Draft, renamed};
+use crate::error::{Result, unsupported};
+use crate::image::document;
 use crate::meta::Json;
 
 impl Draft<'_> {
@@ -19,32 +20,31 @@ impl Draft<'_> {
     /// Notes that something is left out, or fails.
     fn leave_out(&mut self, what: &str) -> Result<()> {
         if !self.context.lossy {
-            return Err(Error::unsupported(format!("{what} cannot be said before 0.6"))
-                .with_hint("lossy", "leaves it out"));
+            return Err(unsupported!("{what} cannot be said before 0.6").with_hint("lossy", "leaves it out"));
         }
         self.notes.push(format!("{what} is left out"));
         Ok(())
     }
 
     fn flattened(&mut self, multiscale: Json) -> Result<Json> {
-        let systems = list(&multiscale, "coordinateSystems").to_vec();
-        let datasets = list(&multiscale, "datasets").to_vec();
+        let systems = multiscale.list("coordinateSystems").to_vec();
+        let datasets = multiscale.list("datasets").to_vec();
         let leads_to =
-            datasets.iter().find_map(|d| end(list(d, "coordinateTransformations").first()?, "output"));
-        let is = |system: &Json, name: &str| system.get("name").and_then(Json::as_str) == Some(name);
+            datasets.iter().find_map(|d| end(d.list("coordinateTransformations").first()?, "output"));
+        let is = |system: &Json, name: &str| system.text("name") == Some(name);
         let intrinsic = leads_to
             .and_then(|name| systems.iter().find(|s| is(s, &name)))
             .or_else(|| systems.first())
             .cloned();
         let Some(intrinsic) = intrinsic else { return Ok(multiscale) };
-        let own = intrinsic.get("name").and_then(Json::as_str).unwrap_or(INTRINSIC).to_owned();
+        let own = intrinsic.text("name").unwrap_or(INTRINSIC).to_owned();
         let axes = intrinsic.get("axes").cloned().unwrap_or_else(|| Json::Array(Vec::new()));
         let rank = axes.items().map_or(0, <[Json]>::len);
 
         let mut flat = Vec::with_capacity(datasets.len());
         for mut dataset in datasets {
-            let steps = opened(list(&dataset, "coordinateTransformations"));
-            let path = dataset.get("path").and_then(Json::as_str).unwrap_or_default();
+            let steps = opened(dataset.list("coordinateTransformations"));
+            let path = dataset.text("path").unwrap_or_default();
             let steps = plain(&steps, rank).map_err(|e| e.within(format_args!("the level {path:?}")))?;
             let steps = with_scale(steps, rank);
             dataset.set("coordinateTransformations", Json::Array(steps));
@@ -53,7 +53,7 @@ impl Draft<'_> {
 
         // One system beyond, of the same axes, is what the multiscale as a whole had; more have no place.
         let mut whole: Option<(String, Vec<Json>)> = None;
-        for transform in list(&multiscale, "coordinateTransformations") {
+        for transform in multiscale.list("coordinateTransformations") {
             let (input, output) = (end(transform, "input"), end(transform, "output"));
             let named = |name: &Option<String>| name.clone().unwrap_or_else(|| "?".into());
             let steps = plain(&opened(std::slice::from_ref(transform)), rank);
@@ -74,7 +74,7 @@ impl Draft<'_> {
             }
         }
         for system in &systems {
-            let name = system.get("name").and_then(Json::as_str).unwrap_or("?");
+            let name = system.text("name").unwrap_or("?");
             let used = whole.as_ref().is_some_and(|(beyond, _)| beyond == name);
             if name != own && !used {
                 self.leave_out(&format!("the coordinate system {name:?}"))?;
@@ -98,13 +98,13 @@ impl Draft<'_> {
 /// The name at an end of a transform: an object's, or the text of older drafts.
 fn end(transform: &Json, which: &str) -> Option<String> {
     let end = transform.get(which)?;
-    end.as_str().or_else(|| end.get("name")?.as_str()).map(str::to_owned)
+    end.as_str().or_else(|| end.text("name")).map(str::to_owned)
 }
 
 /// Transforms without their ends; sequences are opened.
 fn opened(transforms: &[Json]) -> Vec<Json> {
     let open = |transform: &Json| match kind(transform) {
-        "sequence" => opened(list(transform, "transformations")),
+        "sequence" => opened(transform.list("transformations")),
         _ => {
             let mut transform = transform.clone();
             transform.remove("input");
@@ -117,11 +117,5 @@ fn opened(transforms: &[Json]) -> Vec<Json> {
 
 /// Before 0.6 there is always a scale.
 fn with_scale(steps: Vec<Json>, rank: usize) -> Vec<Json> {
-    if !steps.is_empty() {
-        return steps;
-    }
-    let mut ones = Json::object();
-    ones.set("type", Json::string("scale"));
-    ones.set("scale", Json::Array(vec![Json::float(1.0); rank]));
-    vec![ones]
+    if steps.is_empty() { vec![document::transform("scale", &vec![1.0; rank])] } else { steps }
 }

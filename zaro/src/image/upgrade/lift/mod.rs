@@ -12,7 +12,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, Result};
+use crate::error::{Result, not_found, unsupported};
+use crate::image::document;
 use crate::image::version::Version;
 use crate::meta::{DataType, Json};
 
@@ -59,17 +60,6 @@ pub(crate) struct Lifted {
     pub notes: Vec<String>,
 }
 
-/// Sets a member of OME's own, wherever they are.
-pub(super) fn set_own(attributes: &mut Json, name: &str, value: Json) {
-    match attributes.get("ome").filter(|o| o.members().is_some()).cloned() {
-        Some(mut ome) => {
-            ome.set(name, value);
-            attributes.set("ome", ome);
-        }
-        None => attributes.set(name, value),
-    }
-}
-
 /// Attributes on their way.
 struct Draft<'a> {
     /// OME's own members.
@@ -87,9 +77,7 @@ struct Draft<'a> {
 /// below 0.4. `NotFound`, if a level is needed that is not there.
 pub(crate) fn lift(attributes: &Json, from: Version, to: Version, context: &Context) -> Result<Lifted> {
     if to < from && to < Version::V04 {
-        return Err(Error::unsupported(format!(
-            "there is no way down from {from} to {to}; 0.4 is the least"
-        )));
+        return Err(unsupported!("there is no way down from {from} to {to}; 0.4 is the least"));
     }
     let mut draft = Draft::of(attributes, context);
     for step in [Version::V03, Version::V04, Version::V06] {
@@ -134,28 +122,19 @@ impl<'a> Draft<'a> {
     }
 
     fn end(self, to: Version) -> Lifted {
-        let Self { mut ome, rest, context, mut notes } = self;
-        let empty = ome.members().is_none_or(<[_]>::is_empty);
-        let mut attributes = rest;
+        let Self { ome, rest, context, mut notes } = self;
+        let own = ome.members().unwrap_or_default();
         if to >= Version::V05 {
-            if !empty || context.ome {
-                let mut with_version = Json::object();
-                with_version.set("version", Json::string(to.text()));
-                for (name, value) in ome.members().unwrap_or_default() {
-                    with_version.set(name, value.clone());
-                }
-                ome = with_version;
-                let others = std::mem::replace(&mut attributes, Json::object());
-                attributes.set("ome", ome);
-                for (name, value) in others.members().unwrap_or_default() {
-                    attributes.set(name, value.clone());
-                }
+            if own.is_empty() && !context.ome {
+                return Lifted { attributes: rest, notes };
             }
+            let mut attributes = document::group(to, own.to_vec());
+            attributes.set_all(&rest);
             return Lifted { attributes, notes };
         }
         let mut flat = Json::object();
-        for (name, value) in ome.members().unwrap_or_default() {
-            let name = match attributes.get(name) {
+        for (name, value) in own {
+            let name = match rest.get(name) {
                 Some(other) if other != value => {
                     notes.push(format!(
                         "there are two {name:?}, in ome and beside it; the first is ome.{name} now"
@@ -166,26 +145,22 @@ impl<'a> Draft<'a> {
             };
             flat.set(&name, value.clone());
         }
-        for (name, value) in attributes.members().unwrap_or_default() {
-            flat.set(name, value.clone());
-        }
+        flat.set_all(&rest);
         Lifted { attributes: flat, notes }
     }
 
     /// Notes the version where this version has it.
     fn version(&mut self, from: Version, to: Version) {
         let text = (to < Version::V06).then(|| Json::string(to.text()));
+        let set = |object: &mut Json, text: &Option<Json>| match text {
+            Some(text) => object.set("version", text.clone()),
+            None => object.remove("version"),
+        };
         for name in ["image-label", "plate", "well"] {
-            edit(&mut self.ome, name, |object| match &text {
-                Some(text) => object.set("version", text.clone()),
-                None => object.remove("version"),
-            });
+            edit(&mut self.ome, name, |object| set(object, &text));
         }
         let text = text.filter(|_| to < Version::V05);
-        edit_each(&mut self.ome, "multiscales", |multiscale| match &text {
-            Some(text) => multiscale.set("version", text.clone()),
-            None => multiscale.remove("version"),
-        });
+        edit_each(&mut self.ome, "multiscales", |multiscale| set(multiscale, &text));
         edit(&mut self.ome, "omero", |omero| match &text {
             // Since 0.5 it has none to say whether there was one.
             Some(text) if omero.get("version").is_some() || from >= Version::V05 => {
@@ -198,44 +173,34 @@ impl<'a> Draft<'a> {
     /// Changes each of the multiscales.
     fn multiscales(&mut self, mut change: impl FnMut(&mut Self, Json) -> Result<Json>) -> Result<()> {
         let Some(Json::Array(all)) = self.ome.get("multiscales").cloned() else { return Ok(()) };
-        let mut changed = Vec::with_capacity(all.len());
-        for multiscale in all {
-            changed.push(match multiscale {
-                Json::Object(_) => change(self, multiscale)?,
-                other => other,
-            });
-        }
-        self.ome.set("multiscales", Json::Array(changed));
+        let changed = all.into_iter().map(|multiscale| match multiscale {
+            Json::Object(_) => change(self, multiscale),
+            other => Ok(other),
+        });
+        let changed = changed.collect::<Result<Vec<_>>>()?;
+        self.ome.set("multiscales", changed);
         Ok(())
     }
 
     /// The array of the level at `path`.
     fn level(&self, path: &str) -> Result<&'a LevelArray> {
-        self.context.arrays.get(path).ok_or_else(|| {
-            Error::not_found(format!("multiscales name a level {path:?}, but there is no such array"))
-        })
+        self.context
+            .arrays
+            .get(path)
+            .ok_or_else(|| not_found!("multiscales name a level {path:?}, but there is no such array"))
     }
-}
-
-/// The items of a list that is a member.
-fn list<'a>(json: &'a Json, name: &str) -> &'a [Json] {
-    json.get(name).and_then(Json::items).unwrap_or_default()
 }
 
 /// Changes the object `name` of `json`, if there is one.
 fn edit(json: &mut Json, name: &str, change: impl FnOnce(&mut Json)) {
-    if let Some(mut object) = json.get(name).filter(|o| o.members().is_some()).cloned() {
-        change(&mut object);
-        json.set(name, object);
+    if let Some(object) = json.get_mut(name).filter(|o| o.members().is_some()) {
+        change(object);
     }
 }
 
 /// Changes each object in the list `name` of `json`, if there is one.
-fn edit_each(json: &mut Json, name: &str, mut change: impl FnMut(&mut Json)) {
-    if let Some(Json::Array(mut items)) = json.get(name).cloned() {
-        items.iter_mut().filter(|item| item.members().is_some()).for_each(&mut change);
-        json.set(name, Json::Array(items));
-    }
+fn edit_each(json: &mut Json, name: &str, change: impl FnMut(&mut Json)) {
+    json.list_mut(name).iter_mut().filter(|item| item.members().is_some()).for_each(change);
 }
 
 /// The object with its member `old` replaced, in its place, by `new`.

@@ -1,13 +1,10 @@
 //! The steps up, as far as 0.4.
 
-use super::{Draft, edit, edit_each, list};
+use super::{Draft, edit, edit_each};
 use crate::error::Result;
-use crate::image::model::AxisKind;
-use crate::image::parse;
-use crate::meta::{DataType, Json};
-
-/// The order of all images before 0.3.
-const ALL: [&str; 5] = ["t", "c", "z", "y", "x"];
+use crate::image::model::{Axis, AxisKind, USUAL, integers};
+use crate::image::{document, parse};
+use crate::meta::Json;
 
 /// Words in the `type` of multiscales whose smaller levels have their samples at the centre of what they stand for.
 const CENTRED: [&str; 7] = ["mean", "average", "gaussian", "area", "bin_shrink", "binning", "resize"];
@@ -19,17 +16,16 @@ impl Draft<'_> {
             if multiscale.get("axes").is_some() || multiscale.get("coordinateSystems").is_some() {
                 return Ok(multiscale);
             }
-            let rank = match list(&multiscale, "datasets").iter().find_map(|d| d.get("path")?.as_str()) {
+            let rank = match multiscale.list("datasets").iter().find_map(|d| d.text("path")) {
                 Some(path) => draft.level(path)?.shape.len(),
-                None => ALL.len(),
+                None => USUAL.len(),
             };
-            if rank != ALL.len() {
+            if rank != USUAL.len() {
                 draft.notes.push(format!(
                     "the arrays have {rank} dimensions, which are taken for the last of t, c, z, y, x"
                 ));
             }
-            let names = ALL.iter().skip(ALL.len().saturating_sub(rank)).map(|n| Json::string(*n));
-            multiscale.set("axes", Json::Array(names.collect()));
+            multiscale.set("axes", Axis::usual(rank).into_iter().map(|axis| axis.name).collect::<Json>());
             Ok(multiscale)
         })
     }
@@ -37,13 +33,13 @@ impl Draft<'_> {
     /// 0.4: axes have types, levels a scale, wells their row and column.
     pub(super) fn typed_axes(&mut self) -> Result<()> {
         self.multiscales(|draft, mut multiscale| {
-            let axes = list(&multiscale, "axes").iter().map(typed).collect();
+            let axes = multiscale.list("axes").iter().map(typed).collect();
             multiscale.set("axes", Json::Array(axes));
             let centred = is_centred(&multiscale);
             let mut first: Option<Vec<u64>> = None;
             let mut datasets = Vec::new();
-            for mut dataset in list(&multiscale, "datasets").to_vec() {
-                if let Some(path) = dataset.get("path").and_then(Json::as_str)
+            for mut dataset in multiscale.list("datasets").to_vec() {
+                if let Some(path) = dataset.text("path")
                     && dataset.get("coordinateTransformations").is_none()
                 {
                     let shape = &draft.level(path)?.shape;
@@ -63,13 +59,11 @@ impl Draft<'_> {
     /// Where wells are, which before 0.4 only their path told.
     fn places(&mut self) {
         let Some(plate) = self.ome.get("plate").filter(|p| p.members().is_some()).cloned() else { return };
-        let mut wrapped = Json::object();
-        wrapped.set("plate", plate);
-        let known = parse::group(&wrapped).plate.map(|p| p.wells).unwrap_or_default();
+        let known = parse::group(&Json::from([("plate", plate)])).plate.map(|p| p.wells).unwrap_or_default();
         let mut lost = Vec::new();
         edit(&mut self.ome, "plate", |plate| {
             edit_each(plate, "wells", |well| {
-                let path = well.get("path").and_then(Json::as_str).unwrap_or_default().to_owned();
+                let path = well.text("path").unwrap_or_default().to_owned();
                 match known.iter().find(|w| w.path == path) {
                     Some(place) => {
                         well.set("rowIndex", Json::int(place.row));
@@ -87,14 +81,9 @@ impl Draft<'_> {
 
     /// What 0.4 asks of every channel: a colour, and a whole window.
     fn channels(&mut self) {
-        let data_type = self
-            .ome
-            .get("multiscales")
-            .and_then(Json::items)
-            .and_then(<[Json]>::first)
-            .and_then(|m| list(m, "datasets").first()?.get("path")?.as_str())
-            .and_then(|path| Some(self.context.arrays.get(path)?.data_type.clone()));
-        let range = data_type.as_ref().and_then(range);
+        let first =
+            self.ome.list("multiscales").first().and_then(|m| m.list("datasets").first()?.text("path"));
+        let range = first.and_then(|path| integers(&self.context.arrays.get(path)?.data_type));
         let mut filled = false;
         edit(&mut self.ome, "omero", |omero| {
             edit_each(omero, "channels", |channel| {
@@ -102,15 +91,11 @@ impl Draft<'_> {
                     channel.set("color", Json::string("FFFFFF"));
                     filled = true;
                 }
-                let Some((least, most)) = &range else { return };
-                let mut window = channel
-                    .get("window")
-                    .filter(|w| w.members().is_some())
-                    .cloned()
-                    .unwrap_or_else(Json::object);
+                let Some((least, most)) = range else { return };
+                let mut window = channel.inner("window");
                 for (name, value) in [("min", least), ("max", most), ("start", least), ("end", most)] {
                     if window.get(name).is_none() {
-                        window.set(name, Json::int(value));
+                        window.set(name, value);
                         filled = true;
                     }
                 }
@@ -129,18 +114,15 @@ impl Draft<'_> {
 /// An axis of 0.4 from one of 0.3.
 fn typed(axis: &Json) -> Json {
     let Some(name) = axis.as_str() else { return axis.clone() };
-    let mut object = Json::object();
-    object.set("name", Json::string(name));
-    if let Some(kind) = AxisKind::of_name(name).text() {
-        object.set("type", Json::string(kind));
-    }
+    let mut object = Json::from([("name", name.into())]);
+    document::set_known(&mut object, "type", AxisKind::of_name(name).text());
     object
 }
 
 /// Whether it is known that the levels were made of blocks, and not of every other pixel.
 fn is_centred(multiscale: &Json) -> bool {
-    let said = multiscale.get("type").and_then(Json::as_str);
-    let method = multiscale.get("metadata").and_then(|m| m.get("method")).and_then(Json::as_str);
+    let said = multiscale.text("type");
+    let method = multiscale.get("metadata").and_then(|m| m.text("method"));
     said.or(method).is_some_and(|word| {
         let word = word.to_ascii_lowercase();
         CENTRED.iter().any(|c| word.contains(c)) && !word.contains("nearest")
@@ -152,29 +134,6 @@ fn scaled(largest: &[u64], shape: &[u64], centred: bool) -> Json {
     #[allow(clippy::as_conversions, clippy::cast_precision_loss, reason = "extents, to be divided")]
     let ratio = |(large, small): (&u64, &u64)| if *small == 0 { 1.0 } else { *large as f64 / *small as f64 };
     let scale: Vec<f64> = largest.iter().zip(shape).map(ratio).collect();
-    let numbers = |numbers: Vec<f64>| Json::Array(numbers.into_iter().map(Json::float).collect());
-    let step = |name: &str, vector: Vec<f64>| {
-        let mut step = Json::object();
-        step.set("type", Json::string(name));
-        step.set(name, numbers(vector));
-        step
-    };
-    let offset: Vec<f64> = scale.iter().map(|s| (s - 1.0) / 2.0).collect();
-    let mut steps = vec![step("scale", scale)];
-    if centred && offset.iter().any(|o| *o != 0.0) {
-        steps.push(step("translation", offset));
-    }
-    Json::Array(steps)
-}
-
-/// The least and the greatest value of an integer type.
-fn range(data_type: &DataType) -> Option<(i128, i128)> {
-    let bits = u32::try_from(data_type.size().checked_mul(8)?).ok().filter(|bits| *bits <= 64)?;
-    let all = 1i128.checked_shl(bits)?;
-    match data_type {
-        DataType::UInt(_) => Some((0, all - 1)),
-        DataType::Int(_) => Some((-all / 2, all / 2 - 1)),
-        DataType::Bool => Some((0, 1)),
-        _ => None,
-    }
+    let offset: Vec<f64> = scale.iter().map(|s| if centred { (s - 1.0) / 2.0 } else { 0.0 }).collect();
+    document::transforms(&scale, &offset).into()
 }

@@ -1,8 +1,5 @@
 use super::*;
-
-fn json(text: &str) -> Json {
-    Json::parse(text.as_bytes()).unwrap().value
-}
+use crate::meta::json::json;
 
 /// With members in order, so that order does not count.
 fn sorted(json: &Json) -> Json {
@@ -15,6 +12,12 @@ fn sorted(json: &Json) -> Json {
         Json::Array(items) => Json::Array(items.iter().map(sorted).collect()),
         other => other.clone(),
     }
+}
+
+/// Whether two documents say the same, in whatever order.
+#[track_caller]
+fn same(found: &Json, wanted: &str) {
+    assert_eq!(sorted(found), sorted(&json(wanted)));
 }
 
 fn context(levels: &[(&str, &[u64])]) -> Context {
@@ -39,22 +42,18 @@ fn axes_get_names_and_then_types() {
             r#"{"multiscales":[{"datasets":[{"path":"0"},{"path":"1","own":1}],"version":"0.2","name":"n"}],"mine":[1]}"#
         )
     );
-    assert_eq!(
-        sorted(&lifted(old, Version::V02, Version::V03, &c)),
-        sorted(&json(
-            r#"{"multiscales":[{"axes":["t","c","z","y","x"],"datasets":[{"path":"0"},{"path":"1","own":1}],
-            "version":"0.3","name":"n"}],"mine":[1]}"#
-        ))
+    same(
+        &lifted(old, Version::V02, Version::V03, &c),
+        r#"{"multiscales":[{"axes":["t","c","z","y","x"],"datasets":[{"path":"0"},{"path":"1","own":1}],
+            "version":"0.3","name":"n"}],"mine":[1]}"#,
     );
-    assert_eq!(
-        sorted(&lifted(old, Version::V01, Version::V04, &c)),
-        sorted(&json(
-            r#"{"multiscales":[{"axes":[{"name":"t","type":"time"},{"name":"c","type":"channel"},{"name":"z","type":"space"},
+    same(
+        &lifted(old, Version::V01, Version::V04, &c),
+        r#"{"multiscales":[{"axes":[{"name":"t","type":"time"},{"name":"c","type":"channel"},{"name":"z","type":"space"},
             {"name":"y","type":"space"},{"name":"x","type":"space"}],"datasets":[
             {"path":"0","coordinateTransformations":[{"type":"scale","scale":[1.0,1.0,1.0,1.0,1.0]}]},
             {"path":"1","own":1,"coordinateTransformations":[{"type":"scale","scale":[1.0,1.0,1.0,2.0625,2.0]}]}],
-            "version":"0.4","name":"n"}],"mine":[1]}"#
-        ))
+            "version":"0.4","name":"n"}],"mine":[1]}"#,
     );
 }
 
@@ -86,12 +85,10 @@ fn a_level_that_is_not_there_is_named() {
 fn wells_get_their_row_and_column() {
     let old = r#"{"plate":{"rows":[{"name":"A"},{"name":"B"}],"columns":[{"name":"1"},{"name":"2"}],"version":"0.3",
         "wells":[{"path":"B/1","own":2}]}}"#;
-    assert_eq!(
-        sorted(&lifted(old, Version::V03, Version::V05, &context(&[]))),
-        sorted(&json(
-            r#"{"ome":{"version":"0.5","plate":{"rows":[{"name":"A"},{"name":"B"}],"columns":[{"name":"1"},{"name":"2"}],
-            "version":"0.5","wells":[{"path":"B/1","own":2,"rowIndex":1,"columnIndex":0}]}}}"#
-        ))
+    same(
+        &lifted(old, Version::V03, Version::V05, &context(&[])),
+        r#"{"ome":{"version":"0.5","plate":{"rows":[{"name":"A"},{"name":"B"}],"columns":[{"name":"1"},{"name":"2"}],
+            "version":"0.5","wells":[{"path":"B/1","own":2,"rowIndex":1,"columnIndex":0}]}}}"#,
     );
 }
 
@@ -130,7 +127,7 @@ fn the_way_up_and_down_again_changes_nothing() {
             at = lift(&at, pair[0], pair[1], &c).unwrap().attributes;
             seen.push(at.clone());
         }
-        assert_eq!(sorted(&at), sorted(&json(text)));
+        same(&at, text);
         assert_eq!(sorted(&seen[0]), sorted(&seen[2]), "0.5 is the same on the way up and down");
         // All at once is the same as one by one.
         let all = lift(&json(text), Version::V04, Version::V06, &c).unwrap().attributes;
@@ -166,20 +163,16 @@ fn every_group_states_its_version() {
 fn lists_of_transforms_become_one() {
     let new = lifted(IMAGE, Version::V04, Version::V06, &Context::default());
     let multiscale = &new.get("ome").unwrap().get("multiscales").unwrap().items().unwrap()[0];
-    assert_eq!(
-        sorted(multiscale.get("datasets").unwrap()),
-        sorted(&json(
-            r#"[{"path":"0","coordinateTransformations":[{"type":"scale","scale":[0.5,1],"input":{"path":"0"},
+    same(
+        multiscale.get("datasets").unwrap(),
+        r#"[{"path":"0","coordinateTransformations":[{"type":"scale","scale":[0.5,1],"input":{"path":"0"},
             "output":{"name":"intrinsic"}}]},{"path":"1","own":[1],"coordinateTransformations":[{"type":"sequence",
             "transformations":[{"type":"scale","scale":[1.0,2]},{"type":"translation","translation":[0.25,0.5]}],
-            "input":{"path":"1"},"output":{"name":"intrinsic"}}]}]"#
-        ))
+            "input":{"path":"1"},"output":{"name":"intrinsic"}}]}]"#,
     );
-    assert_eq!(
-        sorted(&multiscale.get("coordinateTransformations").unwrap().items().unwrap()[0]),
-        sorted(&json(
-            r#"{"type":"scale","scale":[10,20],"input":{"name":"intrinsic"},"output":{"name":"world"}}"#
-        ))
+    same(
+        &multiscale.get("coordinateTransformations").unwrap().items().unwrap()[0],
+        r#"{"type":"scale","scale":[10,20],"input":{"name":"intrinsic"},"output":{"name":"world"}}"#,
     );
     assert!(multiscale.get("axes").is_none());
     assert_eq!(multiscale.get("coordinateSystems").unwrap().items().unwrap().len(), 2);
@@ -213,12 +206,10 @@ fn what_0_5_cannot_say_is_an_error_or_left_out() {
     let lossy = Context { lossy: true, ..Context::default() };
     let old = lift(&json(new), Version::V06, Version::V04, &lossy).unwrap();
     assert_eq!(old.notes.len(), 3, "{:?}", old.notes);
-    assert_eq!(
-        sorted(&old.attributes),
-        sorted(&json(
-            r#"{"multiscales":[{"version":"0.4","axes":[{"name":"y"},{"name":"x"}],"datasets":[{"path":"0",
-            "coordinateTransformations":[{"type":"scale","scale":[1.0,1.0]}]}]}]}"#
-        ))
+    same(
+        &old.attributes,
+        r#"{"multiscales":[{"version":"0.4","axes":[{"name":"y"},{"name":"x"}],"datasets":[{"path":"0",
+            "coordinateTransformations":[{"type":"scale","scale":[1.0,1.0]}]}]}]}"#,
     );
     assert!(lift(&json("{}"), Version::V04, Version::V03, &lossy).is_err());
 }
