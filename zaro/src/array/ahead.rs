@@ -226,9 +226,9 @@ mod tests {
     fn a_fast_line_brings_all_at_once_and_a_slow_one_never_takes_more_than_twice_as_long() {
         assert!(windows(100, 20 << 20, 1 << 30).1 <= 3);
         for line in [1 << 20, 10 << 20, 100 << 20, 1 << 30] {
-            for n in 1..25 {
-                let (took, _) = windows(n, 20 << 20, line);
-                let alone = (ROUND_TRIP + Duration::from_millis((20 << 20) * 40 / line)) * n as u32;
+            for n in 1..25u32 {
+                let (took, _) = windows(n.into(), 20 << 20, line);
+                let alone = (ROUND_TRIP + Duration::from_millis((20 << 20) * 40 / line)) * n;
                 assert!(took <= alone * 2, "{line} {n}: {took:?} for {alone:?}");
             }
         }

@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, RwLock};
 pub use crate::context::DEFAULT_MEMORY;
 pub(crate) use gather::Gathering;
 pub use odd::odd_texts;
+#[cfg(feature = "image")]
 pub(crate) use place::Nest;
 pub use select::{Index, Selection};
 pub use slab::{Element, Order, Slab};

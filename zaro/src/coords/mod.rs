@@ -237,6 +237,7 @@ async fn several(zarr: &Zarr, path: &str, name: &str) -> Option<Error> {
     let names = names.join(", ");
     let what = match meta.shape.len() {
         0 => return None,
+        1 if names == name => return None,
         1 => format!("{name:?} is a coordinate along {names}, but not its own: select along {names}"),
         n => format!("{name:?} is a coordinate of {n} dimensions ({names}): select along these"),
     };

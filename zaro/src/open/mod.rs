@@ -147,7 +147,6 @@ fn check_exists(path: &Path) -> Result<()> {
 /// `Usage` for what is no address; `Unsupported` for kinds of store that are not known; `NotFound` for an archive
 /// that does not exist.
 pub async fn open_store(uri: &str, options: impl Into<SourceOptions>) -> Result<SharedStore> {
-    tracing::debug!(target: "zaro::open", address = &*redacted(uri), "open");
     let (found, reference) = locate(&Address::parse(uri)?, &options.into()).await?;
     match reference {
         Some(store) => found.within(reference::shared(store).0),
@@ -243,6 +242,7 @@ impl Found {
 
 /// What the address leads to, and the reference store that it is, if it is known to be one.
 async fn locate(address: &Address, options: &SourceOptions) -> Result<(Found, Option<ReferenceStore>)> {
+    tracing::debug!(target: "zaro::open", address = &*redacted(&address.text), "open");
     let found = find(address, &options.for_uri(&address.text)?).await?;
     let reference = reference::open(&found, address, options).await?;
     Ok((found, reference))

@@ -55,7 +55,7 @@ pub struct StoreOptions {
     pub headers: Vec<(String, String)>,
     /// How long a connection may take to stand: 10 s.
     pub connect_timeout: Duration,
-    /// How long a server may be silent before or within an answer: 30 s. A slow answer that keeps coming is fine.
+    /// How long a server may be silent before or within an answer: 15 s. A slow answer that keeps coming is fine.
     pub read_timeout: Duration,
     /// When and how often to repeat a failed request.
     pub retry: RetryPolicy,

@@ -202,8 +202,10 @@ async fn reads<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K,
 async fn streams<K: AsRef<str>, V: AsRef<[u8]>>(store: &dyn Store, expected: &[(K, V)]) {
     for (key, bytes) in expected {
         let (key, bytes) = (key.as_ref(), bytes.as_ref());
-        let all = ranges(u64_of(bytes.len())).into_iter().map(Some).chain([None]);
-        for range in all {
+        // Each key whole; ranges of one that is empty, one that is small and one that is large.
+        let is_tried = matches!(key, "empty" | "zarr.json" | "large/object");
+        let ranges = if is_tried { ranges(u64_of(bytes.len())) } else { Vec::new() };
+        for range in ranges.into_iter().map(Some).chain([None]) {
             let what = format!("{store}: {key:?} {range:?} as a stream");
             let ask = GetOptions::range(range);
             let wanted = range.map_or(Some(bytes), |range| part(bytes, range));

@@ -270,7 +270,8 @@ fn levels_of_other_pixels_are_not_taken_up() {
             .write_blocking(
                 &Selection::all(),
                 Values::new([200; 50 * 37].to_vec(), Order::C),
-                &WriteOptions::default(),
+                // As a program that knows nothing of journals.
+                &WriteOptions { alone: true, ..WriteOptions::default() },
             )
             .unwrap();
     };

@@ -412,7 +412,7 @@ fn what_lies_beyond_the_border_does_not_come_into_sight() {
         long.write_blocking(
             &Selection::all(),
             Values::new(values.to_vec(), Order::C),
-            &WriteOptions::default(),
+            &WriteOptions { alone: true, ..WriteOptions::default() },
         )
         .unwrap();
         let new = wait(hierarchy::append(&store, "x", 0, 10, remote)).unwrap();

@@ -278,6 +278,9 @@ async fn root_target_and_templates_are_the_callers_to_name() {
     let escape = document(1, r#""v/0": ["../other.bin", 0, 1]"#);
     let server = web(&[("r.json", escape.as_bytes())]);
     let e = u8s(&format!("{}/r.json", server.url()), "v", &named).await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Usage, "a template that it does not have: {e}");
+    let named = options(|o| o.references = ReferenceOptions::default().with_root(at(&dir, "data")));
+    let e = u8s(&format!("{}/r.json", server.url()), "v", &named).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotPermitted, "{e}");
 }
 
