@@ -80,7 +80,7 @@ pub mod codec {
     pub use crate::codec::shard::Shard;
 
     /// The codecs of `array`.
-    pub fn chain_of(array: &crate::Array) -> &Chain {
+    pub fn chain_of(array: &crate::array::Array) -> &Chain {
         array.chain()
     }
 }

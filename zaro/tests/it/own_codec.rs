@@ -100,7 +100,7 @@ fn codecs_of_users_are_written_and_read() {
     let v2 = NewArray { format: Format::V2, codecs: Some(vec![marked("v2.own.marked")]), ..new.clone() };
     let store = write(&v2).unwrap();
     let document = blocking::wait(store.get(".zarray", None)).unwrap().unwrap();
-    assert!(String::from_utf8_lossy(&document).contains(r#""id":"own.marked""#), "{document:?}");
+    assert!(String::from_utf8_lossy(&document).contains(r#""id": "own.marked""#), "{document:?}");
     assert_eq!(read(&store).unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
 
     // What is not what it was said to be is found when a chain is built.
