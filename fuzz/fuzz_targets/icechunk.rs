@@ -7,14 +7,12 @@ use std::sync::{Arc, OnceLock};
 use futures::TryStreamExt;
 use libfuzzer_sys::fuzz_target;
 use zaro::blocking::wait;
-use zaro::codec::registry::{Request, build};
-use zaro::codec::{Codec, Size};
+use zaro::codec::{Codec, CodecRequest, Size};
+use zaro::internal::codec::build;
 use zaro::meta::DataType;
 use zaro::reference::Map;
 use zaro::reference::icechunk::{Repository, Version, versions};
-use zaro::store::StoreExt as _;
-use zaro::store::memory::MemoryStore;
-use zaro::store::zip::ZipStore;
+use zaro::store::{MemoryStore, StoreExt as _, ZipStore};
 use zaro_fuzz::Seed;
 
 const GOOD: &[u8] = include_bytes!("../../zaro/tests/data/icechunk/v2.zip");
@@ -32,7 +30,7 @@ fn files() -> &'static BTreeMap<String, Vec<u8>> {
         for entry in keys {
             let mut bytes = wait(zip.get(&entry.key, None)).expect("ours").expect("there").to_vec();
             if !entry.key.starts_with("chunks/") {
-                let request = Request { name: "zstd", config: &[], strict: false, data_type: &DataType::UINT8 };
+                let request = CodecRequest { name: "zstd", config: &[], strict: false, data_type: &DataType::UINT8 };
                 let Ok(Codec::Bytes(zstd)) = build(&request) else { unreachable!("a codec of ours") };
                 let plain = zstd.decode(&bytes[HEADER..], Size::AtMost(1 << 20)).expect("ours");
                 bytes.truncate(HEADER);

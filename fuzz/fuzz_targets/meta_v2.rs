@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use zaro::Result;
-use zaro::meta::{self, Findings, Mode, NodeMeta, v2};
+use zaro::internal::meta::v2;
+use zaro::meta::{Findings, Mode, NodeMeta};
+use zaro::{Result, meta};
 use zaro_fuzz::array;
 
 fn read(data: &[u8], attributes: Option<&[u8]>, mode: Mode) -> Result<NodeMeta> {

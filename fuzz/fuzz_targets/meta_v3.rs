@@ -3,8 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zaro::Result;
-use zaro::meta::{self, Findings, Mode, NodeMeta, v3};
+use zaro::internal::meta::v3;
+use zaro::meta::{Findings, Mode, NodeMeta};
+use zaro::{Result, meta};
 use zaro_fuzz::array;
 
 fn read(data: &[u8], mode: Mode) -> Result<NodeMeta> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use zaro::blocking::wait;
-use zaro::reference::parquet;
-use zaro::store::memory::MemoryStore;
+use zaro::internal::reference::from_metadata;
+use zaro::store::MemoryStore;
 use zaro_fuzz::Seed;
 
 const ZMETADATA: &str = r#"{"metadata":{"v/.zarray":{"shape":[7,5],"chunks":[1,1]}},"record_size":10}"#;
@@ -28,7 +28,7 @@ fn seeds() -> Vec<Seed> {
 fuzz_target!(init: zaro_fuzz::start(seeds), |data: &[u8]| {
     let store = Arc::new(MemoryStore::new());
     store.put("v/refs.0.parq", data.to_vec()).expect("a good key");
-    let map = parquet::from_metadata(store, ZMETADATA.as_bytes(), &zaro::Context::shared()).expect("good metadata");
+    let map = from_metadata(store, ZMETADATA.as_bytes(), &zaro::Context::shared()).expect("good metadata");
     let _ = wait(map.list("v"));
     let _ = wait(map.locate("v/0.3"));
 });

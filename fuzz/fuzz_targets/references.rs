@@ -3,8 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use zaro::blocking::wait;
-use zaro::reference::Map;
-use zaro::reference::json::JsonMap;
+use zaro::reference::{JsonMap, Map};
 use zaro_fuzz::Seed;
 
 fn seeds() -> Vec<Seed> {

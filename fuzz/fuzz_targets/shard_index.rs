@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use zaro::codec::ArrayToBytes;
-use zaro::codec::shard::Shard;
+use zaro::internal::codec::Shard;
 use zaro::meta::{DataType, Json, Mode};
 use zaro_fuzz::{array, cases};
 

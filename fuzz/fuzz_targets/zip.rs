@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use zaro::blocking::wait;
-use zaro::store::memory::MemoryStore;
-use zaro::store::zip::ZipStore;
-use zaro::store::{ByteRange, SharedStore, Store as _, StoreExt as _};
+use zaro::store::{ByteRange, MemoryStore, SharedStore, Store as _, StoreExt as _, ZipStore};
 use zaro::testing::{ZipMaker, ZipMethod};
 use zaro_fuzz::Seed;
 use zaro_fuzz::array::Far;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use zaro::codec::{ArrayToBytes, shard::Shard};
-use zaro::group::{OpenOptions, Zarr};
+use zaro::codec::ArrayToBytes;
+use zaro::internal::codec::Shard;
 use zaro::meta::{DataType, Json, Mode, NodeMeta};
-use zaro::store::memory::MemoryStore;
-use zaro::store::{Entry, GetOptions, ListOptions, Object, ObjectMeta, SharedStore, Store};
-use zaro::{Array, Context, Index, Order, ReadOptions, Result, Selection};
+use zaro::store::{Entry, GetOptions, ListOptions, MemoryStore, Object, ObjectMeta, SharedStore, Store};
+use zaro::{Array, Context, Index, OpenOptions, Order, ReadOptions, Result, Selection, Zarr};
 
 use crate::{Noise, Seed, cases, documents};
 
@@ -210,8 +209,8 @@ fn encoded(document: &str, noise: &mut Noise) -> Vec<u8> {
     memory.put(name, document.as_bytes().to_vec()).expect("a good key");
     let zarr = zaro::blocking::wait(Zarr::from_store(memory, OpenOptions::default())).expect("ours");
     let array = zaro::blocking::wait(zarr.array("")).unwrap_or_else(|e| panic!("{document}: {e}"));
-    let chunk = cases::chunk(noise, array.chain().decoded()).expect("ours");
-    array.chain().encode(chunk).unwrap_or_default()
+    let chunk = cases::chunk(noise, zaro::internal::codec::chain_of(&array).decoded()).expect("ours");
+    zaro::internal::codec::chain_of(&array).encode(chunk).unwrap_or_default()
 }
 
 /// The document of an array of two such shards.

@@ -1,9 +1,10 @@
 //! Every codec of the registry, with configurations and types that take it down different paths.
 
 use zaro::Result;
-use zaro::codec::registry::{Request, build};
-use zaro::codec::{Buffer, Codec, Repr, Size};
-use zaro::meta::{DataType, Fill, Findings, Json, Mode, typestr, v3};
+use zaro::codec::{Buffer, Codec, CodecRequest, Repr, Size};
+use zaro::internal::codec::build;
+use zaro::internal::meta::{typestr, v3};
+use zaro::meta::{DataType, Fill, Findings, Json, Mode};
 
 use crate::{Noise, Seed};
 
@@ -210,7 +211,7 @@ impl Case {
         let data_type = data_type(self.data_type)?;
         let config = Json::parse(self.config.as_bytes())?.value;
         let config = config.members().unwrap_or_default();
-        let codec = build(&Request { name: self.name, config, strict, data_type: &data_type })?;
+        let codec = build(&CodecRequest { name: self.name, config, strict, data_type: &data_type })?;
         Ok((codec, data_type))
     }
 }

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use zaro::meta::path::shown;
+use zaro::internal::path::shown;
 use zaro::meta::{Finding, Format, Mode};
 use zaro::open::{SourceOptions, open_with};
 use zaro::reference::ReferenceStore;
 use zaro::reference::icechunk::Version;
-use zaro::store::SharedStore;
-use zaro::store::options::StoreOptions;
-use zaro::store::wrap::log::RequestLog;
+use zaro::store::{RequestLog, SharedStore, StoreOptions};
 use zaro::{Context, ContextOptions, Error, OpenOptions, Result, Zarr};
 
 use crate::number;

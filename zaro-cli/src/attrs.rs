@@ -1,8 +1,7 @@
 //! `zaro attrs`: the attributes of a node, shown or changed.
 
 use clap::Args;
-use zaro::meta::edit::Attributes;
-use zaro::meta::json::Json;
+use zaro::meta::{AttributesEdit, Json};
 use zaro::{Error, Result, hierarchy};
 
 use crate::args::{Common, Target};
@@ -53,15 +52,15 @@ impl Attrs {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<()> {
         let edit = match &self.replace {
-            Some(text) => Attributes::Replace(making::attributes_of(text)?),
+            Some(text) => AttributesEdit::Replace(making::attributes_of(text)?),
             None if self.set.is_empty() && self.unset.is_empty() => {
                 let node = common.open(&self.target.uri).await?.node(&self.target.path).await?;
                 common.warn_findings(&node.findings);
                 return output::print(&format!("{}\n", node.meta.attributes().pretty()));
             }
-            None => Attributes::Patch { set: self.set.clone(), unset: self.unset.clone() },
+            None => AttributesEdit::Patch { set: self.set.clone(), unset: self.unset.clone() },
         };
-        if let Attributes::Patch { set, unset } = &edit
+        if let AttributesEdit::Patch { set, unset } = &edit
             && let Some((name, _)) = set.iter().find(|(name, _)| unset.contains(name))
         {
             return Err(Error::usage(format!("{name:?} is to be set and taken away")));

@@ -4,11 +4,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use zaro::manifest::Manifest;
-use zaro::manifest::bucket::{Source, current};
-use zaro::manifest::local::{self, Digesting, LocalOptions};
-use zaro::manifest::model::{Digests, Dir};
-use zaro::meta::json::Json;
+use zaro::manifest::bucket::{ListingSource, current};
+use zaro::manifest::{Digesting, Digests, Dir, LocalOptions, Manifest, of_folder};
+use zaro::meta::Json;
 use zaro::{Error, Result};
 
 use crate::args::Common;
@@ -84,7 +82,7 @@ impl HashingArgs {
         common: &Common,
     ) -> Result<Manifest> {
         let watch = Watch::new(common.progress);
-        local::manifest(folder, &LocalOptions { task: watch.task(), ..options.clone() })
+        of_folder(folder, &LocalOptions { task: watch.task(), ..options.clone() })
     }
 }
 
@@ -106,7 +104,7 @@ impl Checksum {
             return output::print(&format!("{checksum}\n"));
         }
         let manifest = match in_bucket {
-            true => current(&bucket::zarr(common, &self.uri)?, &Source::Objects).await?,
+            true => current(&bucket::zarr(common, &self.uri)?, &ListingSource::Objects).await?,
             false => self.hashing.manifest(&folder_of(&self.uri)?, common)?,
         };
         let digests = manifest.digests()?;

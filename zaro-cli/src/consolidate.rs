@@ -1,8 +1,8 @@
 //! `zaro consolidate`: the metadata of all nodes in one document.
 
 use clap::Args;
-use zaro::meta::json::Json;
-use zaro::meta::path::shown;
+use zaro::internal::path::shown;
+use zaro::meta::Json;
 use zaro::{Result, hierarchy};
 
 use crate::args::{Common, Target};

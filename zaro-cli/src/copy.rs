@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use zaro::coords::Query;
 use zaro::copy::{CopyOptions, KeysOption, Note, conversion_notes, convert_in_place_with, copy};
-use zaro::format::dtype;
 use zaro::hierarchy::Existing;
-use zaro::meta::create::Layout;
-use zaro::meta::path::shown;
+use zaro::internal::dtype;
+use zaro::internal::path::shown;
+use zaro::meta::MemoryLayout;
 use zaro::{Error, OpenOptions, Result, Selection, Task, Zarr};
 
 use crate::args::{Common, Target};
@@ -96,7 +96,7 @@ pub(crate) struct Copy {
     storage: Storage,
     /// Order of elements within a chunk: C, F, or dimensions such as 2,0,1
     #[arg(long, value_name = "ORDER", help_heading = "How it is stored")]
-    order: Option<Layout>,
+    order: Option<MemoryLayout>,
     /// Convert numbers to this type, e.g. float32; a number it cannot hold is an error
     #[arg(long, value_name = "TYPE", help_heading = "How it is stored")]
     dtype: Option<String>,

@@ -2,8 +2,7 @@
 
 use clap::Args;
 use zaro::hierarchy::{self, Existing};
-use zaro::meta::create::{Layout, NewArray};
-use zaro::meta::json::Json;
+use zaro::meta::{Json, MemoryLayout, NewArray};
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
@@ -45,7 +44,7 @@ pub(crate) struct Create {
     making: Making,
     /// Order of elements within a chunk: C (last dimension fastest), F, or dimensions such as 2,0,1
     #[arg(long, value_name = "ORDER", help_heading = "How it is stored")]
-    order: Option<Layout>,
+    order: Option<MemoryLayout>,
     /// Replace an existing node and everything below it
     #[arg(long)]
     overwrite: bool,
@@ -84,7 +83,7 @@ impl Create {
             hierarchy::consolidate(&store, "").await?;
         }
         store.finish().await?;
-        common.note(&format!("made {} in {store}", zaro::meta::path::shown(&path)));
+        common.note(&format!("made {} in {store}", zaro::internal::path::shown(&path)));
         Ok(())
     }
 

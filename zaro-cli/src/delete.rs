@@ -4,8 +4,8 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use clap::Args;
 use zaro::image::add_labels::unlist;
+use zaro::internal::path::shown;
 use zaro::meta::NodeMeta;
-use zaro::meta::path::shown;
 use zaro::store::SharedStore;
 use zaro::{Error, ErrorKind, Node, Result, hierarchy};
 

@@ -11,14 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use zaro::array::{Order, WriteOptions};
 use zaro::hierarchy::{self, Existing};
-use zaro::meta::json::Json;
-use zaro::meta::{ChunkKeys, DataType, Fill, Format, NewArray, short};
-use zaro::num::f64_of_u64 as count;
-use zaro::store::SharedStore;
-use zaro::store::local::LocalStore;
-use zaro::{Error, Result, Selection, Slab};
+use zaro::internal::text::f64_of_u64 as count;
+use zaro::meta::{ChunkKeys, DataType, Fill, Format, Json, NewArray, parse_codecs};
+use zaro::store::{LocalStore, SharedStore};
+use zaro::{Error, Order, Result, Selection, Slab, WriteOptions};
 
 use crate::path::local_path;
 use crate::{demo_image, output};
@@ -111,7 +108,7 @@ async fn make_ocean(root: &Path) -> Result<()> {
         chunks: Some(vec![1, 90, 180]),
         shards: Some(vec![6, LATS, LONS]),
         fill: Some(Fill(i16::MIN.to_le_bytes().to_vec().into())),
-        codecs: Some(short::parse("zstd:5")?),
+        codecs: Some(parse_codecs("zstd:5")?),
         dimension_names: names(&["month", "lat", "lon"]),
         attributes: attributes(
             r#"{"long_name": "sea surface temperature", "units": "degC", "scale_factor": 0.001,
@@ -134,7 +131,7 @@ async fn make_ocean(root: &Path) -> Result<()> {
     put(&store, "month", &month, (0..12i32).flat_map(|m| (m * 30 + 15).to_le_bytes()).collect()).await?;
     let texts = ["Davis", "Mawson", "Casey", "Macquarie Island", "Île de la Possession"].map(str::as_bytes);
     let stations =
-        NewArray { codecs: Some(short::parse("gzip:5")?), ..axis(DataType::String, 5, "station", "{}")? };
+        NewArray { codecs: Some(parse_codecs("gzip:5")?), ..axis(DataType::String, 5, "station", "{}")? };
     let slab = Slab::variable(&DataType::String, &stations.shape, Order::C, texts)?;
     put_slab(&store, "stations", &stations, slab).await?;
     hierarchy::consolidate(&store, "").await.map(drop)
@@ -232,7 +229,7 @@ async fn make_cells(root: &Path) -> Result<()> {
         shape: vec![SIDE, SIDE],
         data_type: DataType::UINT8,
         chunks: Some(vec![128, 128]),
-        codecs: Some(short::parse("blosc:lz4:5:shuffle")?),
+        codecs: Some(parse_codecs("blosc:lz4:5:shuffle")?),
         keys: Some(ChunkKeys { prefixed: false, separator: '/' }),
         dimension_names: names(&["y", "x"]),
         attributes: attributes(r#"{"title": "Cells that never lived"}"#)?,

@@ -3,15 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use zaro::format::npy::Npy;
-use zaro::format::{Layout, Sink as _};
+use zaro::format::{Layout, Npy, Sink as _};
 use zaro::hierarchy::{self, Existing};
-use zaro::image::model::{Axis, Channel, ColorModel, Level, Multiscale, Omero, Window};
-use zaro::image::{Version, document};
-use zaro::meta::{DataType, NewArray, short};
-use zaro::num::f64_of_usize as count;
-use zaro::store::SharedStore;
-use zaro::store::local::LocalStore;
+use zaro::image::{Axis, Channel, ChannelWindow, ColorModel, ImageVersion, Level, Multiscale, Omero};
+use zaro::internal::image::document;
+use zaro::internal::text::f64_of_usize as count;
+use zaro::meta::{DataType, NewArray, parse_codecs};
+use zaro::store::{LocalStore, SharedStore};
 use zaro::{Order, Result, Selection, Slab, WriteOptions};
 
 const DEPTH: usize = 6;
@@ -91,7 +89,7 @@ fn pixels(cells: &[Cell]) -> (Vec<u8>, Vec<u8>) {
 
 /// A float of at most 65535 as the integer below it.
 fn intensity(x: f64) -> u16 {
-    u16::try_from(zaro::num::u64_of_f64(x)).unwrap_or(u16::MAX)
+    u16::try_from(zaro::internal::text::u64_of_f64(x)).unwrap_or(u16::MAX)
 }
 
 /// Makes the image, with its first level only, and a numpy file of the labels beside it.
@@ -102,21 +100,21 @@ pub(crate) async fn make(root: &Path, labels: &Path) -> Result<()> {
     let axis = |name: &str, unit: Option<&str>| Axis { unit: unit.map(str::to_owned), ..Axis::named(name) };
     let micrometer = Some("micrometer");
     let axes = vec![axis("c", None), axis("z", micrometer), axis("y", micrometer), axis("x", micrometer)];
-    let shape: Vec<u64> = [3, DEPTH, SIDE, SIDE].into_iter().map(zaro::num::u64_of).collect();
+    let shape: Vec<u64> = [3, DEPTH, SIDE, SIDE].into_iter().map(zaro::internal::text::u64_of).collect();
     let mut array = NewArray {
         shape: shape.clone(),
         data_type: DataType::UInt(16),
         chunks: Some(vec![1, 1, 240, 240]),
-        codecs: Some(short::parse("zstd:5")?),
+        codecs: Some(parse_codecs("zstd:5")?),
         ..NewArray::default()
     };
-    document::prepare(&mut array, Version::V05, &axes);
+    document::prepare(&mut array, ImageVersion::V05, &axes);
     let level = Level { path: "0".into(), scale: Some(vec![1.0, 0.5, 0.2, 0.2]), translation: None };
     let multiscale = Multiscale { name: Some("tissue".into()), axes, levels: vec![level], method: None };
     let channel = |label: &str, color: [u8; 3], end: f64| Channel {
         label: Some(label.to_owned()),
         color: Some(color),
-        window: Window { start: Some(150.0), end: Some(end), min: Some(0.0), max: Some(65535.0) },
+        window: ChannelWindow { start: Some(150.0), end: Some(end), min: Some(0.0), max: Some(65535.0) },
         ..Channel::default()
     };
     let omero = Omero {
@@ -129,7 +127,7 @@ pub(crate) async fn make(root: &Path, labels: &Path) -> Result<()> {
         model: Some(ColorModel::Color),
         ..Omero::default()
     };
-    let attributes = document::image(Version::V05, &multiscale, Some(&omero), None);
+    let attributes = document::image(ImageVersion::V05, &multiscale, Some(&omero), None);
     hierarchy::create_group(&store, "", array.format, &attributes, Existing::Replace).await?;
     let made = hierarchy::create_array(&store, "0", &array, Existing::Replace).await?;
     let slab = Slab::new(&array.data_type, &shape, Order::C, light)?;

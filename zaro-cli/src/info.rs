@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use clap::Args;
 use zaro::coords::Summary;
-use zaro::format::describe::{byte_size, codec_text, main_array, size_of_item, size_text, times};
-use zaro::format::text::human_bytes;
-use zaro::format::{describe, dtype, model, shape_text};
-use zaro::image::word;
+use zaro::format::shape_text;
+use zaro::internal::describe::{byte_size, codec_text, main_array, size_of_item, size_text, times};
+use zaro::internal::image::word;
+use zaro::internal::text::human_bytes;
+use zaro::internal::{describe, dtype};
 use zaro::meta::{ArrayMeta, Json, NodeMeta};
 use zaro::{Node, Result};
 
@@ -226,7 +227,7 @@ impl Page<'_> {
             },
         );
         row("type", plain(&dtype::for_people(&a.data_type)).into_owned());
-        row("fill value", plain(&cut(&model::fill(a).to_string(), 80)).into_owned());
+        row("fill value", plain(&cut(&describe::fill(a).to_string(), 80)).into_owned());
         let counts = a.grid.counts(&a.shape);
         let total = counts.iter().fold(1u128, |acc, n| acc.saturating_mul(u128::from(*n)));
         let unit = |shape: &[u64]| {
@@ -317,7 +318,7 @@ impl Page<'_> {
             out.push_str(&format!("{}\n", p.green(&plain(&image.text))));
             for level in image.levels.iter().take(12) {
                 let path = level.path.as_str();
-                let full = zaro::meta::path::join(&node.path, path);
+                let full = zaro::internal::path::join(&node.path, path);
                 let shape = nodes.get(full.as_str()).and_then(|n| match &n.meta {
                     NodeMeta::Array(a) => Some(times(&a.shape)),
                     NodeMeta::Group(_) => None,

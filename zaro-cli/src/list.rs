@@ -1,7 +1,8 @@
 //! `zaro list`: the nodes of a hierarchy, one a line.
 
 use clap::Args;
-use zaro::meta::{NodeMeta, path};
+use zaro::internal::path;
+use zaro::meta::NodeMeta;
 use zaro::{Node, Result};
 
 use crate::args::{Common, Target};
@@ -54,7 +55,7 @@ impl List {
             common.warn_both(&zarr, &node.path, node.meta.format()).await?;
         }
         if self.json {
-            output::json(&nodes.iter().map(zaro::format::model::summary).collect())?;
+            output::json(&nodes.iter().map(zaro::internal::describe::summary).collect())?;
         } else {
             output::print(&lines(&nodes, Paint::stdout(common.color)))?;
         }

@@ -48,7 +48,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-pub(crate) use zaro::format::text as number;
+pub(crate) use zaro::internal::text as number;
 use zaro::{Error, ErrorKind, Hint, Result};
 
 use crate::args::Common;

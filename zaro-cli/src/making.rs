@@ -1,11 +1,8 @@
 //! The options that say how an array is to be stored, for `zaro create` and `zaro write --create`.
 
 use clap::Args;
-use zaro::format::dtype;
-use zaro::meta::create::{NewArray, default_chunks};
-use zaro::meta::dtype::{DataType, Endian};
-use zaro::meta::json::Json;
-use zaro::meta::{ChunkKeys, Format};
+use zaro::internal::dtype;
+use zaro::meta::{ChunkKeys, DataType, Endian, Format, Json, NewArray, default_chunks};
 use zaro::{Error, Result};
 
 use crate::path::word;

@@ -34,7 +34,7 @@ impl Meta {
         let zarr = common.open(&self.target.uri).await?;
         let node = zarr.node(&self.target.path).await?;
         common.warn_findings(&node.findings);
-        let model = zaro::format::model::node(&node);
+        let model = zaro::internal::describe::node(&node);
         if self.json {
             return output::json(&model);
         }

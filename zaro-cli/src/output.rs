@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use zaro::internal::local::{Temporary, keep_mode};
 use zaro::meta::Json;
-use zaro::store::local::{Temporary, keep_mode};
 use zaro::{Error, Result};
 
 use crate::paint::{is_color, is_safe};

@@ -5,8 +5,8 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
-pub(crate) use zaro::format::text::{cut, plain, plural};
-pub(crate) use zaro::format::value::is_safe;
+pub(crate) use zaro::internal::text::is_safe;
+pub(crate) use zaro::internal::text::{cut, plain, plural};
 use zaro::meta::Level;
 
 /// When to colour.

@@ -4,16 +4,16 @@ use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use zaro::array::windows::View;
-use zaro::array::{Missing, Order, Steady};
+use zaro::array::{Steady, View};
 use zaro::cf::{Lost, Reading, Related, related};
 use zaro::coords::{columns, read_points};
-use zaro::format::colormap::Colormap;
-use zaro::format::{Layout, Sink, csv, json, npy, picture, raw, shape_text, table, value};
+use zaro::format::{Colormap, Column, Csv, Drawing, JsonLists, Layout, Npy, Picture, Raw, Sink, shape_text};
+use zaro::internal::local::{check_space, free_space};
+use zaro::internal::path::{join, shown};
+use zaro::internal::table;
+use zaro::internal::text::{number, u64_of};
 use zaro::meta::DataType;
-use zaro::meta::path::{join, shown};
-use zaro::store::local::{check_space, free_space};
-use zaro::{Array, Error, ErrorKind, ReadOptions, Result, Slab, Zarr, num};
+use zaro::{Array, Error, ErrorKind, Missing, Order, ReadOptions, Result, Slab, Zarr};
 
 use crate::args::{Common, Target};
 use crate::format::Format;
@@ -130,7 +130,7 @@ impl Read {
         let reading = Reading::stored(&array, view);
         let (order, complete, as_text) = (Order::C, false, true);
         let job = Job { array: &array, steady: &steady, reading: &reading, order, complete, as_text, common };
-        job.write(&mut csv::Csv::lines(), Output::open(None)?).await
+        job.write(&mut Csv::lines(), Output::open(None)?).await
     }
 
     /// Runs the command.
@@ -179,27 +179,27 @@ impl Read {
             Format::Table if pointwise => Box::new(table::Whole(mark(common))),
             Format::Table => return job.print_table(self.output.as_deref()).await,
             Format::Csv => {
-                let csv = csv::Csv::new(self.cf);
+                let csv = Csv::new(self.cf);
                 Box::new(match self.coords || self.long {
                     _ if pointwise => csv,
                     true if self.coords => csv.long(columns(&zarr, &array, view).await?, array_name(&array)),
-                    true => csv.long(csv::Column::places(view, &view.names(meta)), "value"),
+                    true => csv.long(Column::places(view, &view.names(meta)), "value"),
                     false => csv,
                 })
             }
-            Format::Json => Box::new(json::Lists::new(self.cf)),
+            Format::Json => Box::new(JsonLists::new(self.cf)),
             Format::Npy => {
-                if npy::loses_its_type(&reading.data_type()) {
+                if table::loses_its_type(&reading.data_type()) {
                     common.warn(&format!("numpy has no {}; its bytes are written as type V", meta.data_type));
                 }
-                Box::<npy::Npy>::default()
+                Box::<Npy>::default()
             }
-            Format::Raw => Box::new(raw::Raw),
-            Format::Png => Box::new(picture::Picture::new(picture::Drawing {
+            Format::Raw => Box::new(Raw),
+            Format::Png => Box::new(Picture::new(Drawing {
                 colormap: self.colormap,
                 range: self.range,
                 max_size: self.max_size.into(),
-                transparent: if reading.is_decoded() { Vec::new() } else { picture::transparent(meta) },
+                transparent: if reading.is_decoded() { Vec::new() } else { table::transparent(meta) },
             })),
         };
         if pointwise {
@@ -207,8 +207,8 @@ impl Read {
         }
         let layout = reading.layout(order);
         if format == Format::Png
-            && value::number(&layout.data_type, &[0; 8]).is_some()
-            && let Err(e) = picture::dimensions(&layout)
+            && number(&layout.data_type, &[0; 8]).is_some()
+            && let Err(e) = table::dimensions(&layout)
         {
             return Err(placed(Error::usage(format!("{}{}", e.message(), advice(&layout))), &array));
         }
@@ -216,7 +216,7 @@ impl Read {
             && !meta.data_type.is_variable()
             && (path.is_file() || !path.exists())
         {
-            let bytes = view.count()?.saturating_mul(num::u64_of(meta.data_type.size()));
+            let bytes = view.count()?.saturating_mul(u64_of(meta.data_type.size()));
             check_space(free_space(path), bytes).map_err(|e| e.within(path.display()))?;
         }
         job.write(sink.as_mut(), Output::open(self.output.as_deref())?).await
@@ -243,7 +243,7 @@ impl Read {
         let names = points.dimensions(array, &rest);
         if let (true, Format::Csv) = (self.coords || self.long, self.form()) {
             let columns = points.columns(zarr, array, &rest).await?;
-            sink = Box::new(csv::Csv::new(self.cf).long(columns, array_name(array)));
+            sink = Box::new(Csv::new(self.cf).long(columns, array_name(array)));
         }
         let (shape, data_type) = (slab.shape.clone(), slab.data_type.clone());
         let width = slab.items().map(|item| String::from_utf8_lossy(item).chars().count()).max().unwrap_or(0);
@@ -330,7 +330,7 @@ fn refuse_endless(array: &Array, view: &View, format: Format, whole: bool, named
     const MOST_CHUNKS: u64 = 1 << 20;
     let meta = array.meta();
     let wanted = view.count().map_err(|e| placed(e, array))?;
-    let bytes = wanted.saturating_mul(num::u64_of(meta.data_type.size()).max(1));
+    let bytes = wanted.saturating_mul(u64_of(meta.data_type.size()).max(1));
     if bytes > MOST_EVER {
         let message =
             format!("the metadata claim {wanted} elements, which no store holds; select a part of them");
@@ -400,7 +400,7 @@ impl Job<'_> {
 
     async fn read(&self, view: &View, watch: &Watch, lost: &mut Lost) -> Result<Slab> {
         let slab = self.reading.read(view, &self.options(watch), lost).await?;
-        watch.window_done(view.count()?.saturating_mul(num::u64_of(self.array.meta().data_type.size())));
+        watch.window_done(view.count()?.saturating_mul(u64_of(self.array.meta().data_type.size())));
         Ok(slab)
     }
 
@@ -422,8 +422,7 @@ impl Job<'_> {
     }
 
     fn watch(&self, passes: u64) -> Result<Watch> {
-        let bytes =
-            self.reading.view().count()?.saturating_mul(num::u64_of(self.array.meta().data_type.size()));
+        let bytes = self.reading.view().count()?.saturating_mul(u64_of(self.array.meta().data_type.size()));
         Ok(Watch::windows(bytes.saturating_mul(passes), self.common.progress))
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
+use zaro::internal::path::shown;
 use zaro::meta::ArrayMeta;
-use zaro::meta::path::shown;
 use zaro::store::SharedStore;
 use zaro::{Array, Error, Result, hierarchy};
 

@@ -4,11 +4,10 @@ use std::fs::File;
 use std::sync::OnceLock;
 
 use clap::Args;
-use zaro::array::windows::View;
-use zaro::array::{Index, Selection};
+use zaro::array::View;
 use zaro::coords::{self, Labels, Lookup, Method, Points};
 use zaro::meta::ArrayMeta;
-use zaro::{Array, Error, Result, Zarr};
+use zaro::{Array, Error, Index, Result, Selection, Zarr};
 
 use crate::path::word;
 

@@ -1,6 +1,6 @@
 //! Command lines that can be pasted into a shell.
 
-use zaro::meta::path::shown;
+use zaro::internal::path::shown;
 
 use crate::paint::{Paint, is_safe};
 

@@ -181,6 +181,6 @@ impl Heard {
 
 /// Ends the process there and then.
 fn end(code: i32) -> ! {
-    zaro::store::local::remove_temporaries();
+    zaro::internal::local::remove_temporaries();
     std::process::exit(code)
 }

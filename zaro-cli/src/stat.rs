@@ -2,8 +2,8 @@
 
 use clap::Args;
 use zaro::Result;
-use zaro::format::text::{human_bytes, plain, plural};
-use zaro::meta::path::shown;
+use zaro::internal::path::shown;
+use zaro::internal::text::{human_bytes, plain, plural};
 use zaro::meta::{Json, NodeMeta};
 use zaro::stat::{self, StatOptions};
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use zaro::copy::Sizes;
-use zaro::meta::{CodecMeta, short};
+use zaro::meta::{CodecMeta, parse_codecs};
 use zaro::{Error, Result};
 
 /// How chunks are cut and coded.
@@ -27,7 +27,7 @@ pub(crate) struct Shards(pub(crate) Option<Sizes>);
 impl Storage {
     /// The codecs asked for.
     pub(crate) fn codecs(&self) -> Result<Option<Vec<CodecMeta>>> {
-        self.codec.as_deref().map(short::parse).transpose()
+        self.codec.as_deref().map(parse_codecs).transpose()
     }
 
     /// The chunks asked for, of an image.

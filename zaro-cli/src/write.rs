@@ -3,18 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use zaro::array::windows::View;
-use zaro::array::{Index, Order, WriteOptions};
-use zaro::create;
-use zaro::format::input::{Elements, Input};
-use zaro::format::raw::Origin;
+use zaro::array::View;
+use zaro::format::{Elements, Input, RawOrigin};
 use zaro::hierarchy::{self, Existing};
-use zaro::meta::create::NewArray;
-use zaro::meta::dtype::Endian;
-use zaro::meta::path::shown;
-use zaro::meta::{ArrayMeta, Json};
+use zaro::internal::path::shown;
+use zaro::internal::text::u64_of;
+use zaro::meta::{ArrayMeta, Endian, Json, NewArray};
 use zaro::store::SharedStore;
-use zaro::{Array, Error, Result, Slab, num};
+use zaro::{Array, Error, Index, Order, Result, Slab, WriteOptions, create};
 
 use crate::args::{Common, Target};
 use crate::format::Format;
@@ -209,7 +205,7 @@ impl Write {
 
     /// Opens the input and reads what says its shape and type.
     fn open(&self) -> Result<Input> {
-        let read: fn(Origin) -> Result<Input> =
+        let read: fn(RawOrigin) -> Result<Input> =
             match self.input_format.or_else(|| Format::of_file(&self.from)) {
                 Some(Format::Npy) => Input::npy,
                 Some(Format::Raw) => |origin| Ok(Input::Raw(origin)),
@@ -222,8 +218,8 @@ impl Write {
                 }
             };
         read(match self.from.as_os_str() == "-" {
-            true => Origin::Pipe(Box::new(signal::StoppableStdin::new()?)),
-            false => Origin::open(&self.from)?,
+            true => RawOrigin::Pipe(Box::new(signal::StoppableStdin::new()?)),
+            false => RawOrigin::open(&self.from)?,
         })
     }
 
@@ -355,7 +351,7 @@ impl Write {
         making: Option<&create::Creating>,
     ) -> Result<()> {
         let meta = to.array.meta();
-        let bytes = to.view.count()?.saturating_mul(num::u64_of(meta.data_type.size()));
+        let bytes = to.view.count()?.saturating_mul(u64_of(meta.data_type.size()));
         let watch = Watch::windows(bytes, common.progress);
         let options = WriteOptions {
             keep_fill: self.keep_fill,
@@ -368,7 +364,7 @@ impl Write {
             if let Some(making) = making {
                 making.check().await?;
             }
-            let bytes = num::u64_of(slab.bytes.len());
+            let bytes = u64_of(slab.bytes.len());
             to.array.write(&view.selection()?, slab.into(), options).await?;
             watched.window_done(bytes);
             options.task.check()

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use zaro::meta::NodeMeta;
-use zaro::store::memory::MemoryStore;
+use zaro::store::MemoryStore;
 use zaro::{OpenOptions, Result, Zarr};
 
 pub(crate) fn main() -> Result<()> {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use zaro::store::memory::MemoryStore;
+use zaro::store::MemoryStore;
 use zaro::{CancelToken, ErrorKind, OpenOptions, Progress, ReadOptions, Result, Selection, Task, Zarr};
 
 pub(crate) fn main() -> Result<()> {

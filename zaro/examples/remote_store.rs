@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
-use zaro::store::memory::MemoryStore;
-use zaro::store::{Entry, GetOptions, ListOptions, Object, ObjectMeta, Store};
+use zaro::store::{Entry, GetOptions, ListOptions, MemoryStore, Object, ObjectMeta, Store};
 use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};
 
 /// A server far away.

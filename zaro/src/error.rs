@@ -205,6 +205,12 @@ impl Error {
         Self::new(ErrorKind::Unsupported, message)
     }
 
+    /// What needs a feature that this library was compiled without.
+    #[allow(dead_code, reason = "with all features there is nothing to say it of")]
+    pub(crate) fn without(feature: &str) -> Self {
+        Self::unsupported(format!("this zaro was built without the feature {feature:?}"))
+    }
+
     /// [`ErrorKind::Io`].
     pub fn io(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Io, message)

@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use zaro::store::memory::MemoryStore;
+//! use zaro::store::MemoryStore;
 //! use zaro::{OpenOptions, ReadOptions, Selection, Zarr, blocking};
 //!
 //! # fn main() -> zaro::Result<()> {
@@ -40,73 +40,93 @@
 //!
 //! ```
 //! use std::sync::Arc;
+//! use zaro::array::bytes_of;
 //! use zaro::hierarchy::{self, Existing};
-//! use zaro::meta::create::NewArray;
-//! use zaro::meta::DataType;
-//! use zaro::store::{SharedStore, memory::MemoryStore};
-//! use zaro::{Order, ReadOptions, Selection, Values, WriteOptions, blocking};
+//! use zaro::meta::{DataType, NewArray};
+//! use zaro::store::{MemoryStore, SharedStore};
+//! use zaro::{Order, Selection, Values, WriteOptions, blocking};
 //!
 //! # fn main() -> zaro::Result<()> {
 //! let store: SharedStore = Arc::new(MemoryStore::new());
 //! let new = NewArray { shape: vec![4, 6], data_type: DataType::FLOAT64, chunks: Some(vec![2, 3]), ..NewArray::default() };
 //! let array = blocking::wait(hierarchy::create_array(&store, "group/name", &new, Existing::Refuse))?;
 //!
-//! let row: Vec<u8> = [0.5f64, 1.5, 2.5].iter().flat_map(|x| x.to_le_bytes()).collect();
+//! let row = bytes_of(&[0.5f64, 1.5, 2.5]);
 //! let place = Selection::start_count(&[1, 2], &[1, 3]);
 //! array.write_blocking(&place, Values::new(row, Order::C), &WriteOptions::default())?;
 //!
-//! let back = array.read_blocking(&place, &ReadOptions::default())?;
-//! assert_eq!(back.to_vec::<f64>()?, [0.5, 1.5, 2.5]);
+//! assert_eq!(array.read_as_blocking::<f64>(place)?, [0.5, 1.5, 2.5]);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # Layers
+//! More programs like these are in `examples/`: buckets, copies, images, manifests, a store and a codec of your own.
 //!
-//! ```text
-//!   open       an address -> a store; the one place that knows every kind of store
-//!   image      OME-Zarr: levels, channels, labels, plates; pictures of them
-//!   copy       a hierarchy -> another place, version, chunking, codec
-//!   manifest   versions of a Zarr: checksums, manifests     reference  a Zarr whose bytes lie elsewhere
-//!   create     new arrays and images that nobody sees before they are whole
-//!   coords     selecting by values of coordinates           stat       what the elements of an array are like
-//!   cf         packing, calendars, units                    validate   every document against the rules
-//!   format     values as text, JSON, npy, csv, pictures, and back
-//!   hierarchy  nodes made, edited, resized, consolidated, deleted
-//!   group      a store -> nodes: groups and arrays by their path
-//!   array      a selection -> chunks -> the answer, and back
-//!   store      keys -> bytes        meta    JSON -> one model        codec    bytes -> values
-//!   context    memory, threads and connections that all of them share
-//! ```
+//! # Modules
 //!
-//! Layers look down only, and a test holds them to it: [`store`] and [`meta`] know nothing of each other, [`codec`]
-//! knows [`meta`], [`array`](mod@array) uses all three, [`group`] uses that, and [`open`](mod@open) is on top.
+//! What is used most is here at the root: [`open()`], [`Zarr`], [`Array`], [`Selection`], [`Slab`], [`Error`] and their options.
+//!
+//! | | |
+//! |---|---|
+//! | [`open`](mod@open) | an address to a store or a Zarr; the one place that knows every kind of store |
+//! | [`array`](mod@array) | windows over what is larger than memory, progress, bytes of numbers |
+//! | [`hierarchy`], [`create`] | nodes made, edited, resized, consolidated, deleted; new arrays that nobody sees before they are whole |
+//! | [`copy`](mod@copy) | a hierarchy to another place, version, chunking, codec |
+//! | [`coords`], [`cf`], [`stat`], [`validate`] | selecting by values of coordinates; packing, calendars, units; what elements are like; every document against the rules |
+//! | [`format`](mod@format) | values as text, JSON, numpy files, CSV, pictures, and back |
+//! | `image` | OME-Zarr: levels, channels, labels, plates; made, drawn, checked, upgraded |
+//! | `manifest` | versions of a Zarr: checksums, manifests, histories |
+//! | `reference` | a Zarr whose bytes lie elsewhere: Kerchunk, Icechunk |
+//! | [`store`] | keys to bytes; the trait [`store::Store`] for a store of your own |
+//! | [`codec`] | bytes to values; [`codec::register`] for a codec of your own |
+//! | [`meta`] | JSON to one model for both versions |
+//! | [`blocking`] | for programs without an async runtime |
+//! | `testing` | a suite for stores, a store that injects faults, a small HTTP server |
+//!
+//! Modules look down only, from [`open`](mod@open) on top to [`store`], [`meta`] and [`codec`], and a test holds them to it.
 //! V2 is turned into the terms of V3 when its metadata are parsed; from there on nothing asks for the version.
-//! `docs/architecture.md` follows one read through all of them.
+//! `docs/architecture.md` has the layers, and follows one read through all of them.
 //!
 //! # Key types
 //!
 //! * [`open()`] takes a path or URI and [`OpenOptions`], and gives a [`Zarr`].
 //! * [`Zarr`] is a hierarchy: [`Zarr::array`], [`Zarr::node`], [`Zarr::children`], [`Zarr::walk`].
 //! * [`Array`] is one array, cheap to clone, with caches that its clones share. [`Array::read`] is async,
-//!   [`Array::read_blocking`] needs no runtime, [`Array::read_into`] fills a buffer of the caller's.
+//!   [`Array::read_blocking`] needs no runtime, [`Array::read_into`] fills a buffer of the caller's, [`Array::read_as`] gives numbers.
 //! * [`Selection`] says which elements; [`ReadOptions`] in which [`Order`], and what a missing chunk means.
 //! * [`Slab`] is the answer: little-endian bytes, a shape and a type. [`Slab::to_vec`] makes Rust numbers of it,
 //!   [`Slab::item`] gives strings and other elements without a fixed size.
-//! * [`Array::write`] writes [`Values`] or a [`Slab`]; [`hierarchy`] makes, edits, resizes and deletes nodes;
-//!   [`copy`](mod@copy) copies them, and [`open::open_store_for_writing`] gives the store to do it in.
+//! * [`Array::write`] writes [`Values`] or a [`Slab`]; [`open::open_store_for_writing`] gives the store to make nodes in.
+//! * [`Context`] has the memory, threads and connections that everything opened with it shares.
 //! * [`Error`] has an [`ErrorKind`], which is also an exit code of the `zaro` command, and says which store, node, key
 //!   and metadata field it is about. A missing chunk is not an error; a failed request is never a missing chunk.
-//! * [`array::windows::View`] cuts what is larger than memory into windows; a [`format::Sink`] writes them as text, numpy
-//!   files or pictures, [`format::input`] reads such files, and [`cf::Reading`] applies the CF conventions on the way.
-//! * [`store::Store`] is the trait to implement for another kind of store.
 //!
 //! # Features
 //!
-//! * `cloud` (on by default): S3, GCS, Azure and HTTP(S) stores. Without it, no HTTP client is compiled.
-//! * `image` (on by default): the module `image`, OME-Zarr.
-//! * `testing`: the module `testing`, with a suite for implementations of [`store::Store`], a store that injects
-//!   faults, and a small HTTP server for tests.
+//! On by default:
+//!
+//! * `cloud`: S3, GCS, Azure and HTTP(S) stores. Without it, no HTTP client is compiled.
+//! * `image`: the module `image`, OME-Zarr.
+//! * `references`: the module `reference`; `parquet`: its Kerchunk references in Parquet.
+//! * `manifest`: the module `manifest`.
+//!
+//! Off by default:
+//!
+//! * `grib`: the codecs of references to GRIB files, and PNG and JPEG 2000 tiles.
+//! * `ndarray`: [`Array`]s read as arrays of the `ndarray` crate.
+//! * `testing`: the module `testing`.
+
+// What features share is dead when those are left out that use it; with all of them, the lints tell.
+#![cfg_attr(
+    not(all(
+        feature = "cloud",
+        feature = "image",
+        feature = "manifest",
+        feature = "parquet",
+        feature = "references"
+    )),
+    allow(dead_code, unused_imports, unused_macros, unreachable_pub)
+)]
 
 /// The Rust of the read-me, compiled so that it stays true.
 #[cfg(doctest)]
@@ -117,26 +137,30 @@ pub mod array;
 pub mod blocking;
 pub mod cf;
 pub mod codec;
-pub mod context;
+mod context;
 pub mod coords;
 pub mod copy;
 pub mod create;
-pub mod error;
+mod error;
 pub mod format;
-pub mod group;
+mod group;
 pub mod hierarchy;
 #[cfg(feature = "image")]
 pub mod image;
+#[doc(hidden)]
+pub mod internal;
 mod journal;
+#[cfg(feature = "manifest")]
 pub mod manifest;
 pub mod meta;
-pub mod num;
+mod num;
 pub mod open;
 mod process;
+#[cfg(feature = "references")]
 pub mod reference;
 pub mod stat;
 pub mod store;
-pub mod suggest;
+mod suggest;
 mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -16,12 +16,12 @@ pub fn u64_of(n: usize) -> u64 {
 
 /// A number from outside as a length in memory; an error on machines where it does not fit.
 #[inline]
-pub fn usize_of(n: u64) -> Result<usize> {
+pub(crate) fn usize_of(n: u64) -> Result<usize> {
     usize::try_from(n).map_err(|_| Error::invalid(format!("{n} bytes do not fit into this machine's memory")))
 }
 
 /// The product of extents, or an error if it leaves `u64`.
-pub fn product(extents: &[u64]) -> Result<u64> {
+pub(crate) fn product(extents: &[u64]) -> Result<u64> {
     extents
         .iter()
         .try_fold(1u64, |acc, &n| acc.checked_mul(n))
@@ -29,7 +29,7 @@ pub fn product(extents: &[u64]) -> Result<u64> {
 }
 
 /// The product of extents as a length in memory.
-pub fn product_usize(extents: &[u64]) -> Result<usize> {
+pub(crate) fn product_usize(extents: &[u64]) -> Result<usize> {
     usize_of(product(extents)?)
 }
 
@@ -62,7 +62,7 @@ pub fn f64_of_u64(n: u64) -> f64 {
 
 /// The nearest `f64`; loses the low bits beyond 2^53.
 #[must_use]
-pub fn f64_of_i64(n: i64) -> f64 {
+pub(crate) fn f64_of_i64(n: i64) -> f64 {
     n as f64
 }
 
@@ -74,13 +74,13 @@ pub fn f64_of_usize(n: usize) -> f64 {
 
 /// The nearest `f64`; loses the low bits beyond 2^53.
 #[must_use]
-pub fn f64_of_i128(n: i128) -> f64 {
+pub(crate) fn f64_of_i128(n: i128) -> f64 {
     n as f64
 }
 
 /// `x` rounded to the nearest integer, cut off at the limits; NaN is 0.
 #[must_use]
-pub fn i128_of_f64(x: f64) -> i128 {
+pub(crate) fn i128_of_f64(x: f64) -> i128 {
     x.round() as i128
 }
 
@@ -92,12 +92,12 @@ pub fn u64_of_f64(x: f64) -> u64 {
 
 /// `x` rounded down, cut off at 0; NaN is 0.
 #[must_use]
-pub fn usize_of_f64(x: f64) -> usize {
+pub(crate) fn usize_of_f64(x: f64) -> usize {
     x.floor() as usize
 }
 
 /// `x` rounded to the nearest byte, cut off at 0 and 255; NaN is 0.
 #[must_use]
-pub fn u8_of_f64(x: f64) -> u8 {
+pub(crate) fn u8_of_f64(x: f64) -> u8 {
     x.round() as u8
 }

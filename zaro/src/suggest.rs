@@ -11,7 +11,7 @@ const MOST: usize = 12;
 /// How far `a` is from `b`: letters changed, added, left out, or exchanged with their neighbour. Capitals count as small
 /// letters.
 #[must_use]
-pub fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let letters = |s: &str| s.chars().flat_map(char::to_lowercase).take(LONGEST).collect::<Vec<char>>();
     let (a, b) = (letters(a), letters(b));
     // Rows of the table of distances between beginnings of `a` (one per row) and of `b`.
@@ -47,14 +47,14 @@ fn farness(word: &str, name: &str) -> usize {
 }
 
 /// The names, closest to `word` first; as they come where they are equally far.
-pub fn by_closeness<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub(crate) fn by_closeness<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut far: Vec<(usize, &str)> = names.into_iter().map(|n| (farness(word, n), n)).collect();
     far.sort_by_key(|(d, _)| *d);
     far.into_iter().map(|(_, n)| n).collect()
 }
 
 /// The name that `word` was probably meant to be: one that differs in few of its letters.
-pub fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = names.into_iter().map(|n| (farness(word, n), n)).min_by_key(|(d, _)| *d)?;
     let letters = word.chars().count();
     // One in a short word, a third of a long one.
@@ -63,7 +63,7 @@ pub fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// What to say of `word`, which is none of `names`: `; did you mean "lat"? There are lat, lon, time`. Nothing, if there
 /// are no names.
-pub fn instead<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn instead<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let names = by_closeness(word, names);
     let mut out = String::new();
     if let Some(meant) = closest(word, names.iter().copied()) {
@@ -78,7 +78,7 @@ pub fn instead<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Stri
 
 /// The first names, and how many there are in all.
 #[must_use]
-pub fn listed(names: &[&str]) -> String {
+pub(crate) fn listed(names: &[&str]) -> String {
     let mut text = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
     if names.len() > MOST {
         let _ = write!(text, ", … ({} in all)", names.len());

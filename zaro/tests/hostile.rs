@@ -17,10 +17,9 @@ use std::time::{Duration, Instant};
 
 use common::probe::{AsFiles, Probe};
 use common::{BIG, GZIP, LITTLE, Model, Rng, V2, V3, V3_GROUP, ZSTD, sharding, transpose, volume};
-use zaro::codec::chain::Chain;
 use zaro::codec::{Buffer, Repr};
-use zaro::store::SharedStore;
-use zaro::store::memory::MemoryStore;
+use zaro::internal::codec::Chain;
+use zaro::store::{MemoryStore, SharedStore};
 use zaro::{ErrorKind, ReadOptions, Result, Selection};
 
 /// Counts what is allocated; the only way to see a bomb before the machine does.

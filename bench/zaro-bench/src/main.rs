@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use zaro::copy::{CopyOptions, Sizes};
 use zaro::hierarchy::{Existing, create_array};
-use zaro::meta::create::NewArray;
-use zaro::meta::{DataType, Format, short};
-use zaro::store::SharedStore;
-use zaro::store::local::LocalStore;
+use zaro::meta::{DataType, Format, NewArray, parse_codecs};
+use zaro::store::{LocalStore, SharedStore};
 use zaro::{Array, OpenOptions, Order, ReadOptions, Selection, Slab, Values, WriteOptions, Zarr, blocking};
 
 #[path = "../../common.rs"]
@@ -112,7 +110,7 @@ fn write(from: &str, to: &str) -> zaro::Result<()> {
         data_type: DataType::UInt(16),
         chunks: Some(vec![target.chunk; rank]),
         shards: target.shard.map(|n| vec![n; rank]),
-        codecs: Some(short::parse(&codecs(target))?),
+        codecs: Some(parse_codecs(&codecs(target))?),
         ..NewArray::default()
     };
     let array = blocking::wait(create_array(&store, "", &new, Existing::Refuse))?;
@@ -131,7 +129,7 @@ fn copy(from: &str, to: &str) -> zaro::Result<()> {
         format: Some(Format::V3),
         chunks: Some(Sizes::List(vec![target.chunk; 3])),
         shards: Some(target.shard.map(|n| Sizes::List(vec![n; 3]))),
-        codecs: Some(short::parse(&codecs(target))?),
+        codecs: Some(parse_codecs(&codecs(target))?),
         memory: memory().unwrap_or(0),
         ..CopyOptions::default()
     };

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use zaro::hierarchy::Existing;
 use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource, collect_colors, read_properties};
-use zaro::image::model::Labels;
-use zaro::image::source::{self, SourceOptions};
+use zaro::image::{ImageSourceOptions, Labels, open_sources};
 use zaro::{Error, Result};
 
 use super::pyramid::parse_axes;
@@ -112,9 +111,12 @@ impl AddLabels {
         let local = Path::new(self.from.strip_prefix("file://").unwrap_or(&self.from));
         let ending = local.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         if local.is_file() && !["zip", "ozx", "json"].contains(&ending.as_str()) {
-            let options =
-                SourceOptions { axes: self.axes.clone(), indexes: true, ..SourceOptions::default() };
-            let mut all = source::open(&[local.to_owned()], &options)?;
+            let options = ImageSourceOptions {
+                axes: self.axes.clone(),
+                indexes: true,
+                ..ImageSourceOptions::default()
+            };
+            let mut all = open_sources(&[local.to_owned()], &options)?;
             let first =
                 all.drain(..).next().ok_or_else(|| Error::invalid("there is no image in the file"))?;
             for warning in &first.warnings {

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use zaro::hierarchy::Existing;
-use zaro::image::Version;
 use zaro::image::convert::{ConvertOptions, Converted, convert};
 use zaro::image::pyramid::Method;
-use zaro::image::source::{self, Source, SourceOptions};
-use zaro::image::units;
+use zaro::image::{ImageSource, ImageSourceOptions, ImageVersion, open_sources};
+use zaro::internal::image::units;
 use zaro::meta::Json;
 use zaro::{Error, Result};
 
@@ -47,7 +46,7 @@ pub(crate) struct Convert {
     output: String,
     /// OME-Zarr version to write: 0.4, 0.5 or 0.6
     #[arg(long, value_name = "VERSION", default_value = "0.5", value_parser = parse_version)]
-    to: Version,
+    to: ImageVersion,
     /// Pattern of file names: img_t{t}_c{c}_z{z}.tif
     #[arg(long, value_name = "PATTERN")]
     pattern: Option<String>,
@@ -89,9 +88,9 @@ pub(crate) struct Convert {
     method: Option<Method>,
 }
 
-fn parse_version(text: &str) -> std::result::Result<Version, String> {
-    match Version::parse(text) {
-        Some(version @ (Version::V04 | Version::V05 | Version::V06)) => Ok(version),
+fn parse_version(text: &str) -> std::result::Result<ImageVersion, String> {
+    match ImageVersion::parse(text) {
+        Some(version @ (ImageVersion::V04 | ImageVersion::V05 | ImageVersion::V06)) => Ok(version),
         _ => Err("write 0.4, 0.5 or 0.6".to_owned()),
     }
 }
@@ -111,7 +110,7 @@ impl Convert {
         }
         let at = Target { uri: self.output.clone(), path: String::new() };
         let is_ozx = super::is_ozx(&self.output);
-        if is_ozx && self.to < Version::V05 {
+        if is_ozx && self.to < ImageVersion::V05 {
             return Err(Error::usage(format!("an .ozx holds OME-Zarr 0.5 or later, not {}", self.to)));
         }
         let (store, path) = common.open_for_writing(&at, false).await?;
@@ -149,15 +148,15 @@ impl Convert {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn sources(&self, inputs: &[String]) -> Result<Vec<Arc<Source>>> {
-        let (files, found) = source::expand(inputs)?;
-        let options = SourceOptions {
+    fn sources(&self, inputs: &[String]) -> Result<Vec<Arc<ImageSource>>> {
+        let (files, found) = zaro::internal::image::expand(inputs)?;
+        let options = ImageSourceOptions {
             axes: self.axes.clone(),
             pattern: self.pattern.clone().or(found),
             allow_missing: self.allow_missing,
             indexes: false,
         };
-        let mut sources = source::open(&files, &options)?;
+        let mut sources = open_sources(&files, &options)?;
         if let Some(n) = self.series {
             let there = sources.len();
             if n >= there {

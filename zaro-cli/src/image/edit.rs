@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use zaro::image::add_labels::parse_color;
 use zaro::image::edit::{self, ChannelEdit, Edit as Changes, Which};
-use zaro::image::model::{ColorModel, LabelColor};
+use zaro::image::{ColorModel, LabelColor};
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::format::describe::times;
-use zaro::image::document::hex;
-use zaro::image::model::{AxisKind, Channel, ColorModel, Plate};
-use zaro::image::summary::{LevelSummary, Overview, PyramidSummary, Summary, extent};
-use zaro::image::{Axis, Found, Version};
-use zaro::meta::path::shown;
+use zaro::image::{
+    Axis, AxisKind, Channel, ColorModel, Found, ImageOverview, ImageSummary, ImageVersion, LevelSummary,
+    Plate, PyramidSummary,
+};
+use zaro::internal::describe::times;
+use zaro::internal::image::document::hex;
+use zaro::internal::image::extent;
+use zaro::internal::path::shown;
 use zaro::{Error, Result};
 
 use crate::args::{Common, Target};
@@ -52,7 +54,7 @@ impl Info {
             .with_store(&self.target.uri));
         }
         let zarr = common.open(&self.target.uri).await?;
-        let overview = Overview::of(&zarr, &self.target.path).await?;
+        let overview = ImageOverview::of(&zarr, &self.target.path).await?;
         let text = if self.json {
             let mut out = overview.to_json();
             out.set("uri", zaro::redacted(&self.target.uri).into_owned());
@@ -99,13 +101,13 @@ struct Page<'a> {
 }
 
 /// The options of a picture of an image; a small one of a large image.
-fn picture(summary: &Summary) -> Vec<&'static str> {
+fn picture(summary: &ImageSummary) -> Vec<&'static str> {
     let size = if is_large(summary) { &["--size", "2048"][..] } else { &[] };
     [&["-o", "picture.png"], size].concat()
 }
 
 impl Page<'_> {
-    fn overview(&self, overview: &Overview) -> String {
+    fn overview(&self, overview: &ImageOverview) -> String {
         let p = self.paint;
         let mut out = String::new();
         let mut head = |path: &str, what: String| {
@@ -148,7 +150,7 @@ impl Page<'_> {
         out
     }
 
-    fn image(&self, summary: &Summary, indent: &str, out: &mut String) {
+    fn image(&self, summary: &ImageSummary, indent: &str, out: &mut String) {
         let p = self.paint;
         let mut row = |name: &str, text: String| {
             let name = format!("{indent}  {name:<10}");
@@ -206,7 +208,7 @@ impl Page<'_> {
 }
 
 /// Whether a picture of the whole would be more than people look at, or than there can be.
-fn is_large(summary: &Summary) -> bool {
+fn is_large(summary: &ImageSummary) -> bool {
     let first = summary.pyramids.first().and_then(|p| Some((&p.multiscale.axes, p.levels.first()?)));
     let sides = first.map(|(axes, level)| axes.iter().zip(&level.shape)).into_iter().flatten();
     sides.filter(|(axis, _)| axis.kind == AxisKind::Space).any(|(_, n)| *n > 8192)
@@ -263,7 +265,7 @@ fn channel_text(i: usize, channel: &Channel) -> String {
     if let (Some(start), Some(end)) = (channel.window.start, channel.window.end) {
         out.push_str(&format!("  {} to {}", short(start), short(end)));
     }
-    if channel.family != zaro::image::model::Family::Linear {
+    if channel.family != zaro::image::CurveFamily::Linear {
         out.push_str(&format!("  {} {}", channel.family.text(), short(channel.coefficient)));
     }
     if channel.inverted {
@@ -276,7 +278,7 @@ fn channel_text(i: usize, channel: &Channel) -> String {
 }
 
 /// An image in one line.
-fn line(summary: &Summary) -> String {
+fn line(summary: &ImageSummary) -> String {
     let first = |p: &PyramidSummary| p.levels.first().map(|l| sizes(&p.multiscale.axes, l));
     let size = summary.pyramids.first().and_then(first).unwrap_or_default();
     let levels = plural(summary.pyramids.first().map_or(0, |p| p.levels.len()), "level");
@@ -287,7 +289,7 @@ fn line(summary: &Summary) -> String {
             summary.labels.iter().map(|l| l.label.name.as_str()).collect::<Vec<_>>().join(", ")
         ));
     }
-    if summary.image.version == Version::Seed {
+    if summary.image.version == ImageVersion::Seed {
         out.push_str(", seed");
     }
     out

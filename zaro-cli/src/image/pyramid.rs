@@ -4,9 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::hierarchy::Existing;
-use zaro::image::Version;
-use zaro::image::model::Axis;
 use zaro::image::pyramid::{self, Factors, Frame, Method, PyramidOptions};
+use zaro::image::{Axis, ImageVersion};
 use zaro::meta::NodeMeta;
 use zaro::{Error, Result};
 
@@ -84,7 +83,7 @@ pub(crate) struct Pyramid {
     name: Option<String>,
     /// OME-Zarr version: 0.4, 0.5, 0.6 [default: 0.5, or 0.4 in Zarr V2]
     #[arg(long, value_name = "VERSION", value_parser = parse_version, help_heading = "For a plain array")]
-    ome_version: Option<Version>,
+    ome_version: Option<ImageVersion>,
 }
 
 /// The words of `--method`.
@@ -116,8 +115,8 @@ fn parse_factors(text: &str) -> std::result::Result<Factors, String> {
 }
 
 /// A version of OME-Zarr.
-pub(super) fn parse_version(text: &str) -> std::result::Result<Version, String> {
-    Version::parse(text).ok_or_else(|| format!("{text:?} is no version of OME-Zarr, such as 0.5"))
+pub(super) fn parse_version(text: &str) -> std::result::Result<ImageVersion, String> {
+    ImageVersion::parse(text).ok_or_else(|| format!("{text:?} is no version of OME-Zarr, such as 0.5"))
 }
 
 /// Axes from `tczyx`, or from names with commas.
@@ -129,7 +128,7 @@ pub(super) fn parse_axes(text: &str, unit: Option<&str>) -> Vec<Axis> {
     };
     let axis = |name: &String| {
         let mut axis = Axis::named(name);
-        if axis.kind == zaro::image::model::AxisKind::Space {
+        if axis.kind == zaro::image::AxisKind::Space {
             axis.unit = unit.map(str::to_owned);
         }
         axis

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::image::model::ColorModel;
+use zaro::image::ColorModel;
 use zaro::image::render::{
     ChannelSetting, Depth, LabelChoice, PngRows, Projection, Region, Request, Rows, Settings, Sheet, Size,
     TiffRows, View, render_to,

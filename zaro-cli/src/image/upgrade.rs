@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::hierarchy::Existing;
-use zaro::image::Version;
+use zaro::image::ImageVersion;
 use zaro::image::upgrade::{Fate, UpgradeOptions, Upgraded, upgrade, upgrade_in_place};
 use zaro::{Error, Result};
 
@@ -40,7 +40,7 @@ pub(crate) struct Upgrade {
     target: Option<String>,
     /// The version wanted: 0.4, 0.5 or 0.6; from older ones also 0.2 and 0.3
     #[arg(long, value_name = "VERSION", default_value = "0.5", value_parser = parse_version)]
-    to: Version,
+    to: ImageVersion,
     /// Convert in place
     #[arg(long)]
     in_place: bool,
@@ -67,9 +67,9 @@ pub(crate) struct Upgrade {
     json: bool,
 }
 
-fn parse_version(text: &str) -> std::result::Result<Version, String> {
-    match Version::parse(text) {
-        Some(version) if version >= Version::V02 && version.text() == text => Ok(version),
+fn parse_version(text: &str) -> std::result::Result<ImageVersion, String> {
+    match ImageVersion::parse(text) {
+        Some(version) if version >= ImageVersion::V02 && version.text() == text => Ok(version),
         _ => Err("the versions are 0.2, 0.3, 0.4, 0.5 and 0.6".into()),
     }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use zaro::image::Version;
+use zaro::image::ImageVersion;
 use zaro::image::validate::{
-    Finding, Level, Options, Report, archive, attributes_in, validate, validate_attributes,
+    FindingLevel, ImageFinding, ImageReport, Options, archive, attributes_in, validate, validate_attributes,
 };
 use zaro::meta::Json;
 use zaro::{ErrorKind, Result};
@@ -44,7 +44,7 @@ pub(crate) struct Validate {
     path: String,
     /// Validate against this version: seed, 0.1, 0.2, 0.3, 0.4, 0.5 or 0.6 [default: the image's own]
     #[arg(long = "as", value_name = "VERSION", value_parser = parse_version)]
-    version: Option<Version>,
+    version: Option<ImageVersion>,
     /// Print JSON
     #[arg(long, conflicts_with = "conformance")]
     json: bool,
@@ -53,21 +53,21 @@ pub(crate) struct Validate {
     conformance: bool,
     /// Minimum level of findings: must, should or lint
     #[arg(long, value_name = "LEVEL", value_parser = parse_level, default_value = "lint", hide_default_value = true)]
-    level: Level,
+    level: FindingLevel,
 }
 
-fn parse_version(text: &str) -> std::result::Result<Version, String> {
+fn parse_version(text: &str) -> std::result::Result<ImageVersion, String> {
     match text {
-        "seed" => Ok(Version::Seed),
-        _ => Version::parse(text).ok_or_else(|| format!("{text:?} is not one of seed, 0.1, …, 0.6")),
+        "seed" => Ok(ImageVersion::Seed),
+        _ => ImageVersion::parse(text).ok_or_else(|| format!("{text:?} is not one of seed, 0.1, …, 0.6")),
     }
 }
 
-fn parse_level(text: &str) -> std::result::Result<Level, String> {
+fn parse_level(text: &str) -> std::result::Result<FindingLevel, String> {
     match text.to_ascii_lowercase().as_str() {
-        "must" => Ok(Level::Must),
-        "should" => Ok(Level::Should),
-        "lint" => Ok(Level::Lint),
+        "must" => Ok(FindingLevel::Must),
+        "should" => Ok(FindingLevel::Should),
+        "lint" => Ok(FindingLevel::Lint),
         _ => Err(format!("{text:?} is not one of must, should, lint")),
     }
 }
@@ -88,7 +88,7 @@ impl Validate {
         Ok(if valid { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 
-    async fn report(&self, common: &Common) -> Result<Report> {
+    async fn report(&self, common: &Common) -> Result<ImageReport> {
         let options = Options { version: self.version, metadata_only: self.conformance };
         if let Some(attributes) = attributes_in(&self.uri, self.conformance)? {
             return Ok(validate_attributes(&attributes, &options));
@@ -109,8 +109,8 @@ impl Validate {
     async fn conform(&self, common: &Common) -> Result<ExitCode> {
         let (valid, message) = match self.report(common).await {
             Ok(report) => {
-                let limit = if common.strict { Level::Should } else { Level::Must };
-                let broken = report.findings.iter().filter(|f| f.level >= limit).map(Finding::to_string);
+                let limit = if common.strict { FindingLevel::Should } else { FindingLevel::Must };
+                let broken = report.findings.iter().filter(|f| f.level >= limit).map(ImageFinding::to_string);
                 (report.is_valid(common.strict), broken.collect::<Vec<_>>().join("; "))
             }
             // What is there and cannot be read as metadata is not valid; what cannot be reached is no answer.
@@ -132,7 +132,7 @@ impl Validate {
 }
 
 /// Which rules were applied, and why.
-fn judged(report: &Report) -> String {
+fn judged(report: &ImageReport) -> String {
     let version = report.version;
     let stated = report.stated.as_ref().map(|stated| plain(stated));
     match (&stated, report.asked) {
@@ -148,9 +148,9 @@ fn judged(report: &Report) -> String {
 const SHOWN: usize = 4;
 
 /// Findings that are the same but for their node, once, with the other nodes: a plate repeats itself hundreds of times.
-fn grouped(findings: &[Finding]) -> Vec<(&Finding, Vec<&str>)> {
-    let mut places: HashMap<(&str, Level, &str, &str, &str), usize> = HashMap::new();
-    let mut all: Vec<(&Finding, Vec<&str>)> = Vec::new();
+fn grouped(findings: &[ImageFinding]) -> Vec<(&ImageFinding, Vec<&str>)> {
+    let mut places: HashMap<(&str, FindingLevel, &str, &str, &str), usize> = HashMap::new();
+    let mut all: Vec<(&ImageFinding, Vec<&str>)> = Vec::new();
     for f in findings {
         let what = (f.rule, f.level, f.path.as_str(), f.found.as_str(), f.wanted.as_str());
         match places.get(&what).and_then(|i| all.get_mut(*i)) {
@@ -164,13 +164,13 @@ fn grouped(findings: &[Finding]) -> Vec<(&Finding, Vec<&str>)> {
     all
 }
 
-fn text(report: &Report, valid: bool, paint: Paint) -> String {
+fn text(report: &ImageReport, valid: bool, paint: Paint) -> String {
     let mut out = String::new();
     for (f, others) in grouped(&report.findings) {
         let level = match f.level {
-            Level::Must => paint.red("MUST"),
-            Level::Should => paint.yellow("SHOULD"),
-            Level::Lint => paint.dim("lint"),
+            FindingLevel::Must => paint.red("MUST"),
+            FindingLevel::Should => paint.yellow("SHOULD"),
+            FindingLevel::Lint => paint.dim("lint"),
         };
         let place = if f.path.is_empty() { String::new() } else { format!(" {}", plain(&f.path)) };
         out.push_str(&format!("{level} {} {}{place}\n", f.rule, plain(&f.node)));
@@ -188,8 +188,8 @@ fn text(report: &Report, valid: bool, paint: Paint) -> String {
         }
     }
     let verdict = if valid { paint.green("valid") } else { paint.red("not valid") };
-    let counts =
-        [Level::Must, Level::Should, Level::Lint].map(|level| format!("{} {level}", report.count(level)));
+    let counts = [FindingLevel::Must, FindingLevel::Should, FindingLevel::Lint]
+        .map(|level| format!("{} {level}", report.count(level)));
     out.push_str(&format!(
         "{verdict}: {}; {}; {}\n",
         plain(&judged(report)),

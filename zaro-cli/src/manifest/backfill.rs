@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::manifest::bucket::{Backfill as How, CreateOptions, Done, EmbargoCheck, Journal, Source};
+use zaro::manifest::bucket::{
+    Backfill as How, BackfillJournal, CreateOptions, Done, EmbargoCheck, ListingSource,
+};
 
 use super::bucket;
 use crate::args::Common;
@@ -29,7 +31,7 @@ pub(crate) struct Backfill {
     /// The bucket, such as s3://bucket
     #[arg(value_name = "URI")]
     uri: String,
-    /// Journal file: Zarrs that are done are recorded in it, and skipped when rerun
+    /// BackfillJournal file: Zarrs that are done are recorded in it, and skipped when rerun
     #[arg(long, value_name = "FILE", value_parser = output_path())]
     journal: Option<PathBuf>,
     /// Zarrs processed at once
@@ -56,11 +58,12 @@ impl Backfill {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let (store, path) = zaro::open::open_bucket(&self.uri, &common.store_options()?)?;
-        let journal = self.journal.as_deref().map(|file| Journal::open(file, &store, &path)).transpose()?;
+        let journal =
+            self.journal.as_deref().map(|file| BackfillJournal::open(file, &store, &path)).transpose()?;
         if !self.plain {
             bucket::warn_of_versions(common, &store).await?;
         }
-        let source = if self.plain { Source::Objects } else { Source::Versions };
+        let source = if self.plain { ListingSource::Objects } else { ListingSource::Versions };
         let create = CreateOptions { source, listings: self.listings, ..CreateOptions::default() };
         let how =
             How { create, at_once: self.jobs, embargoed: self.embargoed, embargo_check: self.embargo_check };

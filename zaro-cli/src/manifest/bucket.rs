@@ -5,15 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use zaro::manifest::bucket::{
-    self, BucketZarr, CreateOptions, Created, EmbargoCheck, Inventory, Source, StoreOptions,
+    BucketZarr, CreateOptions, Created, EmbargoCheck, Inventory, ListingSource, PublishOptions,
 };
-use zaro::manifest::place;
-use zaro::manifest::store::objects_beside;
-use zaro::manifest::verify::Finding;
-use zaro::manifest::{Manifest, WriteOptions};
+use zaro::manifest::{
+    Manifest, ManifestFinding, ManifestOptions, bucket, key_of, objects_beside, store_manifest,
+};
 pub(crate) use zaro::open::is_bucket;
-use zaro::store::object::bucket::Bucket;
-use zaro::store::object::tagging::Versioning;
+use zaro::store::{Bucket, Versioning};
 use zaro::{Error, Result};
 
 use super::load::load;
@@ -46,11 +44,11 @@ pub(crate) struct BucketCreate {
 }
 
 impl BucketCreate {
-    fn source(&self) -> Result<Source> {
+    fn source(&self) -> Result<ListingSource> {
         Ok(match &self.inventory {
-            Some(file) => Source::Inventory(Inventory::open(file, self.inventory_columns.as_deref())?),
-            None if self.plain => Source::Objects,
-            None => Source::Versions,
+            Some(file) => ListingSource::Inventory(Inventory::open(file, self.inventory_columns.as_deref())?),
+            None if self.plain => ListingSource::Objects,
+            None => ListingSource::Versions,
         })
     }
 }
@@ -97,7 +95,7 @@ pub(crate) async fn create(
     uri: &str,
     options: &BucketCreate,
     to: Destination<'_>,
-    write: WriteOptions,
+    write: ManifestOptions,
     replace: bool,
     json: bool,
 ) -> Result<()> {
@@ -107,7 +105,7 @@ pub(crate) async fn create(
         zarr.manifests()?;
     }
     let wanted = CreateOptions { source: options.source()?, write, listings: options.listings };
-    if matches!(wanted.source, Source::Versions) {
+    if matches!(wanted.source, ListingSource::Versions) {
         warn_of_versions(common, zarr.bucket()).await?;
     }
     let Created { document, listings } = bucket::create(&zarr, &wanted).await?;
@@ -118,7 +116,7 @@ pub(crate) async fn create(
                 Some(said) => said,
                 None => zarr.is_embargoed(options.embargo_check).await?,
             };
-            let stored = zarr.store(document, StoreOptions { embargoed, replace }).await?;
+            let stored = zarr.store(document, PublishOptions { embargoed, replace }).await?;
             (format!("{}/{}", zarr.bucket(), zarr.manifest_key(&checksum)?), stored)
         }
         Destination::File(path) if path == Path::new("-") => {
@@ -127,12 +125,12 @@ pub(crate) async fn create(
             return out.finish();
         }
         Destination::File(path) => {
-            let stored = place::store(path, &checksum, replace, |out| document.write(out))?;
+            let stored = store_manifest(path, &checksum, replace, |out| document.write(out))?;
             (path.display().to_string(), stored)
         }
         Destination::Folder(folder) => {
-            let path = folder.join(place::key_of(zarr.id(), &checksum)?);
-            let stored = place::store(&path, &checksum, replace, |out| document.write(out))?;
+            let path = folder.join(key_of(zarr.id(), &checksum)?);
+            let stored = store_manifest(&path, &checksum, replace, |out| document.write(out))?;
             (path.display().to_string(), stored)
         }
     };
@@ -170,7 +168,7 @@ pub(crate) async fn findings(
     uri: &str,
     manifest: &Manifest,
     bytes: bool,
-) -> Result<Vec<Finding>> {
+) -> Result<Vec<ManifestFinding>> {
     let zarr = zarr(common, uri)?;
     let mut out = bucket::verify(&zarr, manifest, 1000).await?.findings();
     if bytes {
@@ -183,7 +181,7 @@ pub(crate) async fn findings(
 /// A side of a comparison: a Zarr in a bucket as it is now, or else a manifest.
 pub(crate) async fn load_side(uri: &str, common: &Common) -> Result<Manifest> {
     if is_bucket(uri) && !uri.ends_with(".json") {
-        return bucket::current(&zarr(common, uri)?, &Source::Versions).await;
+        return bucket::current(&zarr(common, uri)?, &ListingSource::Versions).await;
     }
     load(uri, common).await
 }

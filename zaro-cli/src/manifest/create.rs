@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use zaro::manifest::place::{self, Stored};
-use zaro::manifest::{Layout, WriteOptions};
+use zaro::manifest::{ManifestLayout, ManifestOptions, Stored, check_zarr_id, key_of, store_manifest};
 use zaro::{Error, Result};
 
 use super::bucket::{self, BucketCreate, Destination};
@@ -58,21 +57,22 @@ pub(crate) struct Create {
 /// How a manifest is written.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WritingArgs {
-    /// Layout: one entry per line, or no white space
+    /// ManifestLayout: one entry per line, or no white space
     #[arg(long, value_parser = word(LAYOUTS), default_value = "lines")]
-    layout: Layout,
+    layout: ManifestLayout,
     /// Write a schemaVersion, as the proof of concept does (2) and the specification does not
     #[arg(long, value_name = "N")]
     schema_version: Option<u64>,
 }
 
 /// The words of `--layout`.
-const LAYOUTS: &[(&str, &str, Layout)] = &[("lines", "", Layout::Lines), ("compact", "", Layout::Compact)];
+const LAYOUTS: &[(&str, &str, ManifestLayout)] =
+    &[("lines", "", ManifestLayout::Lines), ("compact", "", ManifestLayout::Compact)];
 
 impl WritingArgs {
     /// The same as the library has it.
-    pub(crate) fn options(&self) -> WriteOptions {
-        WriteOptions { layout: self.layout, schema_version: self.schema_version }
+    pub(crate) fn options(&self) -> ManifestOptions {
+        ManifestOptions { layout: self.layout, schema_version: self.schema_version }
     }
 }
 
@@ -102,14 +102,14 @@ impl Create {
         }
         // An id that is none is found before the work, not after it.
         if let Some(id) = &self.zarr {
-            place::check_zarr_id(id)?;
+            check_zarr_id(id)?;
         }
         let manifest = self.hashing.manifest(&folder_of(&self.uri)?, common)?;
         let statistics = manifest.statistics()?;
         let checksum = manifest.checksum()?;
         let options = self.writing.options();
         let path = match (&self.to, &self.zarr, &self.output) {
-            (Some(folder), Some(id), _) => folder.join(place::key_of(id, &checksum)?),
+            (Some(folder), Some(id), _) => folder.join(key_of(id, &checksum)?),
             (_, _, Some(file)) if file == Path::new("-") => {
                 return manifest.write(std::io::stdout().lock(), &statistics, &options);
             }
@@ -117,7 +117,7 @@ impl Create {
             _ => return Err(Error::usage("--to needs --zarr")),
         };
         let stored =
-            place::store(&path, &checksum, self.replace, |out| manifest.write(out, &statistics, &options))?;
+            store_manifest(&path, &checksum, self.replace, |out| manifest.write(out, &statistics, &options))?;
         if self.json {
             return output::json_line([
                 ("manifest", path.display().to_string().into()),

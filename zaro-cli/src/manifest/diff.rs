@@ -5,10 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::manifest::Manifest;
-use zaro::manifest::diff::{self, Change, Difference};
-use zaro::manifest::local::{Digesting, LocalOptions};
-use zaro::meta::json::Json;
+use zaro::manifest::{Change, Difference, Digesting, LocalOptions, Manifest, diff};
+use zaro::meta::Json;
 
 use super::bucket::load_side as load;
 use super::load::is_folder;
@@ -67,7 +65,7 @@ impl Diff {
         let paint = Paint::stdout(common.color);
         let mut out = Output::open(None)?;
         let (mut added, mut changed, mut removed) = (Vec::new(), Vec::new(), Vec::new());
-        let summary = diff::diff(&before, &after, &mut |d| {
+        let summary = diff(&before, &after, &mut |d| {
             match (self.json, self.summary) {
                 (_, true) => {}
                 (true, false) => match d.change {

@@ -6,10 +6,9 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use zaro::hierarchy::{self, Existing};
-use zaro::manifest::fetch::{self, FetchOptions, Fetched, Folder, Source, StoreSource};
-use zaro::manifest::glob;
-use zaro::store::SharedStore;
-use zaro::store::local::LocalStore;
+use zaro::internal::glob;
+use zaro::manifest::{FetchOptions, FetchSource, Fetched, FolderSource, StoreSource, fetch};
+use zaro::store::{LocalStore, SharedStore};
 use zaro::{Error, Result};
 
 use super::bucket::{self, objects_of};
@@ -72,8 +71,8 @@ impl Fetch {
         let Some(from) = &from else {
             return Err(Error::usage("say where the objects are: --from URI"));
         };
-        let source: Box<dyn Source> = if is_folder(from) {
-            Box::new(Folder(folder_of(from)?))
+        let source: Box<dyn FetchSource> = if is_folder(from) {
+            Box::new(FolderSource(folder_of(from)?))
         } else if bucket::is_bucket(from) {
             Box::new(bucket::zarr(common, from)?)
         } else {
@@ -90,7 +89,7 @@ impl Fetch {
         let existing = if self.overwrite { Existing::Replace } else { Existing::Refuse };
         let watch = Watch::new(common.progress);
         let options = FetchOptions { existing, at_once: jobs.into(), task: watch.task() };
-        fetch::fetch(&manifest, &*source, &self.folder, &wanted, &options, &done).await?;
+        fetch(&manifest, &*source, &self.folder, &wanted, &options, &done).await?;
         drop(watch);
         let [files, bytes, there, unchecked] =
             [&done.files, &done.bytes, &done.there, &done.unchecked].map(|n| n.load(Ordering::Relaxed));

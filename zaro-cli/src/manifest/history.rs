@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use zaro::manifest::bucket::{History as Changes, State, document_at};
-use zaro::manifest::{Time, WriteOptions};
+use zaro::manifest::bucket::{History as Changes, HistoryState, document_at};
+use zaro::manifest::{ManifestOptions, Time};
 use zaro::{Error, Result};
 
 use super::bucket;
@@ -52,7 +52,7 @@ impl History {
             // A day alone is its beginning.
             let at = if at.len() == 10 { format!("{at}T00:00:00Z") } else { at.clone() };
             let at = Time::parse(&at).map_err(|e| Error::usage(e.message().to_owned()))?;
-            let document = document_at(&zarr, at, WriteOptions::default()).await?;
+            let document = document_at(&zarr, at, ManifestOptions::default()).await?;
             let Some(document) = document else {
                 return Err(Error::not_found(format!("nothing had been put by {at}")).with_store(&zarr));
             };
@@ -83,8 +83,8 @@ impl History {
         changes.states(self.gap, |state| self.show(&state))
     }
 
-    fn show(&self, state: &State) -> Result<()> {
-        let State { since, until, checksum, put, deleted } = state;
+    fn show(&self, state: &HistoryState) -> Result<()> {
+        let HistoryState { since, until, checksum, put, deleted } = state;
         if self.json {
             return output::json_line([
                 ("since", since.to_string().into()),

@@ -1,9 +1,8 @@
 //! `zaro manifest list`: the versions of a Zarr.
 
 use clap::Args;
-use zaro::manifest::Digest;
-use zaro::manifest::list::{self, Version};
-use zaro::meta::json::Json;
+use zaro::manifest::{Digest, ListedVersion, versions};
+use zaro::meta::Json;
 use zaro::{Error, Result};
 
 use super::bucket::{is_bucket, split_zarr, zarr};
@@ -47,7 +46,7 @@ impl List {
             (_, id) => (self.uri.as_str(), id.as_deref()),
         };
         let store = zaro::open::open_store(uri, common.source_options()?).await?;
-        let mut versions = list::versions(&store, id).await?;
+        let mut versions = versions(&store, id).await?;
         let now = if self.current { Some(current(common, uri, id).await?) } else { None };
         versions.sort_by_key(|v| Some(v.checksum) != now);
         for version in &versions {
@@ -76,7 +75,7 @@ async fn current(common: &Common, base: &str, id: Option<&str>) -> Result<Digest
     zaro::manifest::bucket::checksum(&zarr).await
 }
 
-fn line(v: &Version, now: Option<Digest>) -> String {
+fn line(v: &ListedVersion, now: Option<Digest>) -> String {
     let time = v.last_modified().map_or_else(|| "-".to_owned(), |t| t.to_string());
     let mark = match &v.statistics {
         Err(_) => "  (cannot be read)",
@@ -91,7 +90,7 @@ fn line(v: &Version, now: Option<Digest>) -> String {
     )
 }
 
-fn json(v: &Version, now: Option<Digest>) -> Json {
+fn json(v: &ListedVersion, now: Option<Digest>) -> Json {
     let mut out = Json::from([
         ("checksum", v.checksum.to_string().into()),
         ("entries", v.checksum.count.into()),

@@ -1,9 +1,8 @@
 //! `zaro manifest show`: what a manifest is about, or one entry of it.
 
 use clap::Args;
-use zaro::manifest::Manifest;
-use zaro::manifest::model::{Leaf, Statistics};
-use zaro::meta::json::Json;
+use zaro::manifest::{Leaf, Manifest, Statistics};
+use zaro::meta::Json;
 use zaro::{Error, Result};
 
 use super::load::load;

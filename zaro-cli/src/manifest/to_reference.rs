@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use zaro::manifest::fetch::StoreSource;
-use zaro::manifest::kerchunk;
-use zaro::reference::parquet::RECORD_SIZE;
+use zaro::manifest::{StoreSource, write_parquet_references, write_references};
+use zaro::reference::RECORD_SIZE;
 use zaro::store::StoreExt as _;
 use zaro::{Error, Result};
 
@@ -64,7 +63,7 @@ impl ToReference {
                 return Err(Error::conflict("the folder is not empty, and was left alone").with_store(target));
             }
             let done =
-                kerchunk::write_parquet(&manifest, &self.base, &source, target.clone(), RECORD_SIZE).await?;
+                write_parquet_references(&manifest, &self.base, &source, target.clone(), RECORD_SIZE).await?;
             if done.left_out > 0 {
                 let examples = done.examples.join(", ");
                 common.warn(&format!("{} keys have no place in Parquet, such as {examples}", done.left_out));
@@ -72,7 +71,7 @@ impl ToReference {
             return target.finish().await;
         }
         let mut out = Output::open(self.output.as_deref())?;
-        kerchunk::write(&manifest, &self.base, &mut out)?;
+        write_references(&manifest, &self.base, &mut out)?;
         out.finish()
     }
 }

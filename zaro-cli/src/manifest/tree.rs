@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use clap::Args;
-use zaro::manifest::model::{Digests, Dir};
-use zaro::meta::json::Json;
+use zaro::manifest::{Digests, Dir};
+use zaro::meta::Json;
 use zaro::{Error, Result};
 
 use super::bucket::load_side;

@@ -5,9 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::manifest::local::LocalOptions;
-use zaro::manifest::place;
-use zaro::manifest::verify::{self, Finding};
+use zaro::manifest::{LocalOptions, ManifestFinding, checksum_in, verify_document, verify_folder};
 use zaro::meta::{Json, Level};
 
 use super::bucket;
@@ -55,12 +53,11 @@ impl Verify {
     /// Runs the command.
     pub(crate) async fn run(&self, common: &Common) -> Result<ExitCode> {
         let manifest = load(&self.manifest, common).await?;
-        let (checksum, mut findings) =
-            verify::document(&manifest, place::checksum_in(&self.manifest).as_ref())?;
+        let (checksum, mut findings) = verify_document(&manifest, checksum_in(&self.manifest).as_ref())?;
         if let Some(folder) = &self.folder {
             let watch = Watch::new(common.progress);
             let options = LocalOptions { task: watch.task(), ..self.hashing.options() };
-            findings.extend(verify::folder(&manifest, folder, self.bytes, &options)?);
+            findings.extend(verify_folder(&manifest, folder, self.bytes, &options)?);
         }
         if self.folder.is_none()
             && let Some(objects) = bucket::objects_of(common, &self.manifest)?
@@ -95,12 +92,12 @@ impl Verify {
 }
 
 /// A finding for programs.
-pub(crate) fn json(f: &Finding) -> Json {
+pub(crate) fn json(f: &ManifestFinding) -> Json {
     Json::from([("rule", f.rule.into()), ("key", f.key.as_deref().into()), ("message", (&f.message).into())])
 }
 
 /// A finding for people.
-pub(crate) fn line(f: &Finding, paint: Paint) -> String {
+pub(crate) fn line(f: &ManifestFinding, paint: Paint) -> String {
     let key = f.key.as_deref().map_or(String::new(), |k| format!("{k}: "));
     paint.finding(Level::Error, &key, &f.message, f.rule)
 }

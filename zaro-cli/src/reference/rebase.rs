@@ -2,8 +2,7 @@
 
 use clap::Args;
 use zaro::meta::Json;
-use zaro::reference::convert::{ConvertOptions, to_json};
-use zaro::reference::json_write::{Compression, JsonWriter};
+use zaro::reference::{Compression, JsonWriter, RewriteOptions, to_json};
 use zaro::{Error, Result};
 
 use super::target::{Making, Source, report};
@@ -67,7 +66,7 @@ impl Rebase {
             Some(to) => self.making.make(common, &source, to, &mut addresses).await?,
             None => {
                 let mut out = JsonWriter::new(std::io::sink(), Compression::None, false)?;
-                to_json(&**source.store.map(), &mut addresses, &mut out, &ConvertOptions::default()).await?
+                to_json(&**source.store.map(), &mut addresses, &mut out, &RewriteOptions::default()).await?
             }
         };
         let counts = addresses.counts();

@@ -2,9 +2,8 @@
 
 use clap::Args;
 use zaro::Result;
-use zaro::meta::path::shown;
-use zaro::reference::arrays::Arrays;
-use zaro::reference::stat::{ArrayStat, Stat as Counted, stat};
+use zaro::internal::path::shown;
+use zaro::reference::{ArrayStat, Arrays, ReferenceStat as Counted, stat};
 
 use crate::args::Common;
 use crate::number::human_bytes;

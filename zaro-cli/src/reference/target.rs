@@ -1,13 +1,12 @@
 //! Where a new reference store goes, and in which form.
 
 use clap::Args;
-use zaro::reference::ReferenceStore;
-use zaro::reference::addresses::{Addresses, Counts};
-use zaro::reference::convert::{ConvertOptions, Converted};
-use zaro::reference::json_write::Compression;
-use zaro::reference::write::{Form, Writing, local, same_base};
-use zaro::store::SharedStore;
-use zaro::store::local::LocalStore;
+use zaro::internal::reference::{local, same_base};
+use zaro::reference::{
+    AddressCounts, Addresses, Compression, ReferenceForm, ReferenceStore, ReferenceWriting, RewriteOptions,
+    Rewritten,
+};
+use zaro::store::{LocalStore, SharedStore};
 use zaro::{Error, Result, Zarr};
 
 use crate::args::Common;
@@ -17,9 +16,9 @@ use crate::path::word;
 use crate::progress::Watch;
 
 /// The words of `--form`.
-const FORMS: &[(&str, &str, Form)] = &[
-    ("json", "One document", Form::Json),
-    ("parquet", "A folder, for millions of references", Form::Parquet),
+const FORMS: &[(&str, &str, ReferenceForm)] = &[
+    ("json", "One document", ReferenceForm::Json),
+    ("parquet", "A folder, for millions of references", ReferenceForm::Parquet),
 ];
 
 /// How the new reference store is written.
@@ -27,7 +26,7 @@ const FORMS: &[(&str, &str, Form)] = &[
 pub(super) struct Making {
     /// The form [default: by the name: .json, .json.gz and .json.zst are JSON, .parq and .parquet Parquet]
     #[arg(long, value_name = "FORM", value_parser = word(FORMS))]
-    form: Option<Form>,
+    form: Option<ReferenceForm>,
     /// Replace an existing reference store
     #[arg(long)]
     overwrite: bool,
@@ -61,8 +60,8 @@ impl<'a> Source<'a> {
 
 impl Making {
     /// The form of a reference store that is called `uri`.
-    fn form(&self, uri: &str) -> Result<Form> {
-        self.form.or_else(|| Form::of_name(uri)).ok_or_else(|| {
+    fn form(&self, uri: &str) -> Result<ReferenceForm> {
+        self.form.or_else(|| ReferenceForm::of_name(uri)).ok_or_else(|| {
             Error::usage(format!("{uri:?} does not tell the form: say --form json or --form parquet"))
         })
     }
@@ -89,10 +88,10 @@ impl Making {
         source: &Source<'_>,
         uri: &str,
         addresses: &mut Addresses,
-    ) -> Result<Converted> {
+    ) -> Result<Rewritten> {
         let watch = Watch::new(common.progress);
-        let options = ConvertOptions { drop_strays: self.drop_strays, task: watch.task() };
-        let writing = Writing {
+        let options = RewriteOptions { drop_strays: self.drop_strays, task: watch.task() };
+        let writing = ReferenceWriting {
             store: &source.store,
             zarr: &source.zarr,
             addresses,
@@ -111,11 +110,11 @@ impl Making {
         common: &Common,
         source: &Source<'_>,
         uri: &str,
-        mut writing: Writing<'_>,
-    ) -> Result<Converted> {
+        mut writing: ReferenceWriting<'_>,
+    ) -> Result<Rewritten> {
         let compression = Compression::of_name(uri);
         match (self.form(uri)?, local(uri)) {
-            (Form::Json, Some(path)) => {
+            (ReferenceForm::Json, Some(path)) => {
                 if path.is_dir() {
                     return Err(Error::usage(format!(
                         "{} is a folder; a document of references is a file",
@@ -131,13 +130,13 @@ impl Making {
                 out.finish()?;
                 Ok(done)
             }
-            (Form::Json, None) => {
+            (ReferenceForm::Json, None) => {
                 let (folder, name) =
                     uri.rsplit_once('/').ok_or_else(|| Error::usage(format!("{uri:?} names no object")))?;
                 writing.json_object(&common.open_folder(folder).await?, name, uri).await
             }
-            (Form::Parquet, Some(path)) => writing.parquet_folder(&path).await,
-            (Form::Parquet, None) => {
+            (ReferenceForm::Parquet, Some(path)) => writing.parquet_folder(&path).await,
+            (ReferenceForm::Parquet, None) => {
                 if uri.trim_end_matches('/') == source.uri.trim_end_matches('/') {
                     return Err(Error::usage(
                         "a remote folder of references cannot be replaced by itself; name another",
@@ -150,7 +149,7 @@ impl Making {
 }
 
 /// Says what was done.
-pub(super) fn report(common: &Common, uri: &str, done: &Converted, counts: &Counts) {
+pub(super) fn report(common: &Common, uri: &str, done: &Rewritten, counts: &AddressCounts) {
     let inline = if done.inline > 0 { format!(", {} of them inline", done.inline) } else { String::new() };
     common.say(&format!(
         "wrote {}: {}, {}{inline}",

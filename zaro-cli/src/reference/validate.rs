@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use zaro::Result;
-use zaro::reference::validate::{MapReport, ValidateOptions, validate};
+use zaro::reference::{MapReport, ValidateOptions, validate};
 
 use crate::args::Common;
 use crate::output;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Store, zaro, zaro_with};
 use zaro::manifest::{Manifest, parse};
-use zaro::meta::json::Json;
+use zaro::meta::Json;
 
 const CHECKSUM: &str = "6a2bafb14509195e1a1ee982cb046d23-5--31";
 const ID: &str = "1284a14f-fe4f-4dc3-b10d-48e5db8bf18d";

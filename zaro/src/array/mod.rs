@@ -1,6 +1,6 @@
 //! Assembly: chunks to slabs.
 //!
-//! A read cuts its [`Selection`] at chunk borders ([`select`]), and for each chunk — or each inner chunk of a shard —
+//! A read cuts its [`Selection`] at chunk borders (`select.rs`), and for each chunk — or each inner chunk of a shard —
 //! fetches the bytes, decodes them and places the elements into the answer ([`place`](self)). Files and memory are
 //! read by the thread that decodes ([`direct`](self)); remote stores are fetched ahead, bounded in bytes, and decoded
 //! by the same threads ([`remote`](self)).
@@ -15,11 +15,11 @@ mod plan;
 mod read;
 mod remote;
 mod runs;
-pub mod select;
+pub(crate) mod select;
 mod slab;
 mod steady;
 mod typed;
-pub mod windows;
+pub(crate) mod windows;
 mod write;
 mod writing;
 
@@ -36,6 +36,7 @@ pub use select::{Index, Selection};
 pub use slab::{Element, Order, Slab};
 pub use steady::Steady;
 pub use typed::bytes_of;
+pub use windows::{Cutting, View, Window, Windows};
 pub(crate) use write::Guard;
 pub use write::{Values, WriteOptions};
 pub use writing::Writing;
@@ -186,7 +187,7 @@ impl Array {
 
     /// Its codecs, for the shape of its first chunk.
     #[must_use]
-    pub fn chain(&self) -> &Chain {
+    pub(crate) fn chain(&self) -> &Chain {
         &self.inner.chain
     }
 

@@ -143,7 +143,7 @@ fn by_name(items: &[(String, Index)], meta: &ArrayMeta) -> Result<Vec<Index>> {
 
 /// Splits at commas that are not inside brackets; a comma at the end is forgiven.
 #[must_use]
-pub fn split_outside_brackets(text: &str) -> Vec<&str> {
+pub(crate) fn split_outside_brackets(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0u32, 0);
     for (i, c) in text.char_indices() {
@@ -254,13 +254,6 @@ pub struct Resolved {
     pub shape: Vec<u64>,
     /// What is wanted along each dimension of the array.
     pub(crate) dims: Vec<Sel>,
-}
-
-impl Resolved {
-    /// How many elements are wanted.
-    pub fn count(&self) -> Result<u64> {
-        num::product(&self.shape)
-    }
 }
 
 /// Positions along one dimension (`src`) and where they go in the answer (`dst`).

@@ -36,7 +36,7 @@ pub struct Chain {
 
 /// The array-to-bytes codec. Two are known by name, since reading goes around them.
 #[derive(Debug)]
-pub enum ToBytes {
+pub(crate) enum ToBytes {
     /// Plain values.
     Bytes(Bytes),
     /// Smaller chunks inside.

@@ -1,6 +1,6 @@
 //! Layer 3: bytes to values.
 //!
-//! A codec is a plain function over bytes, of one of three kinds. A [`Chain`](chain::Chain) is some
+//! A codec is a plain function over bytes, of one of three kinds. A chain is some
 //! [`ArrayToArray`] codecs, exactly one [`ArrayToBytes`], some [`BytesToBytes`], as V3 has it; V2 is lowered to that.
 //!
 //! * Sizes are never guessed. The chain works out, before any data is seen, what each step must produce, and says so
@@ -9,7 +9,7 @@
 //!   data beyond what [`Size`] allows.
 //! * In memory, elements are little-endian, in C order of the shape at that step ([`Repr`]).
 //!
-//! One file a codec; [`registry`] is the one list of names.
+//! One file per codec; `registry.rs` is the one list of names, and [`register`] adds a codec of your own.
 
 pub(crate) mod base64;
 mod bitround;
@@ -19,7 +19,7 @@ mod bytes;
 mod bz2;
 mod cast_value;
 mod categorize;
-pub mod chain;
+pub(crate) mod chain;
 mod checksum;
 pub(crate) mod config;
 mod decode_only;
@@ -47,10 +47,10 @@ mod packbits;
 mod pcodec;
 mod quantize;
 mod record_member;
-pub mod registry;
+pub(crate) mod registry;
 mod reshape;
 mod scale_offset;
-pub mod shard;
+pub(crate) mod shard;
 mod shuffle;
 #[cfg(test)]
 mod testing;
@@ -65,6 +65,9 @@ mod zlib;
 pub(crate) mod zstd;
 
 use std::fmt::Debug;
+
+pub use crate::meta::chain::Kind as CodecKind;
+pub use registry::{Request as CodecRequest, register};
 
 use crate::error::{Error, Result, invalid};
 use crate::meta::dtype::{DataType, VIEW_SIZE};

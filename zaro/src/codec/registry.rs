@@ -3,6 +3,12 @@
 //! Three spellings meet here: V3 names (`gzip`), the `numcodecs.*` names that V3 writers use for V2's codecs, and
 //! `v2.*`, the names `meta` gives to V2's filters and compressors when it lowers them. V2's typed filters (`v2.delta`)
 //! work on bytes with a byte order of their own, which is what they are in V2; `numcodecs.delta` works on values.
+//!
+//! Codecs of users stand beside them ([`register`]). They are looked for when a chain is built and the name is none of
+//! ours, so that they cost nothing where they are not used.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use super::base64::Base64;
 use super::blosc::Blosc;
@@ -25,7 +31,8 @@ use super::{
     fixed_scale_offset, n5_default, objects, packbits, pcodec, quantize, reshape, scale_offset, transpose,
     vlen, zfp,
 };
-use crate::error::{Error, Result, unsupported};
+use crate::error::{Error, Result, unsupported, usage};
+use crate::meta::chain::{self, Kind};
 use crate::meta::dtype::DataType;
 use crate::meta::json::Json;
 
@@ -55,8 +62,66 @@ pub fn build(request: &Request<'_>) -> Result<Codec> {
     made.map(|codec| decode_only::decode_only(codec, &why)).ok_or(why).map_err(within)
 }
 
+/// A codec of a user's, by what the metadata says of it.
+type Make = Arc<dyn Fn(&Request<'_>) -> Result<Codec> + Send + Sync>;
+
+static REGISTERED: RwLock<BTreeMap<String, Make>> = RwLock::new(BTreeMap::new());
+
+/// Makes a codec of your own known to this process, for reading and for writing.
+///
+/// `name` is what V3's metadata call it, or the `id` of V2's. `kind` says where it stands in a chain. `make` is called
+/// when an array is opened or made that uses it, with the configuration that its metadata hold; what it gives is shared
+/// by all threads that decode.
+///
+/// # Errors
+/// If the name is that of a codec of zaro's, or was registered before.
+pub fn register(
+    name: &str,
+    kind: Kind,
+    make: impl Fn(&Request<'_>) -> Result<Codec> + Send + Sync + 'static,
+) -> Result<()> {
+    let request = Request { name, config: &[], strict: false, data_type: &DataType::UINT8 };
+    // Ours complain of missing settings, if of anything.
+    let ours = builtin(&request, &Config::new(&[])).map_or(true, |codec| codec.is_some());
+    if ours || name == "sharding_indexed" || name != shown(name) {
+        return Err(usage!("{name:?} is the name of a codec of zaro's own"));
+    }
+    let mut all = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    if all.contains_key(name) {
+        return Err(usage!("a codec {name:?} was registered before"));
+    }
+    let checked = move |request: &Request<'_>| {
+        let codec = make(request)?;
+        let found = match &codec {
+            Codec::Array(_) => Kind::Array,
+            Codec::ToBytes(_) => Kind::ToBytes,
+            Codec::Bytes(_) => Kind::Bytes,
+        };
+        if found != kind {
+            return Err(usage!("it was registered as {kind:?}, but is {found:?}"));
+        }
+        Ok(codec)
+    };
+    all.insert(name.to_owned(), Arc::new(checked));
+    chain::declare(name, kind);
+    Ok(())
+}
+
 fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
-    Ok(match request.name {
+    if let Some(codec) = builtin(request, config)? {
+        return Ok(codec);
+    }
+    let name = shown(request.name);
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+    match registered {
+        Some(make) => make(request),
+        None => Err(unsupported!("{name:?} is not a codec zaro knows")),
+    }
+}
+
+/// A codec of ours; `None` if it is none.
+fn builtin(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Codec>> {
+    Ok(Some(match request.name {
         "bytes" => Codec::ToBytes(Box::new(bytes::Bytes::from_config(config)?)),
         "transpose" => Codec::Array(Box::new(transpose::Transpose::from_config(config, request.strict)?)),
         // Elements of variable length.
@@ -101,11 +166,11 @@ fn make(request: &Request<'_>, config: &Config<'_>) -> Result<Codec> {
         "v2.pickle" | "numcodecs.pickle" => {
             return Err(Error::unsupported("pickles can run any program when read; zaro never reads them"));
         }
-        name => match bytes_codec(request, config)? {
+        _ => match bytes_codec(request, config)? {
             Some(codec) => Codec::Bytes(codec),
-            None => return Err(unsupported!("{:?} is not a codec zaro knows", shown(name))),
+            None => return Ok(None),
         },
-    })
+    }))
 }
 
 /// The codecs of the feature `grib`.
@@ -131,7 +196,7 @@ mod image {
     use super::{BytesToBytes, Codec, Config, Error, Request, Result};
 
     fn left_out<T>() -> Result<T> {
-        Err(Error::unsupported("this zaro was built without the feature \"grib\""))
+        Err(Error::without("grib"))
     }
 
     pub(super) fn grib(_: &Request<'_>, _: &Config<'_>) -> Result<Codec> {
@@ -195,7 +260,7 @@ fn bytes_codec(request: &Request<'_>, config: &Config<'_>) -> Result<Option<Box<
 
 /// A codec's name as its writer spelled it.
 #[must_use]
-pub fn shown(name: &str) -> &str {
+pub(crate) fn shown(name: &str) -> &str {
     name.strip_prefix("v2.").unwrap_or(name)
 }
 

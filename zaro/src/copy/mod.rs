@@ -126,7 +126,7 @@ pub struct CopyOptions {
     pub chunks: Option<Sizes>,
     /// The shape of shards; `Some(None)` for none.
     pub shards: Option<Option<Sizes>>,
-    /// The codecs, in encoding order; see [`short`](crate::meta::short) for their text form.
+    /// The codecs, in encoding order; see [`parse_codecs`](crate::meta::parse_codecs) for their text form.
     pub codecs: Option<Vec<CodecMeta>>,
     /// The order of elements in a chunk.
     pub layout: Option<Layout>,

@@ -96,7 +96,7 @@ fn empty(shape: &[u64], out: &mut dyn Write) -> Result<()> {
 /// The shape of nested lists of elements of this type: of `rank` dimensions if that is known, else as deep as they go.
 ///
 /// Where an empty list hides the extents of deeper dimensions, they are those of `like`, or zero.
-pub fn shape(value: &Json, t: &DataType, rank: Option<usize>, like: &[u64]) -> Result<Vec<u64>> {
+pub(crate) fn shape(value: &Json, t: &DataType, rank: Option<usize>, like: &[u64]) -> Result<Vec<u64>> {
     let mut shape = Vec::new();
     let mut here = Some(value);
     while let Some(list) = here.and_then(Json::items) {
@@ -144,7 +144,7 @@ fn depth(t: &DataType) -> usize {
 }
 
 /// The elements of nested lists of this shape.
-pub fn elements(value: &Json, t: &DataType, shape: &[u64]) -> Result<Slab> {
+pub(crate) fn elements(value: &Json, t: &DataType, shape: &[u64]) -> Result<Slab> {
     let mut held = Held::new(t);
     let mut at = Vec::new();
     walk(value, shape, &mut at, &mut held)?;

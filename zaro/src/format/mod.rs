@@ -1,33 +1,43 @@
 //! Values as people and programs want them: text and JSON, numpy files, tables, bare bytes, pictures.
 //!
-//! Elements are bytes in a [`Slab`]. [`value`] makes text of one, `element` reads it back, `cast` makes another type
-//! of it, and [`dtype`] knows the many names of types.
+//! Elements are bytes in a [`Slab`]. `value` makes text of one, `element` reads it back, `cast` makes another type
+//! of it, and `dtype` knows the many names of types.
 //!
 //! A [`Sink`] takes an answer in pieces, in the order of its memory, so that nothing larger than a piece need exist at
-//! once: [`csv::Csv`], [`json::Lists`], [`npy::Npy`], [`raw::Raw`] and, with the feature `image`, `picture::Picture`.
-//! [`input::Input`] is the way back. Numpy's files and bare elements are read window by window, JSON and CSV whole.
+//! once: [`Csv`], [`JsonLists`], [`Npy`], [`Raw`] and, with the feature `image`, `Picture`.
+//! [`Input`] is the way back. Numpy's files and bare elements are read window by window, JSON and CSV whole.
 
 pub(crate) mod calendar;
 pub(crate) mod cast;
 #[cfg(feature = "image")]
-pub mod colormap;
-pub mod csv;
-pub mod describe;
-pub mod dtype;
+pub(crate) mod colormap;
+pub(crate) mod csv;
+pub(crate) mod describe;
+pub(crate) mod dtype;
 pub(crate) mod element;
 mod held;
-pub mod input;
-pub mod json;
-pub mod model;
-pub mod npy;
+pub(crate) mod input;
+pub(crate) mod json;
+pub(crate) mod model;
+pub(crate) mod npy;
 #[cfg(feature = "image")]
-pub mod picture;
-pub mod raw;
-pub mod table;
-pub mod text;
-pub mod value;
+pub(crate) mod picture;
+pub(crate) mod raw;
+pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod value;
 
 use std::io::Write;
+
+#[cfg(feature = "image")]
+pub use colormap::Colormap;
+pub use csv::{Column, Csv, Table};
+pub use input::{Elements, Input};
+pub use json::Lists as JsonLists;
+pub use npy::Npy;
+#[cfg(feature = "image")]
+pub use picture::{Drawing, Picture};
+pub use raw::{Origin as RawOrigin, Raw};
 
 use crate::array::{Order, Slab};
 use crate::error::Result;

@@ -95,7 +95,7 @@ fn keys(a: &ArrayMeta) -> Json {
     Json::from([("name", a.keys.name().into()), ("configuration", separator)])
 }
 
-/// The fill value as [`value`] writes an element; a NaN with a payload of its own as its bits.
+/// The fill value as `value` writes an element; a NaN with a payload of its own as its bits.
 /// Null where a V2 document says so: then nothing is said of missing elements, though they read as zero.
 #[must_use]
 pub fn fill(a: &ArrayMeta) -> Json {
@@ -116,7 +116,7 @@ pub fn fill(a: &ArrayMeta) -> Json {
 
 /// The type as V3 writes it: a name, or a name with a configuration.
 #[must_use]
-pub fn data_type(t: &DataType) -> Json {
+pub(crate) fn data_type(t: &DataType) -> Json {
     let named = |name: &str, configuration: Json| {
         Json::from([("name", name.into()), ("configuration", configuration)])
     };

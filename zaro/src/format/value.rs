@@ -12,7 +12,7 @@ use crate::num;
 
 /// How elements are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
+pub(crate) struct Style {
     /// As JSON values; else as plain text for tables and CSV.
     pub json: bool,
     /// datetime64 and timedelta64 as ISO 8601; else as integers in their unit.
@@ -21,15 +21,15 @@ pub struct Style {
 
 impl Style {
     /// JSON, times as integers.
-    pub const JSON: Self = Self { json: true, iso: false };
+    pub(crate) const JSON: Self = Self { json: true, iso: false };
     /// Text, times as integers.
-    pub const TEXT: Self = Self { json: false, iso: false };
+    pub(crate) const TEXT: Self = Self { json: false, iso: false };
 }
 
 /// Appends the element of type `t` in `bytes` (little-endian; the content, for variable-length types) to `out`.
 ///
 /// Bytes that are too few for the type read as `null`; that cannot happen with what the library hands out.
-pub fn write(t: &DataType, bytes: &[u8], style: Style, out: &mut String) {
+pub(crate) fn write(t: &DataType, bytes: &[u8], style: Style, out: &mut String) {
     if element(t, bytes, style, out).is_none() {
         out.push_str("null");
     }
@@ -37,7 +37,7 @@ pub fn write(t: &DataType, bytes: &[u8], style: Style, out: &mut String) {
 
 /// The element as its own string.
 #[must_use]
-pub fn text_of(t: &DataType, bytes: &[u8], style: Style) -> String {
+pub(crate) fn text_of(t: &DataType, bytes: &[u8], style: Style) -> String {
     let mut out = String::new();
     write(t, bytes, style, &mut out);
     out

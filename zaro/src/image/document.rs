@@ -11,7 +11,7 @@ use crate::meta::create::NewArray;
 use crate::meta::{ChunkKeys, Json};
 
 /// The name of the coordinate system that images made here have.
-pub const INTRINSIC: &str = "physical";
+pub(crate) const INTRINSIC: &str = "physical";
 
 /// Sets what is known.
 pub(crate) fn set_known(json: &mut Json, name: &str, value: Option<impl Into<Json>>) {
@@ -44,7 +44,7 @@ pub(crate) fn versioned(version: Version, has_one: bool) -> Json {
 
 /// Attributes of a group from OME's members: below `ome` with the version since 0.5, else as they are.
 #[must_use]
-pub fn group(version: Version, members: Vec<(String, Json)>) -> Json {
+pub(crate) fn group(version: Version, members: Vec<(String, Json)>) -> Json {
     if version < Version::V05 {
         return Json::Object(members);
     }
@@ -71,7 +71,7 @@ pub fn image(
 
 /// One item of `multiscales`.
 #[must_use]
-pub fn multiscale(version: Version, m: &Multiscale) -> Json {
+pub(crate) fn multiscale(version: Version, m: &Multiscale) -> Json {
     let mut out = versioned(version, version < Version::V05);
     set_known(&mut out, "name", m.name.as_deref());
     match version {
@@ -143,7 +143,7 @@ pub(crate) fn between(steps: Vec<Json>, input: (&str, Json), output: Option<Json
 
 /// `omero`.
 #[must_use]
-pub fn omero(version: Version, omero: &Omero) -> Json {
+pub(crate) fn omero(version: Version, omero: &Omero) -> Json {
     let mut out = versioned(version, version < Version::V05);
     set_known(&mut out, "name", omero.name.as_deref());
     out.set("channels", omero.channels.iter().map(channel).collect::<Json>());
@@ -158,7 +158,7 @@ pub fn omero(version: Version, omero: &Omero) -> Json {
 
 /// One item of `omero.channels`.
 #[must_use]
-pub fn channel(channel: &Channel) -> Json {
+pub(crate) fn channel(channel: &Channel) -> Json {
     let mut out =
         Json::from([("active", channel.active.into()), ("coefficient", number(channel.coefficient))]);
     set_known(&mut out, "color", channel.color.map(hex));
@@ -182,7 +182,7 @@ pub fn hex([r, g, b]: [u8; 3]) -> String {
 
 /// `image-label`.
 #[must_use]
-pub fn image_label(version: Version, labels: &Labels) -> Json {
+pub(crate) fn image_label(version: Version, labels: &Labels) -> Json {
     // The text of 0.5 still asks for a version here; 0.6 has it in one place only.
     let mut out = versioned(version, version < Version::V06);
     if !labels.colors.is_empty() {
@@ -203,7 +203,7 @@ pub(crate) fn label_color(color: &LabelColor) -> Json {
 
 /// `color` of a mask of the seed: values as text, colours packed in one signed number, red highest.
 #[must_use]
-pub fn mask_colors(colors: &[LabelColor]) -> Json {
+pub(crate) fn mask_colors(colors: &[LabelColor]) -> Json {
     let packed = |c: &LabelColor| (c.value.to_string(), Json::int(i32::from_be_bytes(c.rgba)));
     Json::Object(colors.iter().map(packed).collect())
 }

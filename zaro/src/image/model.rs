@@ -17,7 +17,7 @@ pub enum AxisKind {
 }
 
 /// The axes of all images before they had names, in this order.
-pub const USUAL: [&str; 5] = ["t", "c", "z", "y", "x"];
+pub(crate) const USUAL: [&str; 5] = ["t", "c", "z", "y", "x"];
 
 /// One dimension of an image.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +118,7 @@ impl Multiscale {
 
 /// Chooses a pyramid: the only one; else the first of that name which has levels; else the first.
 #[must_use]
-pub fn choose<'a>(all: &'a [Multiscale], name: Option<&str>) -> Option<&'a Multiscale> {
+pub(crate) fn choose<'a>(all: &'a [Multiscale], name: Option<&str>) -> Option<&'a Multiscale> {
     let named = || {
         let name = name?;
         all.iter().find(|m| m.name.as_deref() == Some(name) && !m.levels.is_empty())
@@ -317,7 +317,7 @@ pub struct Well {
 
 /// Everything that the attributes of one group say.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// The version, if it is stated and known.
     pub version: Option<Version>,
     /// The pyramids.

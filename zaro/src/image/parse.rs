@@ -30,7 +30,7 @@ fn integer(json: &Json) -> Option<i128> {
 
 /// Everything that the attributes of a group say.
 #[must_use]
-pub fn group(attributes: &Json) -> Group {
+pub(crate) fn group(attributes: &Json) -> Group {
     let ome = ome(attributes);
     let version = match stated(attributes) {
         Stated::Known(version, _) => Some(version),
@@ -127,7 +127,7 @@ fn transform(json: &Json) -> Affine {
 
 /// `FF00AA`, also with a `#` in front and with three digits, and with an alpha behind, which is passed over.
 #[must_use]
-pub fn color(text: &str) -> Option<[u8; 3]> {
+pub(crate) fn color(text: &str) -> Option<[u8; 3]> {
     let digits = text.trim().trim_start_matches('#');
     if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
@@ -203,7 +203,7 @@ fn labels(json: &Json) -> Labels {
 /// The colours of a mask of the seed: `color`, from values as text to colours packed in one signed number. A boolean
 /// mask has the key `true`.
 #[must_use]
-pub fn mask(attributes: &Json) -> Labels {
+pub(crate) fn mask(attributes: &Json) -> Labels {
     let members = attributes.get("color").and_then(Json::members).unwrap_or_default();
     let colors = members.iter().filter_map(|(key, packed)| {
         let value = match key.trim() {
@@ -223,7 +223,7 @@ pub fn mask(attributes: &Json) -> Labels {
 
 /// Red, green, blue and alpha of a packed colour: red is the highest byte. Signed, as the seed's writers had it, or not.
 #[must_use]
-pub fn packed_color(packed: i128) -> Option<[u8; 4]> {
+pub(crate) fn packed_color(packed: i128) -> Option<[u8; 4]> {
     match (i32::try_from(packed), u32::try_from(packed)) {
         (Ok(signed), _) => Some(signed.to_be_bytes()),
         (_, Ok(unsigned)) => Some(unsigned.to_be_bytes()),

@@ -93,7 +93,7 @@ pub enum Stated {
 
 /// The object that holds OME's metadata: `ome` if there is one, else the attributes themselves.
 #[must_use]
-pub fn ome(attributes: &Json) -> &Json {
+pub(crate) fn ome(attributes: &Json) -> &Json {
     match attributes.get("ome") {
         Some(inner @ Json::Object(_)) => inner,
         _ => attributes,
@@ -101,7 +101,7 @@ pub fn ome(attributes: &Json) -> &Json {
 }
 
 /// Changes the object that holds OME's metadata.
-pub fn edit_ome<T>(attributes: &mut Json, change: impl FnOnce(&mut Json) -> T) -> T {
+pub(crate) fn edit_ome<T>(attributes: &mut Json, change: impl FnOnce(&mut Json) -> T) -> T {
     match attributes.get_mut("ome").filter(|inner| inner.members().is_some()) {
         Some(inner) => change(inner),
         None => change(attributes),
@@ -132,7 +132,7 @@ pub fn stated(attributes: &Json) -> Stated {
 /// The version of attributes that state none, from their shape. `separator` is that of the first array's chunk keys, if
 /// it is known; `masks` says that there is a group of that name.
 #[must_use]
-pub fn assumed(attributes: &Json, format: Format, separator: Option<char>, masks: bool) -> Version {
+pub(crate) fn assumed(attributes: &Json, format: Format, separator: Option<char>, masks: bool) -> Version {
     if format == Format::V3 {
         let first = ome(attributes).list("multiscales").first();
         return if first.is_some_and(|m| m.get("coordinateSystems").is_some()) {

@@ -2,19 +2,14 @@
 
 use std::io::Write;
 
-use super::digest::{ETag, Hasher};
-use super::fetch::Source;
-use super::model::{Entry, Manifest};
+use super::model::Manifest;
 use super::text;
 use crate::error::{Error, Result};
-use crate::meta::json::Json;
-use crate::reference::parquet::{Writer, Written};
-use crate::reference::{Location, Remote};
-use crate::store::{SharedStore, percent_encode, percent_encode_key};
+use crate::store::{percent_encode, percent_encode_key};
 
 /// The address of an entry's version: `{base}/{key}?versionId={version}`, in a web address with what is not plain as
 /// percent signs.
-pub fn url(base: &str, key: &str, version: Option<&str>) -> String {
+pub(crate) fn url(base: &str, key: &str, version: Option<&str>) -> String {
     let mut out = base.trim_end_matches('/').to_owned();
     out.push('/');
     // Web addresses are encoded; in those of buckets a key is as it is.
@@ -60,51 +55,68 @@ fn check(m: &Manifest) -> Result<()> {
     Err(Error::unsupported("the manifest names no versions of objects").with_field("fields"))
 }
 
-/// Documents of nodes, which Parquet holds within.
-const DOCUMENTS: [&str; 4] = ["zarr.json", ".zgroup", ".zarray", ".zattrs"];
+/// The same as Parquet.
+#[cfg(feature = "parquet")]
+mod parquet {
+    use super::{check, url};
+    use crate::error::{Error, Result};
+    use crate::manifest::digest::{ETag, Hasher};
+    use crate::manifest::fetch::Source;
+    use crate::manifest::model::{Entry, Manifest};
+    use crate::meta::Json;
+    use crate::reference::parquet::{Writer, Written};
+    use crate::reference::{Location, Remote};
+    use crate::store::SharedStore;
 
-/// Writes the references as Kerchunk's Parquet into the folder that `target` is rooted at, which should be empty.
-/// Documents of nodes are read from `source`, and must be what the manifest says; chunks stay where they are.
-pub async fn write_parquet(
-    m: &Manifest,
-    base: &str,
-    source: &dyn Source,
-    target: SharedStore,
-    record_size: u64,
-) -> Result<Written> {
-    check(m)?;
-    let mut documents = Vec::new();
-    let mut walk = m.walk();
-    while let Some((key, leaf)) = walk.next() {
-        if DOCUMENTS.contains(&leaf.name()) {
-            let entry = leaf.entry();
-            let text = document(source, key, &entry).await.map_err(|e| e.with_key(key))?;
-            documents.push((key.to_owned(), text));
+    /// Documents of nodes, which Parquet holds within.
+    const DOCUMENTS: [&str; 4] = ["zarr.json", ".zgroup", ".zarray", ".zattrs"];
+
+    /// Writes the references as Kerchunk's Parquet into the folder that `target` is rooted at, which should be empty.
+    /// Documents of nodes are read from `source`, and must be what the manifest says; chunks stay where they are.
+    pub async fn write_parquet(
+        m: &Manifest,
+        base: &str,
+        source: &dyn Source,
+        target: SharedStore,
+        record_size: u64,
+    ) -> Result<Written> {
+        check(m)?;
+        let mut documents = Vec::new();
+        let mut walk = m.walk();
+        while let Some((key, leaf)) = walk.next() {
+            if DOCUMENTS.contains(&leaf.name()) {
+                let entry = leaf.entry();
+                let text = document(source, key, &entry).await.map_err(|e| e.with_key(key))?;
+                documents.push((key.to_owned(), text));
+            }
         }
-    }
-    let mut writer = Writer::new(target, record_size, documents)?;
-    let mut walk = m.walk();
-    while let Some((key, leaf)) = walk.next() {
-        if !DOCUMENTS.contains(&leaf.name()) {
-            let address = url(base, key, leaf.version().as_deref());
-            writer.put(key, &Location::Remote(Remote::new(address, None))).await?;
+        let mut writer = Writer::new(target, record_size, documents)?;
+        let mut walk = m.walk();
+        while let Some((key, leaf)) = walk.next() {
+            if !DOCUMENTS.contains(&leaf.name()) {
+                let address = url(base, key, leaf.version().as_deref());
+                writer.put(key, &Location::Remote(Remote::new(address, None))).await?;
+            }
         }
+        writer.finish().await
     }
-    writer.finish().await
+
+    async fn document(source: &dyn Source, key: &str, entry: &Entry) -> Result<Json> {
+        let text = source.read(key, entry, None).await?;
+        let text = text.ok_or_else(|| Error::not_found("the document is not there any more"))?;
+        let wanted = entry.etag.as_deref().and_then(ETag::parse);
+        let mut hasher = Hasher::wanting(wanted, entry.size);
+        hasher.update(&text);
+        let found = hasher.finish();
+        if wanted.is_some_and(|wanted| wanted != found) {
+            return Err(Error::invalid("the document is not what the manifest says"));
+        }
+        Ok(Json::parse(&text)?.value)
+    }
 }
 
-async fn document(source: &dyn Source, key: &str, entry: &Entry) -> Result<Json> {
-    let text = source.read(key, entry, None).await?;
-    let text = text.ok_or_else(|| Error::not_found("the document is not there any more"))?;
-    let wanted = entry.etag.as_deref().and_then(ETag::parse);
-    let mut hasher = Hasher::wanting(wanted, entry.size);
-    hasher.update(&text);
-    let found = hasher.finish();
-    if wanted.is_some_and(|wanted| wanted != found) {
-        return Err(Error::invalid("the document is not what the manifest says"));
-    }
-    Ok(Json::parse(&text)?.value)
-}
+#[cfg(feature = "parquet")]
+pub use parquet::write_parquet;
 
 #[cfg(test)]
 mod tests {

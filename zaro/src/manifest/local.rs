@@ -28,7 +28,7 @@ use crate::task::{Meter, Task, Unit};
 use crate::time::Time;
 
 /// Names of files and folders that are no part of a Zarr where the archive's own client makes the checksum.
-pub const EXCLUDED: [&str; 5] = [".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"];
+pub(crate) const EXCLUDED: [&str; 5] = [".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"];
 
 /// How many files a task hashes.
 const BATCH: usize = 16;
@@ -56,7 +56,7 @@ pub enum Digesting<'m> {
 /// What counts as a file of the Zarr, and how it is hashed.
 #[derive(Debug, Clone, Default)]
 pub struct LocalOptions<'m> {
-    /// Also files and folders with the names in [`EXCLUDED`], and what an interrupted write of ours left.
+    /// Also files and folders with the names in `EXCLUDED`, and what an interrupted write of ours left.
     pub all_files: bool,
     /// How digests are made.
     pub digesting: Digesting<'m>,
@@ -426,7 +426,7 @@ impl<'a> Job<'a> {
 }
 
 /// Digest and size of one file.
-pub fn hash_file(path: &Path, hasher: Hasher) -> Result<(ETag, u64)> {
+pub(crate) fn hash_file(path: &Path, hasher: Hasher) -> Result<(ETag, u64)> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
     let length = usize::try_from(size).unwrap_or(BUFFER).clamp(1, BUFFER);

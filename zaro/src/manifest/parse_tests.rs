@@ -1,7 +1,7 @@
 #![allow(clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
 use super::*;
-use crate::manifest::{Layout, WriteOptions};
+use crate::manifest::write::{Layout, WriteOptions};
 
 pub(crate) const SAMPLE: &str = r#"{
  "schemaVersion": 2,

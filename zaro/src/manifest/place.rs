@@ -11,7 +11,7 @@ use crate::store::local::sys::Folder;
 use crate::store::local::{Temporary, keep_mode};
 
 /// The folder of all manifests.
-pub const FOLDER: &str = "zarr-manifest";
+pub(crate) const FOLDER: &str = "zarr-manifest";
 
 /// Refuses what cannot be the id of a Zarr: at least six characters, letters, digits, `-`, `_` and `.` only, and none
 /// that would hide the folder. The archive's are UUIDs.
@@ -24,7 +24,7 @@ pub fn check_zarr_id(id: &str) -> Result<()> {
 }
 
 /// The folder of a Zarr's manifests: `zarr-manifest/{dir1}/{dir2}/{id}`.
-pub fn folder_of(id: &str) -> Result<String> {
+pub(crate) fn folder_of(id: &str) -> Result<String> {
     check_zarr_id(id)?;
     let (first, second) = (id.get(..3).unwrap_or_default(), id.get(3..6).unwrap_or_default());
     Ok(format!("{FOLDER}/{first}/{second}/{id}"))

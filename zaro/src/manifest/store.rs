@@ -18,7 +18,7 @@ const BATCH: usize = 1000;
 
 /// Keys of a version of a Zarr to the objects it is made of.
 #[derive(Debug, Clone)]
-pub struct ManifestMap {
+pub(crate) struct ManifestMap {
     manifest: Arc<Manifest>,
     /// What comes before a key: empty, or an address with a closing slash.
     base: Arc<str>,
@@ -29,7 +29,7 @@ pub struct ManifestMap {
 impl ManifestMap {
     /// The map of a manifest whose objects lie below `base`: an address, or `""` for the place the targets begin at.
     #[must_use]
-    pub fn new(manifest: Arc<Manifest>, base: &str) -> Self {
+    pub(crate) fn new(manifest: Arc<Manifest>, base: &str) -> Self {
         let base = match base {
             "" => Arc::from(""),
             base => Arc::from(format!("{}/", base.trim_end_matches('/'))),
@@ -39,7 +39,7 @@ impl ManifestMap {
 
     /// Objects without versions, such as files: sizes and digests only are compared.
     #[must_use]
-    pub fn without_versions(mut self) -> Self {
+    pub(crate) fn without_versions(mut self) -> Self {
         self.versions = false;
         self
     }

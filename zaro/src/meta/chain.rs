@@ -1,16 +1,28 @@
 //! Where in a chain a codec stands, by its name: what writing metadata needs to know of codecs.
 //!
-//! What they do is the codec layer's knowledge. A name that is not listed here works on bytes, as most do.
+//! What they do is the codec layer's knowledge. A name that is neither listed here nor declared works on
+//! bytes, as most do.
+
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
 
 /// What a codec turns into what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Values into values.
     Array,
     /// Values into bytes; a chain has one.
     ToBytes,
     /// Bytes into bytes.
     Bytes,
+}
+
+/// The kinds of codecs of users.
+static DECLARED: RwLock<BTreeMap<String, Kind>> = RwLock::new(BTreeMap::new());
+
+/// Says of what kind a codec is that is not in the list below.
+pub(crate) fn declare(name: &str, kind: Kind) {
+    DECLARED.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), kind);
 }
 
 /// The kind of the codec that has this V3 name.
@@ -42,6 +54,9 @@ pub(crate) fn kind(name: &str) -> Kind {
         | "numcodecs.pcodec"
         | "sharding_indexed"
         | "n5_default" => Kind::ToBytes,
-        _ => Kind::Bytes,
+        name => {
+            let declared = DECLARED.read().unwrap_or_else(PoisonError::into_inner);
+            declared.get(name).copied().unwrap_or(Kind::Bytes)
+        }
     }
 }

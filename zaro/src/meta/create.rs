@@ -73,7 +73,7 @@ pub struct NewArray {
     pub fill: Option<Fill>,
     /// V2, without a `fill`: the document says `null`; see [`ArrayMeta::fill_undefined`].
     pub fill_undefined: bool,
-    /// The codecs, in encoding order; see [`short`](super::short) for their text form.
+    /// The codecs, in encoding order; see [`parse_codecs`](crate::meta::parse_codecs) for their text form.
     ///
     /// The one that makes bytes of values may be left out: then it stands after those that make values of values.
     /// In V2 the names may be V3's or `v2.*`; if one is of the latter kind, the list is taken as it is, as the filters

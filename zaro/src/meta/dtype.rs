@@ -8,12 +8,12 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The size in memory of one element of a variable-length type: a view into the heap.
-pub const VIEW_SIZE: usize = 16;
+pub(crate) const VIEW_SIZE: usize = 16;
 
 /// The most bytes one element of a fixed-size type may have.
 ///
 /// numpy allows 2 GiB, but a fill value of that size in a hundred bytes of metadata is an attack, not an array.
-pub const MAX_ELEMENT: usize = 1 << 26;
+pub(crate) const MAX_ELEMENT: usize = 1 << 26;
 
 /// The order of the bytes of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,7 +230,7 @@ impl DataType {
     /// `float64`
     pub const FLOAT64: Self = Self::Float(Float::F64);
 
-    /// Bytes of one element in memory; [`VIEW_SIZE`] for variable-length types.
+    /// Bytes of one element in memory; 16 for variable-length types.
     #[must_use]
     pub fn size(&self) -> usize {
         match self {

@@ -300,7 +300,7 @@ fn newline(out: &mut String, indent: Option<usize>) {
 }
 
 /// Appends `s` to `out`, quoted and escaped.
-pub fn write_string(s: &str, out: &mut String) {
+pub(crate) fn write_string(s: &str, out: &mut String) {
     out.push('"');
     for c in s.chars() {
         match c {

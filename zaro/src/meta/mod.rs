@@ -1,8 +1,8 @@
 //! Layer 2: JSON to one model, and back.
 //!
-//! [`v3`] and [`v2`] both read into [`ArrayMeta`] and [`GroupMeta`]; after them nothing asks which version it was,
-//! except `write`, which makes documents again. [`create`] describes arrays to be made, `convert` takes one version to
-//! the other, [`edit`] changes a document in place, `consolidate` gathers many. Deviations from the text are
+//! `v3` and `v2` both read into [`ArrayMeta`] and [`GroupMeta`]; after them nothing asks which version it was,
+//! except `write`, which makes documents again. [`NewArray`] describes arrays to be made, `convert` takes one version to
+//! the other, `edit` changes a document in place, `consolidate` gathers many. Deviations from the text are
 //! [`Finding`]s; a strict reading stops at the first.
 
 use std::sync::Arc;
@@ -13,32 +13,34 @@ use crate::suggest;
 pub(crate) mod chain;
 pub(crate) mod consolidate;
 pub(crate) mod convert;
-pub mod create;
-pub mod dtype;
-pub mod edit;
+pub(crate) mod create;
+pub(crate) mod dtype;
+pub(crate) mod edit;
 pub(crate) mod fill;
 pub(crate) mod finding;
 pub(crate) mod float;
 pub(crate) mod grid;
-pub mod json;
+pub(crate) mod json;
 pub(crate) mod keys;
 mod like;
 pub(crate) mod numeral;
-pub mod path;
-pub mod short;
-pub mod typestr;
-pub mod v2;
-pub mod v3;
+pub(crate) mod path;
+pub(crate) mod short;
+pub(crate) mod typestr;
+pub(crate) mod v2;
+pub(crate) mod v3;
 pub(crate) mod write;
 
 pub use convert::Converted;
-pub use create::NewArray;
-pub use dtype::DataType;
+pub use create::{Layout as MemoryLayout, NewArray, default_chunks};
+pub use dtype::{DataType, Endian, Field as StructField, Float, TimeUnit};
+pub use edit::Attributes as AttributesEdit;
 pub use fill::Fill;
 pub use finding::{Finding, Findings, Level, Mode};
 pub use grid::Grid;
 pub use json::Json;
 pub use keys::ChunkKeys;
+pub use short::parse as parse_codecs;
 
 /// The version of Zarr a node was written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Format {
 
 /// One step of an array's codec chain, as the metadata have it.
 ///
-/// V2's filters and compressors carry the prefix `v2.`; see [`codec::registry`](crate::codec::registry).
+/// V2's filters and compressors carry the prefix `v2.`; see `codec/registry.rs`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodecMeta {
     /// The codec's name.

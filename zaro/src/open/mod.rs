@@ -8,10 +8,14 @@ mod archive;
 #[cfg(feature = "cloud")]
 mod bucket;
 mod connect;
+mod look;
+#[cfg(feature = "manifest")]
 mod manifest;
 mod options;
+#[cfg_attr(not(feature = "references"), path = "no_reference.rs")]
 mod reference;
 mod spot;
+#[cfg(feature = "references")]
 mod targets;
 mod top;
 
@@ -26,13 +30,14 @@ pub use self::bucket::{is_bucket, open_bucket};
 use self::connect::connect;
 use self::connect::folder;
 pub use self::connect::wrapped;
+#[cfg(feature = "manifest")]
 pub use self::manifest::read_manifest;
 pub use self::options::SourceOptions;
+use self::reference::ReferenceStore;
 use self::spot::Spot;
 pub use self::top::{from_the_top, is_of_zarr};
 use crate::error::{Error, ErrorKind, Result, redacted};
 use crate::group::{OpenOptions, Zarr};
-use crate::reference::ReferenceStore;
 use crate::store::StoreExt as _;
 use crate::store::memory::MemoryStore;
 use crate::store::options::StoreOptions;
@@ -79,8 +84,8 @@ pub async fn open_with(uri: &str, source: &SourceOptions, options: &OpenOptions)
 
 /// The Zarr that references make up.
 async fn referenced(found: &Found, store: ReferenceStore, uri: &str, options: &OpenOptions) -> Result<Zarr> {
-    let noun = store.map().noun();
-    let zarr = Zarr::from_store(found.within(Arc::new(store))?, options.clone()).await?;
+    let (store, noun) = reference::shared(store);
+    let zarr = Zarr::from_store(found.within(store)?, options.clone()).await?;
     if !zarr.has_root() && zarr.store().list("").await? == Listing::default() && found.beyond.is_empty() {
         return Err(Error::not_found(format!("this is {noun} with nothing in it yet")).with_store(uri));
     }
@@ -144,7 +149,7 @@ fn check_exists(path: &Path) -> Result<()> {
 pub async fn open_store(uri: &str, options: impl Into<SourceOptions>) -> Result<SharedStore> {
     let (found, reference) = locate(&Address::parse(uri)?, &options.into()).await?;
     match reference {
-        Some(store) => found.within(Arc::new(store)),
+        Some(store) => found.within(reference::shared(store).0),
         None => found.spot.rooted(),
     }
 }
@@ -181,6 +186,7 @@ pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<Zi
 ///
 /// # Errors
 /// `NotFound` if what is there is no reference store; otherwise as [`open_store`].
+#[cfg(feature = "references")]
 pub async fn open_references(uri: &str, options: impl Into<SourceOptions>) -> Result<ReferenceStore> {
     let options = &options.into();
     let address = Address::parse(uri)?;
@@ -296,7 +302,7 @@ pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result
 /// Fails if a store is known to hold references or a repository: a Zarr that is made in it would hide all they have.
 pub async fn refuse_references(store: &SharedStore) -> Result<()> {
     // Who cannot tell has nothing that a Zarr would hide.
-    match reference::holds_references(store).await.unwrap_or(false) {
+    match look::holds_references(store).await.unwrap_or(false) {
         true => {
             Err(Error::unsupported("this is a reference store or a repository, which cannot be written to")
                 .with_store(store))

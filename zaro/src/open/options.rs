@@ -1,7 +1,9 @@
 //! How to get from an address to a store, whatever kind it is of.
 
 use crate::error::Result;
+#[cfg(feature = "references")]
 use crate::reference::ReferenceOptions;
+#[cfg(feature = "references")]
 use crate::reference::icechunk::Version;
 use crate::store::options::StoreOptions;
 
@@ -13,8 +15,10 @@ pub struct SourceOptions {
     /// How to reach the store itself, and those it leads to.
     pub store: StoreOptions,
     /// Where references lead.
+    #[cfg(feature = "references")]
     pub references: ReferenceOptions,
     /// The branch, tag or snapshot of an Icechunk repository: the branch `main`. Of anything else it is an error.
+    #[cfg(feature = "references")]
     pub version: Option<Version>,
     /// Where the objects of a manifest are, unless it follows from where the manifest is.
     pub objects: Option<String>,
@@ -22,12 +26,14 @@ pub struct SourceOptions {
 
 impl SourceOptions {
     /// With what is said of references.
+    #[cfg(feature = "references")]
     #[must_use]
     pub fn with_references(self, references: ReferenceOptions) -> Self {
         Self { references, ..self }
     }
 
     /// With this branch, tag or snapshot of an Icechunk repository.
+    #[cfg(feature = "references")]
     #[must_use]
     pub fn with_version(self, version: Version) -> Self {
         Self { version: Some(version), ..self }

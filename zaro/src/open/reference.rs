@@ -3,29 +3,19 @@
 use std::sync::Arc;
 
 use super::address::{Address, Kind, Place};
+use super::look::{Holds, begins_as_document, folder, icechunk_here, no_zarr, unlogged};
 use super::spot::Spot;
 use super::targets::AnyTargets;
 use super::{Found, SourceOptions, find};
 use crate::context::Context;
-use crate::error::{Error, ErrorKind, Hint, Result};
-use crate::meta::Json;
+use crate::error::{Error, ErrorKind, Result};
+pub(super) use crate::reference::ReferenceStore;
 use crate::reference::icechunk::Repository;
-use crate::reference::{ReferenceStore, SharedMap, json};
-use crate::store::local::LocalStore;
-use crate::store::{ByteRange, SharedStore, StoreExt as _};
-
-/// The first bytes of every file of an Icechunk repository.
-const ICECHUNK: &[u8] = b"ICE\xF0\x9F\xA7\x8ACHUNK";
+use crate::reference::{SharedMap, json};
+use crate::store::{SharedStore, StoreExt as _};
 
 /// Names of JSON documents, which may be references.
 const JSON_NAMES: [&str; 5] = [".json", ".json.gz", ".json.zst", ".json.zstd", ".json.gzip"];
-
-/// What a folder holds besides, or instead of, a Zarr.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
-    Parquet,
-    Icechunk,
-}
 
 /// The reference store that was found; `None` if what was found is none, as far as it is known.
 pub(super) async fn open(
@@ -122,54 +112,10 @@ fn is_named_json(spot: &Spot, address: &Address) -> bool {
     JSON_NAMES.iter().any(|end| path.ends_with(end))
 }
 
-/// The same spot, so that looking at it is not taken down in the log of requests.
-fn unlogged(spot: &Spot) -> Spot {
-    match &spot.place {
-        Some(Place::Local(path)) => Spot { store: Arc::new(LocalStore::new(path)), ..spot.clone() },
-        _ => spot.clone(),
-    }
-}
-
-/// Whether the folder that `store` begins at holds references in Parquet or an Icechunk repository.
-pub(super) async fn holds_references(store: &SharedStore) -> Result<bool> {
-    Ok(folder(store).await?.is_some())
-}
-
-/// What the folder that `store` begins at holds.
-async fn folder(store: &SharedStore) -> Result<Option<Holds>> {
-    if store.exists("zarr.json").await? {
-        return Ok(None);
-    }
-    if let Some(bytes) = store.get(".zmetadata", None).await?
-        && bytes.windows(13).any(|w| w == b"\"record_size\"")
-        && Json::parse(&bytes).is_ok_and(|d| d.value.get("record_size").is_some())
-    {
-        return Ok(Some(Holds::Parquet));
-    }
-    Ok(icechunk_here(store).await?.then_some(Holds::Icechunk))
-}
-
-/// Whether an Icechunk repository begins at the root of `store`.
-async fn icechunk_here(store: &SharedStore) -> Result<bool> {
-    let size = store.size("repo").await.or_else(refused)?;
-    if size.is_some_and(|n| n > 39) {
-        let start = store.get("repo", Some(ByteRange::span(0, 12))).await?;
-        return Ok(start.is_some_and(|b| *b == *ICECHUNK));
-    }
-    // The first edition has a file a branch.
-    if store.get("refs/branch.main/ref.json", None).await.or_else(refused)?.is_some() {
-        return Ok(true);
-    }
-    match store.list("refs").await {
-        Ok(refs) => Ok(refs.prefixes.iter().any(|r| r.starts_with("branch.") || r.starts_with("tag."))),
-        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::NotPermitted) => Ok(false),
-        Err(e) => Err(e),
-    }
-}
-
-/// A server that refuses what it does not have has nothing.
-fn refused<T>(e: Error) -> Result<Option<T>> {
-    if e.kind() == ErrorKind::NotPermitted { Ok(None) } else { Err(e) }
+/// It as a store like any other, and what it is called.
+pub(super) fn shared(store: ReferenceStore) -> (SharedStore, &'static str) {
+    let noun = store.map().noun();
+    (Arc::new(store), noun)
 }
 
 /// What opening a reference store needs to know.
@@ -178,36 +124,6 @@ struct Opening<'a> {
     name: &'a str,
     /// The options as the caller gave them: each target takes those for itself.
     options: &'a SourceOptions,
-}
-
-/// What to say of a file that is no Zarr, and what helps.
-async fn no_zarr(spot: &Spot) -> Result<Error> {
-    let spot = unlogged(spot);
-    let size = spot.store.size(&spot.path).await?.unwrap_or(0).min(8);
-    let start = spot.store.get(&spot.path, Some(ByteRange::span(0, size))).await?.unwrap_or_default();
-    Ok(Error::unsupported(match &*start {
-        [b'C', b'D', b'F', 1 | 2 | 5, ..] | [0x89, b'H', b'D', b'F', ..] => {
-            "this is a NetCDF or HDF5 file, no Zarr; make references to it with kerchunk or VirtualiZarr, and open those"
-        }
-        [b'G', b'R', b'I', b'B', ..] => {
-            "this is a GRIB file, no Zarr; make references to it with kerchunk, and open those"
-        }
-        [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => {
-            let convert = Hint::operation("image convert", "makes an OME-Zarr of it");
-            return Ok(Error::unsupported("this is a TIFF file, no Zarr").or_hint(convert));
-        }
-        _ => "a file, but neither a ZIP archive nor references; a Zarr is a folder or one of these",
-    }))
-}
-
-/// Whether a file begins as a JSON object does, or as what may hold one.
-async fn begins_as_document(spot: &Spot) -> Result<bool> {
-    let spot = unlogged(spot);
-    let Some(size) = spot.store.size(&spot.path).await? else { return Ok(true) };
-    let start = spot.store.get(&spot.path, Some(ByteRange::span(0, size.min(64)))).await?.unwrap_or_default();
-    let packed = start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
-    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start).trim_ascii_start();
-    Ok(packed || text.is_empty() || text.starts_with(b"{"))
 }
 
 impl Opening<'_> {
@@ -300,7 +216,13 @@ impl Opening<'_> {
     /// One version of a Zarr, by its manifest.
     async fn manifest(&self, spot: &Spot, objects: Option<&str>) -> Result<ReferenceStore> {
         let objects = objects.or(self.options.objects.as_deref());
-        super::manifest::open(self.name, spot, objects, self.options).await
+        #[cfg(feature = "manifest")]
+        return super::manifest::open(self.name, spot, objects, self.options).await;
+        #[cfg(not(feature = "manifest"))]
+        {
+            let _ = (spot, objects);
+            Err(Error::without("manifest").with_store(self.name))
+        }
     }
 
     /// The document at `spot`, which must be there.
@@ -339,5 +261,11 @@ impl Opening<'_> {
 ///
 /// Relative addresses are those of `Remote::near`: from the folder, from what it lies in, from the array's folder.
 async fn parquet_map(store: &SharedStore, context: &Context) -> Result<SharedMap> {
-    crate::reference::parquet::open(Arc::clone(store), context).await
+    #[cfg(feature = "parquet")]
+    return crate::reference::parquet::open(Arc::clone(store), context).await;
+    #[cfg(not(feature = "parquet"))]
+    {
+        let _ = context;
+        Err(Error::without("parquet").with_store(store))
+    }
 }

@@ -201,7 +201,7 @@ fn whole_address(target: &Target, written: &str) -> Result<String> {
 
 /// Whether an address is relative to something: neither a path from the root, nor with a scheme, nor nothing.
 #[must_use]
-pub fn is_relative(url: &str) -> bool {
+pub(crate) fn is_relative(url: &str) -> bool {
     let scheme = url.contains("://") || url.starts_with("file:");
     !url.is_empty() && !url.starts_with('/') && !scheme
 }

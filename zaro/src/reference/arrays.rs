@@ -135,7 +135,7 @@ fn below<'k>(key: &'k str, path: &str) -> Option<&'k str> {
 
 /// Whether a key is that of a metadata document.
 #[must_use]
-pub fn is_document(key: &str) -> bool {
+pub(crate) fn is_document(key: &str) -> bool {
     let name = key.rsplit('/').next().unwrap_or(key);
     DOCUMENTS.contains(&name)
 }

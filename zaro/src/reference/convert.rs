@@ -12,6 +12,7 @@ use futures::stream::TryStreamExt;
 use super::addresses::{Addresses, Counts};
 use super::arrays::{Arrays, Part, is_document};
 use super::json_write::JsonWriter;
+#[cfg(feature = "parquet")]
 use super::parquet::{self, Writer};
 use super::{Location, Map, ReferenceStore, Remote};
 use crate::error::{Error, Result, redacted};
@@ -109,6 +110,7 @@ impl Converted {
         self.inline += u64::from(matches!(location, Location::Inline(_)));
     }
 
+    #[cfg(feature = "parquet")]
     fn drop(&mut self, key: &str, why: &str, options: &ConvertOptions) -> Result<()> {
         if !options.drop_strays {
             let message = format!("{why}: Parquet has no place for it");
@@ -125,6 +127,7 @@ impl Converted {
 
 /// Writes the map of `source`, whose arrays are `arrays`, as Kerchunk's Parquet, into the folder that `target` is rooted
 /// at, which should be empty. Documents that lie elsewhere are fetched; `.zmetadata` comes last.
+#[cfg(feature = "parquet")]
 pub async fn to_parquet(
     source: &ReferenceStore,
     arrays: &Arrays,
@@ -161,6 +164,7 @@ pub async fn to_parquet(
 }
 
 /// What the new map says.
+#[cfg(feature = "parquet")]
 async fn rewritten(key: &str, location: Location, addresses: &mut Addresses) -> Result<Location> {
     let Location::Remote(remote) = location else { return Ok(location) };
     let url = addresses.of(&remote).await.map_err(|e| e.with_key(key))?;
@@ -175,7 +179,7 @@ async fn rewritten(key: &str, location: Location, addresses: &mut Addresses) -> 
     Ok(Location::Remote(Remote::new(url, remote.span)))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "parquet"))]
 mod tests {
     use std::collections::BTreeMap;
 

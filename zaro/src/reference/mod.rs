@@ -18,24 +18,37 @@ use futures::stream::BoxStream;
 use crate::error::Result;
 use crate::store::{Listing, Origin, Pin, SharedStore};
 
-pub mod addresses;
-pub mod arrays;
-pub mod convert;
+pub(crate) mod addresses;
+pub(crate) mod arrays;
+pub(crate) mod convert;
 mod direct;
 pub mod icechunk;
-pub mod json;
-pub mod json_write;
+pub(crate) mod json;
+pub(crate) mod json_write;
 mod options;
-pub mod parquet;
-pub mod stat;
+#[cfg(feature = "parquet")]
+pub(crate) mod parquet;
+pub(crate) mod stat;
 mod store;
 #[cfg(test)]
 mod testing;
-pub mod validate;
-pub mod write;
+pub(crate) mod validate;
+pub(crate) mod write;
 
+pub use addresses::{Addresses, Counts as AddressCounts};
+pub use arrays::Arrays;
+#[cfg(feature = "parquet")]
+pub use convert::to_parquet;
+pub use convert::{ConvertOptions as RewriteOptions, Converted as Rewritten, to_json};
+pub use json::JsonMap;
+pub use json_write::{Compression, JsonWriter};
 pub use options::ReferenceOptions;
+#[cfg(feature = "parquet")]
+pub use parquet::RECORD_SIZE;
+pub use stat::{ArrayStat, PlaceStat, Stat as ReferenceStat, stat};
 pub use store::ReferenceStore;
+pub use validate::{MapFinding, MapReport, ValidateOptions, validate};
+pub use write::{Form as ReferenceForm, Writing as ReferenceWriting};
 
 /// Where the bytes of a key are.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::addresses::Addresses;
+#[cfg(feature = "parquet")]
 use super::arrays::Arrays;
-use super::convert::{ConvertOptions, Converted, to_json, to_parquet};
+#[cfg(feature = "parquet")]
+use super::convert::to_parquet;
+use super::convert::{ConvertOptions, Converted, to_json};
 use super::json_write::{Compression, JsonWriter};
 use super::{Map as _, ReferenceStore};
 use crate::error::{Error, ErrorKind, Result, usage};
@@ -155,6 +158,12 @@ impl Writing<'_> {
         self.parquet(to).await
     }
 
+    #[cfg(not(feature = "parquet"))]
+    async fn parquet(&mut self, to: &SharedStore) -> Result<Converted> {
+        Err(Error::without("parquet").with_store(to))
+    }
+
+    #[cfg(feature = "parquet")]
     async fn parquet(&mut self, to: &SharedStore) -> Result<Converted> {
         let (arrays, damaged) = Arrays::of(self.zarr).await?;
         if let Some(e) = damaged.into_iter().next() {

@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// The mark of a fault that is worth another try: 429, 5xx, a time-out, a dropped connection, a short body.
 #[derive(Debug, Default)]
-pub struct Transient {
+pub(crate) struct Transient {
     after: Option<Duration>,
     cause: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -21,7 +21,7 @@ pub struct Transient {
 impl Transient {
     /// How long the server asked us to wait (`Retry-After`).
     #[must_use]
-    pub fn after(&self) -> Option<Duration> {
+    pub(crate) fn after(&self) -> Option<Duration> {
         self.after
     }
 }
@@ -44,7 +44,7 @@ pub fn transient(message: impl Into<String>) -> Error {
 }
 
 /// The same, with what the server or the network said.
-pub fn transient_because(
+pub(crate) fn transient_because(
     message: impl Into<String>,
     after: Option<Duration>,
     cause: Option<Box<dyn StdError + Send + Sync>>,
@@ -54,7 +54,7 @@ pub fn transient_because(
 
 /// The mark on `error`, if it has one.
 #[must_use]
-pub fn as_transient(error: &Error) -> Option<&Transient> {
+pub(crate) fn as_transient(error: &Error) -> Option<&Transient> {
     let mut cause = error.source();
     while let Some(c) = cause {
         if let Some(mark) = c.downcast_ref::<Transient>() {
@@ -69,7 +69,7 @@ pub fn as_transient(error: &Error) -> Option<&Transient> {
 ///
 /// The causes become part of the message, since they cannot be copied; the mark of a transient fault stays.
 #[must_use]
-pub fn copy_of(error: &Error) -> Error {
+pub(crate) fn copy_of(error: &Error) -> Error {
     let mut message = error.message().to_owned();
     let mut cause = error.source();
     while let Some(c) = cause {

@@ -2,7 +2,7 @@
 //!
 //! A [`Store`] answers three questions: the bytes behind a key (all, or a range of them), how many there are, and
 //! what lies directly below a prefix. Those that can be written to also put, under a condition if wanted, and delete.
-//! Everything else — caching, retrying, joining neighbouring ranges, a prefix — is a store around a store, in [`wrap`].
+//! Everything else — caching, retrying, joining neighbouring ranges, a prefix — is a store around a store, in `wrap`.
 //!
 //! **Missing is not failed.** `Ok(None)` means that the store is sure the key does not exist. A time-out, a refusal
 //! or a short answer is always an `Err`.
@@ -18,39 +18,63 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use crate::error::{Error, Result};
 
-pub mod fault;
+pub(crate) mod fault;
 mod get;
 #[cfg(feature = "cloud")]
-pub mod http;
+pub(crate) mod http;
 #[cfg(feature = "cloud")]
 mod http_index;
 pub(crate) mod list;
-pub mod local;
-pub mod memory;
+pub(crate) mod local;
+pub(crate) mod memory;
 #[cfg(feature = "cloud")]
-pub mod object;
-pub mod options;
+pub(crate) mod object;
+pub(crate) mod options;
 mod origin;
 mod percent;
 mod pin;
 #[cfg(feature = "cloud")]
 mod reply;
-pub mod site;
+pub(crate) mod site;
 mod stream;
-pub mod wrap;
+pub(crate) mod wrap;
 mod write;
-pub mod zip;
+pub(crate) mod zip;
 
+pub use fault::transient;
 pub use get::{GetOptions, LocalMeta, MAX_WHOLE, Object, ObjectMeta, RemoteMeta};
 pub(crate) use get::{KeptOpen, changed, one_state};
+#[cfg(feature = "cloud")]
+pub use http::HttpStore;
 pub use list::{Entry, KeyEntry, ListOptions, Listing};
+pub use local::LocalStore;
+pub use memory::MemoryStore;
+#[cfg(feature = "cloud")]
+pub use object::CloudStore;
+#[cfg(feature = "cloud")]
+pub use object::bucket::Bucket;
+#[cfg(feature = "cloud")]
+pub use object::tagging::Versioning;
+#[cfg(feature = "cloud")]
+pub use object::versions::{ObjectVersion, Pages as VersionPages};
+pub use options::{OPTION_NAMES, StoreOptions};
 pub use origin::Origin;
 pub(crate) use percent::{percent_decode, percent_encode, percent_encode_key};
 pub use pin::Pin;
 pub(crate) use pin::md5_hex;
 pub use site::{Relation, Site};
 pub use stream::{Body, ObjectStream};
+pub use wrap::log::{
+    Method as RequestMethod, Outcome as RequestOutcome, Request as LoggedRequest, RequestLog,
+};
+pub use wrap::prefix::PrefixStore;
+pub use wrap::read_only::ReadOnlyStore;
+pub use wrap::retry::RetryPolicy;
 pub use write::{Condition, Put};
+pub use zip::create::{
+    Arrangement as ZipArrangement, EntryWriter as ZipEntryWriter, Form as ZipForm, ZipCreateStore,
+};
+pub use zip::{ArchiveEntry, ZipStore};
 
 /// The object by which unfinished work in a place is known. Files of this name are for their owner alone.
 pub(crate) const JOURNAL: &str = ".zaro-journal.json";

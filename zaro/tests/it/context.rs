@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{self, Model, V3, ZSTD, sharding};
-use zaro::store::StoreExt as _;
-use zaro::store::memory::MemoryStore;
+use zaro::store::{MemoryStore, StoreExt as _};
 use zaro::testing::TinyServer;
 use zaro::{
     Array, CancelToken, Context, ContextOptions, ErrorKind, OpenOptions, Order, ReadOptions, Result,

@@ -9,12 +9,9 @@ use crate::common::{Model, V2, V3, put_array, put_array_without, sharding, trans
 use futures::TryStreamExt;
 use zaro::copy::{Copied, CopyOptions, KeysOption, Sizes, copy};
 use zaro::hierarchy::{self, Existing};
-use zaro::meta::create::Layout;
-use zaro::meta::{DataType, Format, short};
-use zaro::store::SharedStore;
-use zaro::store::local::LocalStore;
-use zaro::store::memory::MemoryStore;
-use zaro::store::wrap::log::{LogStore, RequestLog};
+use zaro::internal::wrap::LogStore;
+use zaro::meta::{DataType, Format, MemoryLayout, parse_codecs};
+use zaro::store::{LocalStore, MemoryStore, RequestLog, SharedStore};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{CancelToken, Context, ErrorKind, OpenOptions, ReadOptions, Result, Selection, Task, Zarr};
 
@@ -98,21 +95,21 @@ fn every_change_keeps_the_elements() {
             format: Some(Format::V3),
             chunks: Some(Sizes::List(vec![2, 3, 4])),
             shards: Some(Some(Sizes::List(vec![10, 6, 12]))),
-            codecs: Some(short::parse("zstd:2+crc32c").unwrap()),
+            codecs: Some(parse_codecs("zstd:2+crc32c").unwrap()),
             ..CopyOptions::default()
         },
         CopyOptions {
             format: Some(Format::V3),
             shards: Some(None),
-            codecs: Some(short::parse("none").unwrap()),
-            layout: Some(Layout::F),
+            codecs: Some(parse_codecs("none").unwrap()),
+            layout: Some(MemoryLayout::F),
             ..CopyOptions::default()
         },
         CopyOptions {
             format: Some(Format::V2),
             chunks: Some(Sizes::List(vec![5, 5, 5])),
-            codecs: Some(short::parse("gzip:1").unwrap()),
-            layout: Some(Layout::F),
+            codecs: Some(parse_codecs("gzip:1").unwrap()),
+            layout: Some(MemoryLayout::F),
             ..CopyOptions::default()
         },
     ];
@@ -294,12 +291,12 @@ fn shards_are_gathered_from_cells() {
         V3::new(&shape, &[16, 8, 8], "int32").codecs(format!("{},{LE}", transpose(&[2, 0, 1]))),
     ];
     let targets = [
-        ([8, 8, 8], [16, 16, 16], "zstd:1", Layout::C),
-        ([4, 4, 4], [16, 8, 24], "none", Layout::C),
-        ([2, 8, 11], [40, 32, 22], "zstd:1+crc32c", Layout::F),
-        ([16, 16, 16], [16, 16, 16], "none", Layout::C),
-        ([3, 5, 7], [9, 25, 28], "zstd:1", Layout::C),
-        ([5, 3, 11], [15, 9, 22], "gzip:1", Layout::F),
+        ([8, 8, 8], [16, 16, 16], "zstd:1", MemoryLayout::C),
+        ([4, 4, 4], [16, 8, 24], "none", MemoryLayout::C),
+        ([2, 8, 11], [40, 32, 22], "zstd:1+crc32c", MemoryLayout::F),
+        ([16, 16, 16], [16, 16, 16], "none", MemoryLayout::C),
+        ([3, 5, 7], [9, 25, 28], "zstd:1", MemoryLayout::C),
+        ([5, 3, 11], [15, 9, 22], "gzip:1", MemoryLayout::F),
     ];
     let regions = [None, Some("16:37,8:,:16"), Some("1:30,::-1,3:20")];
     for source in &sources {
@@ -311,7 +308,7 @@ fn shards_are_gathered_from_cells() {
                 let options = CopyOptions {
                     chunks: Some(Sizes::List(chunks.to_vec())),
                     shards: Some(Some(Sizes::List(shards.to_vec()))),
-                    codecs: Some(short::parse(codecs).unwrap()),
+                    codecs: Some(parse_codecs(codecs).unwrap()),
                     layout: Some(layout.clone()),
                     region: region.map(|r| Selection::parse(r).unwrap()),
                     ..CopyOptions::default()
@@ -352,7 +349,7 @@ fn large_chunks_are_gathered_from_whole_ones() {
             let made: SharedStore = Arc::new(MemoryStore::new());
             let options = CopyOptions {
                 chunks: Some(Sizes::List(chunks.to_vec())),
-                codecs: Some(short::parse(codecs).unwrap()),
+                codecs: Some(parse_codecs(codecs).unwrap()),
                 verify: true,
                 ..CopyOptions::default()
             };
@@ -518,7 +515,7 @@ fn old_consolidated_metadata_hide_nothing() {
         // Somebody adds an array and does not consolidate again: as if the old document came back.
         let key = if format == Format::V3 { "zarr.json" } else { ".zmetadata" };
         let old = wait(store.get(key, None)).unwrap().unwrap();
-        let new = zaro::meta::create::NewArray { format, shape: vec![3], ..Default::default() };
+        let new = zaro::meta::NewArray { format, shape: vec![3], ..Default::default() };
         wait(hierarchy::create_array(&store, "late", &new, Existing::Refuse)).unwrap();
         let _ = wait(async { store.put(key, old, zaro::store::Condition::Always).await }).unwrap();
         let made: SharedStore = Arc::new(MemoryStore::new());
@@ -631,12 +628,14 @@ fn elements_of_transposed_and_nested_shards_are_put_into_any_order() {
         (vec![8, 6, 4], shard(&[4, 2, 4], &shard(&[2, 1, 4], LE))),
         (vec![8, 6, 4], shard(&[4, 2, 4], &format!("{turn},{}", shard(&[1, 2, 4], &format!("{back},{LE}"))))),
     ];
-    let zstd = short::parse("zstd").unwrap();
+    let zstd = parse_codecs("zstd").unwrap();
     for (chunks, chain) in &chains {
         let store = MemoryStore::new();
         put_array(&store, "", &V3::new(&[8, 6, 4], chunks, "int32").codecs(chain.clone()).document(), &data);
         let store: SharedStore = Arc::new(store);
-        for layout in [None, Some(Layout::C), Some(Layout::F), Some(Layout::Axes(vec![2, 0, 1]))] {
+        for layout in
+            [None, Some(MemoryLayout::C), Some(MemoryLayout::F), Some(MemoryLayout::Axes(vec![2, 0, 1]))]
+        {
             for codecs in [None, Some(zstd.clone())] {
                 for (chunks, shards) in
                     [(None, None), (None, Some(None)), (Some(vec![2, 3, 4]), Some(Some(vec![4, 6, 4])))]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::common::probe::Probe;
 use crate::common::{GZIP, LITTLE, Model, V2, V3, V3_GROUP};
-use zaro::store::memory::MemoryStore;
+use zaro::store::MemoryStore;
 use zaro::{Error, ErrorKind, Missing, ReadOptions, Selection, Zarr};
 
 /// A group with two arrays and a group, which holds one more array.

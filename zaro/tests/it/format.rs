@@ -2,20 +2,13 @@
 
 use std::sync::Arc;
 
-use zaro::array::windows::View;
+use zaro::array::View;
 use zaro::blocking::wait;
 use zaro::cf::{Lost, Reading, related};
-use zaro::format::Sink;
-use zaro::format::csv::Csv;
-use zaro::format::input::Input;
-use zaro::format::json::Lists;
-use zaro::format::npy::Npy;
-use zaro::format::picture::{Drawing, Picture};
-use zaro::format::raw::{Origin, Raw};
+use zaro::format::{Csv, Drawing, Input, JsonLists, Npy, Picture, Raw, RawOrigin, Sink};
 use zaro::hierarchy::{self, Existing};
 use zaro::meta::{DataType, Format, Json, NewArray};
-use zaro::store::SharedStore;
-use zaro::store::memory::MemoryStore;
+use zaro::store::{MemoryStore, SharedStore};
 use zaro::{Array, OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};
 
 fn members(text: &str) -> Vec<(String, Json)> {
@@ -78,7 +71,7 @@ fn windows_do_not_show_in_what_is_written() {
     for budget in [1, 5, 8, 16, 1000] {
         let text =
             |sink: &mut dyn Sink| String::from_utf8(written(&reading, sink, Order::C, budget).0).unwrap();
-        assert_eq!(text(&mut Lists::new(false)), "[[0,1,2,3],\n[4,5,6,7],\n[8,9,10,11]]\n");
+        assert_eq!(text(&mut JsonLists::new(false)), "[[0,1,2,3],\n[4,5,6,7],\n[8,9,10,11]]\n");
         assert_eq!(text(&mut Csv::new(false)), "0,1,2,3\n4,5,6,7\n8,9,10,11\n");
         let raw = written(&reading, &mut Raw, Order::F, budget).0;
         let fortran: Vec<u8> =
@@ -102,7 +95,7 @@ fn conventions_are_applied_window_by_window() {
     assert!(lost.is_empty());
     let days = r#"{"units": "days since 2000-02-28", "calendar": "noleap"}"#;
     let days = array(&store, "days", DataType::Int(16), days);
-    let (text, _) = written(&decoded(&store, &days), &mut Lists::new(true), Order::C, 1);
+    let (text, _) = written(&decoded(&store, &days), &mut JsonLists::new(true), Order::C, 1);
     assert!(
         String::from_utf8(text).unwrap().starts_with("[[\"2000-02-28T00:00:00\",\"2000-03-01T00:00:00\"")
     );
@@ -119,7 +112,7 @@ fn what_was_written_is_read_back() {
         std::fs::write(&file, written(&reading, &mut Npy::default(), order, 1000).0).unwrap();
         for (name, to) in [("same", DataType::Int(16)), ("cast", DataType::FLOAT64)] {
             let to = array(&store, &format!("{name}{order:?}"), to, "{}");
-            let mut input = Input::npy(Origin::open(&file).unwrap()).unwrap();
+            let mut input = Input::npy(RawOrigin::open(&file).unwrap()).unwrap();
             let shape = input.shape(&to.meta().data_type, None, &[]).unwrap().unwrap();
             assert_eq!(shape, [3, 4]);
             let elements = input.elements(to.meta(), &shape, Order::C, true).unwrap();
@@ -135,7 +128,7 @@ fn what_was_written_is_read_back() {
                 _ => assert_eq!(back.to_vec::<f64>().unwrap(), Vec::from_iter((0..12).map(f64::from))),
             }
         }
-        let input = Input::npy(Origin::open(&file).unwrap()).unwrap();
+        let input = Input::npy(RawOrigin::open(&file).unwrap()).unwrap();
         let to = array(&store, &format!("no{order:?}"), DataType::FLOAT64, "{}");
         let e = input.elements(to.meta(), &[3, 4], Order::C, false).unwrap_err();
         assert_eq!(e.hints()[0].option, Some("cast"));

@@ -7,9 +7,9 @@ use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource};
 use zaro::image::convert::{ConvertOptions, convert};
 use zaro::image::pyramid::{self, Frame, PyramidOptions};
 use zaro::image::upgrade::{UpgradeOptions, upgrade, upgrade_in_place};
-use zaro::manifest::fetch::{FetchOptions, Fetched, Folder, fetch};
-use zaro::manifest::model::Manifest;
-use zaro::meta::{Format, Json, NewArray, edit};
+use zaro::internal::meta::edit;
+use zaro::manifest::{FetchOptions, Fetched, FolderSource, Manifest, fetch};
+use zaro::meta::{Format, Json, NewArray};
 use zaro::store::{Condition, SharedStore, StoreExt as _};
 use zaro::{Array, OpenOptions, ReadOptions, Selection, Task, Values, WriteOptions, Zarr};
 
@@ -75,7 +75,7 @@ fn all(
     send(zaro::validate::validate(zarr, ""));
     send(zaro::validate::validate_data(zarr, "", &Task::default()));
     send(zaro::stat::stat(zarr, array, &zaro::stat::StatOptions::default()));
-    let folder = Folder(std::path::PathBuf::new());
+    let folder = FolderSource(std::path::PathBuf::new());
     let (any, done) = (|_: &str| true, Arc::new(Fetched::default()));
     let fetching = &FetchOptions { existing: Existing::Refuse, at_once: 1, task: Task::default() };
     send(fetch(manifest, &folder, &folder.0, &any, fetching, &done));

@@ -11,14 +11,11 @@ use bytes::Bytes;
 use futures::future::join_all;
 use futures::stream::{BoxStream, StreamExt};
 use zaro::copy::CopyOptions;
+use zaro::internal::wrap::{GatherStore, HOLD, MAX_BLOCK, MAX_GAP, MAX_RANGE};
 use zaro::reference::{Location, Map, ReferenceStore, Remote, Span, Target, Targets};
-use zaro::store::http::HttpStore;
-use zaro::store::memory::MemoryStore;
-use zaro::store::options::StoreOptions;
-use zaro::store::wrap::gather::{GatherStore, HOLD, MAX_BLOCK, MAX_GAP, MAX_RANGE};
 use zaro::store::{
-    ByteRange, Entry, GetOptions, ListOptions, Listing, Object, ObjectMeta, Pin, SharedStore, Store,
-    StoreExt as _,
+    ByteRange, Entry, GetOptions, HttpStore, ListOptions, Listing, MemoryStore, Object, ObjectMeta, Pin,
+    SharedStore, Store, StoreExt as _, StoreOptions,
 };
 use zaro::testing::{Fault, FaultStore, TinyRequest, TinyServer};
 use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};

@@ -4,13 +4,13 @@
 
 use std::path::PathBuf;
 
-use zaro::codec::registry::{self, Request};
-use zaro::codec::{BytesToBytes, Codec, Repr, Size};
+use zaro::codec::{BytesToBytes, Codec, CodecRequest, Repr, Size};
+use zaro::internal::codec::build;
 use zaro::meta::{DataType, Fill, Json};
 
 fn codec(name: &str, config: &str, data_type: &DataType) -> zaro::Result<Codec> {
     let config = Json::parse(config.as_bytes()).unwrap().value;
-    registry::build(&Request { name, config: config.members().unwrap(), strict: false, data_type })
+    build(&CodecRequest { name, config: config.members().unwrap(), strict: false, data_type })
 }
 
 fn v2(config: &str) -> Box<dyn BytesToBytes> {

@@ -5,12 +5,8 @@ use std::sync::Arc;
 use crate::common::{json, wait};
 use futures::TryStreamExt;
 use zaro::hierarchy::{self, Existing};
-use zaro::meta::create::NewArray;
-use zaro::meta::edit::Attributes;
-use zaro::meta::{DataType, Format, Json};
-use zaro::store::SharedStore;
-use zaro::store::StoreExt as _;
-use zaro::store::memory::MemoryStore;
+use zaro::meta::{AttributesEdit, DataType, Format, Json, NewArray};
+use zaro::store::{MemoryStore, SharedStore, StoreExt as _};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{ErrorKind, OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};
 
@@ -78,7 +74,7 @@ fn copies_in_groups_above_follow_every_change() {
         wait(hierarchy::consolidate(&store, "")).unwrap();
         assert!(open(&store).is_consolidated());
         wait(hierarchy::create_array(&store, "a/y", &new(format, &[5], &[2]), Existing::Refuse)).unwrap();
-        let set = Attributes::Patch { set: vec![("units".into(), Json::string("K"))], unset: vec![] };
+        let set = AttributesEdit::Patch { set: vec![("units".into(), Json::string("K"))], unset: vec![] };
         wait(hierarchy::edit_attributes(&store, "a/y", &set)).unwrap();
         wait(hierarchy::edit_attributes(&store, "", &set)).unwrap();
         wait(hierarchy::resize(&store, "a/x", &[7])).unwrap();
@@ -234,7 +230,7 @@ fn consolidated_metadata_have_what_several_changed_at_once() {
                 s.spawn(move || {
                     for i in 0..8 {
                         let set = vec![(format!("a{t}"), Json::int(i))];
-                        let patch = Attributes::Patch { set, unset: Vec::new() };
+                        let patch = AttributesEdit::Patch { set, unset: Vec::new() };
                         wait(hierarchy::edit_attributes(store, "g/x", &patch)).unwrap();
                         wait(hierarchy::resize(store, "g/x", &[t + i + 1])).unwrap();
                     }
@@ -243,7 +239,7 @@ fn consolidated_metadata_have_what_several_changed_at_once() {
         });
         let seen = |use_consolidated: bool| {
             let options = OpenOptions { use_consolidated, ..OpenOptions::default() };
-            let root = zaro::store::wrap::prefix::PrefixStore::new(store.clone(), "g").unwrap();
+            let root = zaro::store::PrefixStore::new(store.clone(), "g").unwrap();
             let zarr = wait(Zarr::from_store(Arc::new(root), options)).unwrap();
             assert_eq!(zarr.is_consolidated(), use_consolidated);
             let array = wait(zarr.array("x")).unwrap();
@@ -276,7 +272,7 @@ fn unknown_members_outlive_an_edit() {
     let document = r#"{"zarr_format":3,"node_type":"group","attributes":{"a":1},"mine":{"must_understand":false,"n":5}}"#;
     let _ = wait(async { store.put("zarr.json", document.into(), zaro::store::Condition::Always).await })
         .unwrap();
-    let set = Attributes::Patch { set: vec![("b".into(), Json::int(2))], unset: vec!["a".into()] };
+    let set = AttributesEdit::Patch { set: vec![("b".into(), Json::int(2))], unset: vec!["a".into()] };
     wait(hierarchy::edit_attributes(&store, "", &set)).unwrap();
     let text = wait(store.get("zarr.json", None)).unwrap().unwrap();
     let now = json(std::str::from_utf8(&text).unwrap());

@@ -7,18 +7,15 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
-use zaro::Context;
 use zaro::meta::Json;
 use zaro::open::{SourceOptions, open_store};
 use zaro::reference::icechunk::{self, Repository, Version};
 use zaro::reference::{Location, Map, ReferenceStore, Remote, Span, Target, Targets};
-use zaro::store::memory::MemoryStore;
-use zaro::store::zip::ZipStore;
 use zaro::store::{
-    ByteRange, Entry, GetOptions, ListOptions, Listing, Object, ObjectMeta, Pin, RemoteMeta, SharedStore,
-    Store, StoreExt as _,
+    ByteRange, Entry, GetOptions, ListOptions, Listing, MemoryStore, Object, ObjectMeta, Pin, RemoteMeta,
+    SharedStore, Store, StoreExt as _, ZipStore,
 };
-use zaro::{ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
+use zaro::{Context, ErrorKind, OpenOptions, ReadOptions, Result, Selection, Zarr};
 
 fn data(name: &str) -> Vec<u8> {
     std::fs::read(format!("{}/tests/data/icechunk/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()

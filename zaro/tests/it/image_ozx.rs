@@ -7,12 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zaro::image::ozx;
-use zaro::image::validate::{Level, archive};
-use zaro::store::memory::MemoryStore;
-use zaro::store::options::StoreOptions;
-use zaro::store::zip::ZipStore;
-use zaro::store::zip::create::{Form, ZipCreateStore};
-use zaro::store::{Condition, Store, StoreExt as _};
+use zaro::image::validate::{FindingLevel, archive};
+use zaro::store::{
+    Condition, MemoryStore, Store, StoreExt as _, StoreOptions, ZipCreateStore, ZipForm, ZipStore,
+};
 use zaro::testing::TinyServer;
 use zaro::{ErrorKind, OpenOptions, Zarr};
 
@@ -183,7 +181,7 @@ async fn archives_of_others_are_judged() {
     let dir = tempfile::tempdir().unwrap();
     let document = r#"{"zarr_format":3,"node_type":"group","attributes":{"ome":{"version":"0.5"}}}"#;
     let array = r#"{"zarr_format":3,"node_type":"array","shape":[4],"data_type":"uint8","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[2]}},"chunk_key_encoding":{"name":"default"},"fill_value":0,"codecs":["bytes"]}"#;
-    let make = async |name: &str, form: Form, entries: &[(&str, &str)]| {
+    let make = async |name: &str, form: ZipForm, entries: &[(&str, &str)]| {
         let path = dir.path().join(name);
         let store = ZipCreateStore::create_as(&path, form).unwrap();
         for (key, text) in entries {
@@ -193,19 +191,22 @@ async fn archives_of_others_are_judged() {
         store.finish().await.unwrap();
         archive::check(&zip(&path).await).await.unwrap()
     };
-    let rules = |found: &[zaro::image::validate::Finding]| -> Vec<(&'static str, Level)> {
+    let rules = |found: &[zaro::image::validate::ImageFinding]| -> Vec<(&'static str, FindingLevel)> {
         found.iter().map(|f| (f.rule, f.level)).collect()
     };
-    let right = Form { zip64: true, comment: ozx::comment("0.5"), in_order: true, arranged: None };
+    let right = ZipForm { zip64: true, comment: ozx::comment("0.5"), in_order: true, arranged: None };
     let found = make("right.ozx", right.clone(), &[("zarr.json", document), ("x", "1")]).await;
     assert!(found.is_empty(), "{found:?}");
-    let found = make("plain.ozx", Form::default(), &[("a", "1"), ("zarr.json", document)]).await;
-    assert_eq!(rules(&found), [("Z2", Level::Should), ("Z4", Level::Should), ("Z5", Level::Should)]);
+    let found = make("plain.ozx", ZipForm::default(), &[("a", "1"), ("zarr.json", document)]).await;
+    assert_eq!(
+        rules(&found),
+        [("Z2", FindingLevel::Should), ("Z4", FindingLevel::Should), ("Z5", FindingLevel::Should)]
+    );
     let found = make("below.ozx", right.clone(), &[("x.zarr/zarr.json", document)]).await;
-    assert_eq!(rules(&found), [("Z1", Level::Must)]);
-    let other = Form { comment: ozx::comment("0.6"), ..right.clone() };
+    assert_eq!(rules(&found), [("Z1", FindingLevel::Must)]);
+    let other = ZipForm { comment: ozx::comment("0.6"), ..right.clone() };
     let found = make("other.ozx", other, &[("zarr.json", document), ("a/zarr.json", array)]).await;
-    assert_eq!(rules(&found), [("Z2", Level::Should), ("Z6", Level::Should)]);
+    assert_eq!(rules(&found), [("Z2", FindingLevel::Should), ("Z6", FindingLevel::Should)]);
     // Compressed, by another tool.
     let path = dir.path().join("packed.ozx");
     let python = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED); \
@@ -214,7 +215,7 @@ async fn archives_of_others_are_judged() {
         Command::new("python3").args(["-c", python]).arg(&path).arg(document).status().unwrap().success()
     );
     let found = archive::check(&zip(&path).await).await.unwrap();
-    assert_eq!(rules(&found), [("Z3", Level::Should), ("Z4", Level::Should)]);
+    assert_eq!(rules(&found), [("Z3", FindingLevel::Should), ("Z4", FindingLevel::Should)]);
     ozx::unpack(&zip(&path).await, &dir.path().join("packed.zarr")).await.unwrap();
     assert_eq!(std::fs::read(dir.path().join("packed.zarr/zarr.json")).unwrap(), document.as_bytes());
 }
@@ -257,7 +258,7 @@ async fn archives_that_other_commands_make_follow_the_rules_too() {
     store.finish().await.unwrap();
     let zip = zip(&target).await;
     let found = archive::check(&zip).await.unwrap();
-    let rules: Vec<&str> = found.iter().filter(|f| f.level >= Level::Should).map(|f| f.rule).collect();
+    let rules: Vec<&str> = found.iter().filter(|f| f.level >= FindingLevel::Should).map(|f| f.rule).collect();
     // Its arrays have no shards, which is another matter.
     assert_eq!(rules, ["Z6"], "{found:?}");
     let out = dir.path().join("out");

@@ -7,14 +7,11 @@ use futures::TryStreamExt;
 use zaro::blocking::wait;
 use zaro::hierarchy::{self, Existing};
 use zaro::image::add_labels::{self, AddLabelsOptions, LabelSource};
-use zaro::image::model::{Axis, Level, Multiscale};
 use zaro::image::pyramid::{self, Factors, Frame, Method, PyramidOptions};
-use zaro::image::{Version, document, find};
-use zaro::meta::create::NewArray;
-use zaro::meta::{DataType, NodeMeta};
-use zaro::store::SharedStore;
-use zaro::store::StoreExt as _;
-use zaro::store::memory::MemoryStore;
+use zaro::image::{Axis, ImageVersion, Level, Multiscale, image_at};
+use zaro::internal::image::document;
+use zaro::meta::{DataType, NewArray, NodeMeta};
+use zaro::store::{MemoryStore, SharedStore, StoreExt as _};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr};
 
@@ -23,7 +20,7 @@ fn pixels() -> Vec<u8> {
 }
 
 /// An image of one level, 50 by 37.
-fn image(version: Version) -> SharedStore {
+fn image(version: ImageVersion) -> SharedStore {
     let store: SharedStore = Arc::new(MemoryStore::new());
     let axes = vec![Axis::named("y"), Axis::named("x")];
     let mut new = NewArray {
@@ -52,7 +49,7 @@ fn zarr(store: &SharedStore) -> Zarr {
 /// The pixels of all levels that the image at `path` names; each must be readable.
 fn levels(store: &SharedStore, path: &str) -> Vec<Vec<u8>> {
     let zarr = zarr(store);
-    let image = wait(find::image_at(&zarr, path)).unwrap();
+    let image = wait(image_at(&zarr, path)).unwrap();
     let arrays = wait(image.arrays(&zarr, &image.multiscales[0])).unwrap();
     arrays
         .iter()
@@ -100,7 +97,7 @@ fn at_every_request(
 
 #[test]
 fn levels_are_seen_when_all_are_whole() {
-    for version in [Version::V04, Version::V06] {
+    for version in [ImageVersion::V04, ImageVersion::V06] {
         let good = image(version);
         wait(pyramid::build(&good, "", &options())).unwrap();
         let wanted = levels(&good, "");
@@ -126,7 +123,7 @@ fn levels_that_are_replaced_are_old_or_none_or_new() {
     let old = PyramidOptions { method: Some(Method::Decimate), levels: Some(3), ..options() };
     let new = PyramidOptions { existing: Existing::Replace, ..options() };
     let fresh = || {
-        let store = image(Version::V05);
+        let store = image(ImageVersion::V05);
         wait(pyramid::build(&store, "", &old)).unwrap();
         store
     };
@@ -144,7 +141,7 @@ fn levels_that_are_replaced_are_old_or_none_or_new() {
 
 #[test]
 fn an_image_is_made_elsewhere() {
-    let source = image(Version::V05);
+    let source = image(ImageVersion::V05);
     let build = |store: &SharedStore| {
         wait(pyramid::build_at(&zarr(&source), "source", "", &Frame::default(), store, "a/b", &options()))
             .map(drop)
@@ -165,11 +162,11 @@ fn an_image_is_made_elsewhere() {
 #[test]
 fn labels_are_listed_when_they_are_whole() {
     let fresh = || {
-        let store = image(Version::V05);
+        let store = image(ImageVersion::V05);
         wait(pyramid::build(&store, "", &options())).unwrap();
         store
     };
-    let source = image(Version::V05);
+    let source = image(ImageVersion::V05);
     let NodeMeta::Array(_) = wait(hierarchy::find(&source, "0")).unwrap().unwrap().meta else { panic!() };
     let array = wait(zarr(&source).array("0")).unwrap();
     let from = LabelSource::Array(Box::new(array), Vec::new());
@@ -179,7 +176,7 @@ fn labels_are_listed_when_they_are_whole() {
     };
     let names = |store: &SharedStore| -> Vec<String> {
         let zarr = zarr(store);
-        let image = wait(find::image_at(&zarr, "")).unwrap();
+        let image = wait(image_at(&zarr, "")).unwrap();
         wait(image.labels(&zarr)).unwrap().into_iter().map(|l| l.name).collect()
     };
     let with_one = || {
@@ -207,7 +204,7 @@ fn labels_are_listed_when_they_are_whole() {
 #[test]
 fn labels_follow_levels_that_others_rounded_up() {
     let plans = pyramid::follow(&[50, 37], &[vec![50, 37], vec![25, 19], vec![13, 10]]);
-    let store = image(Version::V05);
+    let store = image(ImageVersion::V05);
     let options = PyramidOptions {
         method: Some(Method::Mode),
         factors: Factors::Levels(plans),
@@ -224,7 +221,7 @@ fn labels_follow_levels_that_others_rounded_up() {
 
 /// An image of one level with labels of one level.
 fn labelled() -> SharedStore {
-    let store = image(Version::V05);
+    let store = image(ImageVersion::V05);
     let array = wait(zarr(&store).array("0")).unwrap();
     let from = LabelSource::Array(Box::new(array), Vec::new());
     wait(add_labels::add(&store, "", "cells", &from, &AddLabelsOptions::default())).unwrap();
@@ -278,13 +275,13 @@ fn levels_of_other_pixels_are_not_taken_up() {
             )
             .unwrap();
     };
-    let good = image(Version::V05);
+    let good = image(ImageVersion::V05);
     changed(&good);
     wait(pyramid::build(&good, "", &options())).unwrap();
     let wanted = levels(&good, "");
     let mut refused = 0;
     for n in (0..).step_by(13) {
-        let store = image(Version::V05);
+        let store = image(ImageVersion::V05);
         if wait(pyramid::build(&ending(&store, n).0, "", &options())).is_ok() {
             break;
         }

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use crate::common::{json, wait};
 use futures::TryStreamExt;
 use zaro::image::upgrade::{Fate, UpgradeOptions, Upgraded, upgrade, upgrade_in_place};
-use zaro::image::{Found, Version, find};
+use zaro::image::{Found, ImageVersion, find};
 use zaro::meta::{Json, NodeMeta};
-use zaro::store::SharedStore;
-use zaro::store::StoreExt as _;
-use zaro::store::memory::MemoryStore;
+use zaro::store::{MemoryStore, SharedStore, StoreExt as _};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{OpenOptions, ReadOptions, Result, Selection, Zarr};
 
@@ -72,11 +70,11 @@ fn attributes(store: &SharedStore, path: &str) -> Json {
     wait(open(store).node(path)).unwrap().meta.attributes().clone()
 }
 
-fn to(version: Version) -> UpgradeOptions {
+fn to(version: ImageVersion) -> UpgradeOptions {
     UpgradeOptions { to: version, ..UpgradeOptions::default() }
 }
 
-fn elsewhere(from: &SharedStore, version: Version) -> Result<(SharedStore, Upgraded)> {
+fn elsewhere(from: &SharedStore, version: ImageVersion) -> Result<(SharedStore, Upgraded)> {
     let store: SharedStore = Arc::new(MemoryStore::new());
     let done = wait(upgrade(&open(from), "a test", "", &store, "", &to(version)))?;
     Ok((store, done))
@@ -104,7 +102,7 @@ fn every_sample_goes_to_every_version_with_the_same_pixels() {
     for name in [SEED, IMAGE, NEW, PLATE] {
         let old: SharedStore = sample(name);
         let before = objects(&old);
-        for version in [Version::V04, Version::V05, Version::V06] {
+        for version in [ImageVersion::V04, ImageVersion::V05, ImageVersion::V06] {
             let (new, _) = elsewhere(&old, version).unwrap();
             let here: SharedStore = sample(name);
             wait(upgrade_in_place(&here, "", &to(version))).unwrap();
@@ -119,7 +117,7 @@ fn every_sample_goes_to_every_version_with_the_same_pixels() {
                     .filter(|k| k.contains(".zaro-") || k.contains("masks"))
                     .collect();
                 assert!(left.is_empty(), "{name} {left:?}");
-                let other = if version >= Version::V05 { "/.z" } else { "zarr.json" };
+                let other = if version >= ImageVersion::V05 { "/.z" } else { "zarr.json" };
                 assert!(!objects(store).keys().any(|k| format!("/{k}").contains(other)), "{name} {version}");
             }
             let wanted = wait(find(&open(&new), "")).unwrap();
@@ -141,14 +139,14 @@ fn chunks_stay_where_they_are() {
         objects(store).into_iter().filter(|(k, _)| !k.contains(".z") && !k.ends_with("zarr.json")).collect()
     };
     let before = chunks(&store);
-    let done = wait(upgrade_in_place(&store, "", &to(Version::V06))).unwrap();
+    let done = wait(upgrade_in_place(&store, "", &to(ImageVersion::V06))).unwrap();
     assert_eq!(done.count(Fate::Stay), 4);
     assert_eq!(chunks(&store), before);
     // And back again, for which keys have to be those of before, which they are.
-    let done = wait(upgrade_in_place(&store, "", &to(Version::V04))).unwrap();
+    let done = wait(upgrade_in_place(&store, "", &to(ImageVersion::V04))).unwrap();
     assert_eq!(done.count(Fate::Stay), 4);
     assert_eq!(chunks(&store), before);
-    let again = wait(upgrade_in_place(&store, "", &to(Version::V04))).unwrap();
+    let again = wait(upgrade_in_place(&store, "", &to(ImageVersion::V04))).unwrap();
     assert_eq!(again.changed, 0);
 }
 
@@ -169,7 +167,7 @@ fn attributes_come_back_the_same() {
     for name in [IMAGE, PLATE] {
         let old: SharedStore = sample(name);
         let new: SharedStore = sample(name);
-        for version in [Version::V05, Version::V06, Version::V05, Version::V04] {
+        for version in [ImageVersion::V05, ImageVersion::V06, ImageVersion::V05, ImageVersion::V04] {
             wait(upgrade_in_place(&new, "", &to(version))).unwrap();
         }
         for node in wait(open(&old).walk("")).unwrap() {
@@ -189,8 +187,8 @@ fn attributes_come_back_the_same() {
 #[test]
 fn masks_become_labels() {
     let old: SharedStore = sample(SEED);
-    let (new, done) = elsewhere(&old, Version::V05).unwrap();
-    assert_eq!(done.from, Version::Seed);
+    let (new, done) = elsewhere(&old, ImageVersion::V05).unwrap();
+    assert_eq!(done.from, ImageVersion::Seed);
     assert_eq!((done.count(Fate::Recode), done.count(Fate::Sample)), (4, 1));
     assert_eq!(
         attributes(&new, "labels").to_string(),
@@ -210,7 +208,7 @@ fn masks_become_labels() {
             assert_eq!(small[(y * 24 + x) * 8], large[(y * 2 * 48 + x * 2) * 8], "{y} {x}");
         }
     }
-    let image = wait(zaro::image::find::image_at(&open(&new), "")).unwrap();
+    let image = wait(zaro::image::image_at(&open(&new), "")).unwrap();
     let labels = wait(image.labels(&open(&new))).unwrap();
     assert_eq!(labels.len(), 1);
     assert_eq!(labels[0].levels.len(), 2);
@@ -233,7 +231,7 @@ fn masks_of_booleans_and_masks_in_the_place_of_labels() {
     chunk[2 * 48 + 4] = 1;
     store.put("labels/17/0.0.0.0.0", chunk).unwrap();
     let store: SharedStore = store;
-    for (version, level) in [(Version::V04, "labels/17/s0"), (Version::V05, "labels/17/s0")] {
+    for (version, level) in [(ImageVersion::V04, "labels/17/s0"), (ImageVersion::V05, "labels/17/s0")] {
         let here: SharedStore = Arc::new(MemoryStore::new());
         for (key, bytes) in objects(&store) {
             let _ = wait(here.put(&key, bytes.into(), zaro::store::Condition::Always)).unwrap();
@@ -247,7 +245,7 @@ fn masks_of_booleans_and_masks_in_the_place_of_labels() {
         );
         let small = elements(&here, "labels/17/s1");
         assert_eq!((small[24 + 2], small.iter().map(|v| u64::from(*v)).sum::<u64>()), (1, 1));
-        let image = wait(zaro::image::find::image_at(&open(&here), "")).unwrap();
+        let image = wait(zaro::image::image_at(&open(&here), "")).unwrap();
         let labels = wait(image.labels(&open(&here))).unwrap();
         let names: Vec<&str> = labels.iter().map(|l| l.name.as_str()).collect();
         assert_eq!(names, ["17", "original/0"]);
@@ -269,13 +267,13 @@ fn what_is_not_omes_comes_along() {
     store.put("A/1/0/tables/x/.zarray", array).unwrap();
     store.put("A/1/0/tables/x/0", [1.5f64, 2.5, -3.0].map(f64::to_le_bytes).concat()).unwrap();
     let store: SharedStore = store;
-    let (new, done) = elsewhere(&store, Version::V05).unwrap();
+    let (new, done) = elsewhere(&store, ImageVersion::V05).unwrap();
     assert_eq!(done.files, 2);
     assert_eq!(objects(&new)["OME/METADATA.ome.xml"], b"<OME/>");
     assert_eq!(objects(&new)["A/1/notes.txt"], b"a note");
     assert_eq!(attributes(&new, "A/1/0/tables").to_string(), r#"{"own":[1,null]}"#);
     assert_eq!(elements(&new, "A/1/0/tables/x"), elements(&store, "A/1/0/tables/x"));
-    wait(upgrade_in_place(&store, "", &to(Version::V06))).unwrap();
+    wait(upgrade_in_place(&store, "", &to(ImageVersion::V06))).unwrap();
     assert_eq!(objects(&store)["OME/METADATA.ome.xml"], b"<OME/>");
     assert_eq!(elements(&store, "A/1/0/tables/x"), elements(&new, "A/1/0/tables/x"));
 }
@@ -298,7 +296,7 @@ fn wells_move_to_their_row_and_column() {
     }
     store.put("2020-10-10/.zgroup", r#"{"zarr_format":2}"#).unwrap();
     let old: SharedStore = Arc::new(store);
-    for version in [Version::V04, Version::V05] {
+    for version in [ImageVersion::V04, ImageVersion::V05] {
         let (new, _) = elsewhere(&old, version).unwrap();
         let here: SharedStore = Arc::new(MemoryStore::new());
         for (key, bytes) in objects(&old) {
@@ -307,7 +305,7 @@ fn wells_move_to_their_row_and_column() {
         wait(upgrade_in_place(&here, "", &to(version))).unwrap();
         for store in [new, here] {
             assert_eq!(elements(&store, "B/2/0/0"), elements(&old, "2020-10-10/B/2/0/0"));
-            let images = wait(zaro::image::find::images(&open(&store), "")).unwrap();
+            let images = wait(zaro::image::images(&open(&store), "")).unwrap();
             assert_eq!(images[0], "A/1/0");
             assert!(!objects(&store).keys().any(|k| k.starts_with("2020")), "{:?}", objects(&store).keys());
         }
@@ -322,16 +320,16 @@ fn consolidated_metadata_are_renewed() {
         let zarr = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
         assert!(zarr.is_consolidated());
         let node = wait(zarr.node("labels/cells")).unwrap();
-        zaro::image::version::stated(node.meta.attributes())
+        zaro::internal::image::stated(node.meta.attributes())
     };
     let source = wait(Zarr::from_store(store.clone(), OpenOptions::default())).unwrap();
     let other: SharedStore = Arc::new(MemoryStore::new());
-    wait(upgrade(&source, "x", "", &other, "", &to(Version::V06))).unwrap();
+    wait(upgrade(&source, "x", "", &other, "", &to(ImageVersion::V06))).unwrap();
     assert_eq!(format!("{:?}", consolidated(&other)), r#"Known(V06, "0.6")"#);
     for (version, wanted) in [
-        (Version::V05, r#"Known(V05, "0.5")"#),
-        (Version::V06, r#"Known(V06, "0.6")"#),
-        (Version::V04, r#"Known(V04, "0.4")"#),
+        (ImageVersion::V05, r#"Known(V05, "0.5")"#),
+        (ImageVersion::V06, r#"Known(V06, "0.6")"#),
+        (ImageVersion::V04, r#"Known(V04, "0.4")"#),
     ] {
         wait(upgrade_in_place(&store, "", &to(version))).unwrap();
         assert_eq!(format!("{:?}", consolidated(&store)), wanted);
@@ -343,14 +341,14 @@ fn consolidated_metadata_are_renewed() {
 fn a_dry_run_changes_nothing_and_faults_are_found_before_anything_is_changed() {
     let store: SharedStore = sample(SEED);
     let before = objects(&store);
-    let dry = UpgradeOptions { dry_run: true, ..to(Version::V05) };
+    let dry = UpgradeOptions { dry_run: true, ..to(ImageVersion::V05) };
     let done = wait(upgrade_in_place(&store, "", &dry)).unwrap();
     assert_eq!(done.arrays.len(), 5);
     assert_eq!(objects(&store), before);
 
     // 0.4 cannot say what this says.
     let store: SharedStore = sample(NEW);
-    wait(upgrade_in_place(&store, "", &to(Version::V06))).unwrap();
+    wait(upgrade_in_place(&store, "", &to(ImageVersion::V06))).unwrap();
     let mut root = json(&String::from_utf8(objects(&store)["zarr.json"].clone()).unwrap());
     let mut attributes = root.get("attributes").unwrap().clone();
     let mut ome = attributes.get("ome").unwrap().clone();
@@ -359,28 +357,28 @@ fn a_dry_run_changes_nothing_and_faults_are_found_before_anything_is_changed() {
     root.set("attributes", attributes);
     let _ = wait(store.put("zarr.json", root.to_string().into(), zaro::store::Condition::Always)).unwrap();
     let before = objects(&store);
-    let e = wait(upgrade_in_place(&store, "", &to(Version::V04))).unwrap_err();
+    let e = wait(upgrade_in_place(&store, "", &to(ImageVersion::V04))).unwrap_err();
     assert!(e.to_string().contains("scene"), "{e}");
     assert_eq!(objects(&store), before);
-    let lossy = UpgradeOptions { lossy: true, ..to(Version::V04) };
+    let lossy = UpgradeOptions { lossy: true, ..to(ImageVersion::V04) };
     let done = wait(upgrade_in_place(&store, "", &lossy)).unwrap();
     assert!(done.notes.iter().any(|n| n.contains("scene")), "{:?}", done.notes);
     assert_eq!(elements(&store, "s0"), elements(&(sample(NEW) as SharedStore), "s0"));
 
     // A part of a hierarchy that says otherwise.
     let store: SharedStore = sample(PLATE);
-    let e = wait(upgrade_in_place(&store, "A/1/0", &to(Version::V05))).unwrap_err();
+    let e = wait(upgrade_in_place(&store, "A/1/0", &to(ImageVersion::V05))).unwrap_err();
     assert!(e.to_string().contains("lies in"), "{e}");
-    assert!(wait(upgrade_in_place(&store, "A/1/0/0", &to(Version::V05))).is_err());
+    assert!(wait(upgrade_in_place(&store, "A/1/0/0", &to(ImageVersion::V05))).is_err());
     let other: SharedStore = Arc::new(MemoryStore::new());
-    wait(upgrade(&open(&store), "x", "A/1/0", &other, "", &to(Version::V05))).unwrap();
+    wait(upgrade(&open(&store), "x", "A/1/0", &other, "", &to(ImageVersion::V05))).unwrap();
     assert_eq!(elements(&other, "0"), elements(&store, "A/1/0/0"));
     // There is something already.
-    assert!(wait(upgrade(&open(&store), "x", "", &other, "", &to(Version::V05))).is_err());
+    assert!(wait(upgrade(&open(&store), "x", "", &other, "", &to(ImageVersion::V05))).is_err());
 }
 
 /// Upgrades in place with a store that fails for ever after so many requests, then with one that does not.
-fn killed(name: &str, version: Version, array: &str, stride: usize) {
+fn killed(name: &str, version: ImageVersion, array: &str, stride: usize) {
     let old: SharedStore = sample(name);
     let pixels = elements(&old, array);
     let wanted: SharedStore = sample(name);
@@ -396,7 +394,7 @@ fn killed(name: &str, version: Version, array: &str, stride: usize) {
         assert_eq!(elements(&store, array), pixels, "{name} to {version} killed after {after}");
         assert!(matches!(wait(find(&open(&store), "")).unwrap(), Found::Image(_) | Found::Plate { .. }));
         if done.is_err() && objects(&store).contains_key(".zaro-journal.json") {
-            let other = if version == Version::V06 { Version::V05 } else { Version::V06 };
+            let other = if version == ImageVersion::V06 { ImageVersion::V05 } else { ImageVersion::V06 };
             assert!(
                 wait(upgrade_in_place(&store, "", &to(other))).is_err(),
                 "another version is not taken up"
@@ -417,29 +415,29 @@ fn killed(name: &str, version: Version, array: &str, stride: usize) {
 
 #[test]
 fn a_killed_upgrade_is_finished() {
-    killed(SEED, Version::V04, "0", 67);
-    killed(SEED, Version::V05, "0", 53);
-    killed(IMAGE, Version::V05, "0", 1);
-    killed(NEW, Version::V06, "s0", 1);
-    killed(NEW, Version::V04, "s0", 7);
-    killed(PLATE, Version::V06, "B/2/1/0", 31);
+    killed(SEED, ImageVersion::V04, "0", 67);
+    killed(SEED, ImageVersion::V05, "0", 53);
+    killed(IMAGE, ImageVersion::V05, "0", 1);
+    killed(NEW, ImageVersion::V06, "s0", 1);
+    killed(NEW, ImageVersion::V04, "s0", 7);
+    killed(PLATE, ImageVersion::V06, "B/2/1/0", 31);
 }
 
 #[test]
 fn a_killed_upgrade_to_another_place_is_finished() {
     let source: SharedStore = sample(SEED);
-    let (wanted, _) = elsewhere(&source, Version::V05).unwrap();
+    let (wanted, _) = elsewhere(&source, ImageVersion::V05).unwrap();
     let wanted = objects(&wanted);
     for after in (0..).step_by(17) {
         let store: SharedStore = Arc::new(MemoryStore::new());
         let dying: SharedStore = Arc::new(FaultStore::new(store.clone()).with_all_after(after, Fault::Final));
-        let done = wait(upgrade(&open(&source), "x", "", &dying, "", &to(Version::V05)));
+        let done = wait(upgrade(&open(&source), "x", "", &dying, "", &to(ImageVersion::V05)));
         if done.is_err() && wait(zaro::hierarchy::find(&store, "")).unwrap().is_none() {
             let begun = wait(store.size(".zaro-journal.json")).unwrap().is_some();
-            let resumed = wait(upgrade(&open(&source), "x", "", &store, "", &to(Version::V05))).unwrap();
+            let resumed = wait(upgrade(&open(&source), "x", "", &store, "", &to(ImageVersion::V05))).unwrap();
             assert_eq!(resumed.resumed, begun, "{after}");
         } else if done.is_err() {
-            wait(upgrade(&open(&source), "x", "", &store, "", &to(Version::V05))).unwrap();
+            wait(upgrade(&open(&source), "x", "", &store, "", &to(ImageVersion::V05))).unwrap();
         }
         assert!(objects(&store) == wanted, "killed after {after}");
         if done.is_ok() {
@@ -454,7 +452,7 @@ fn masks_that_nothing_lists_become_labels() {
     for key in ["masks/.zattrs", "masks/original/.zgroup"] {
         wait(store.delete(key)).unwrap();
     }
-    let (new, _) = elsewhere(&store, Version::V05).unwrap();
+    let (new, _) = elsewhere(&store, ImageVersion::V05).unwrap();
     assert_eq!(
         attributes(&new, "labels").get("ome").unwrap().get("labels").unwrap().to_string(),
         r#"["original/0"]"#
@@ -471,7 +469,7 @@ fn an_upgrade_that_turns_out_impossible_leaves_nothing() {
     let bad = vec![7u8; 5];
     let _ = wait(store.put(&chunk, bad.into(), zaro::store::Condition::Always)).unwrap();
     let before = objects(&store);
-    let e = wait(upgrade_in_place(&store, "", &to(Version::V05))).unwrap_err();
+    let e = wait(upgrade_in_place(&store, "", &to(ImageVersion::V05))).unwrap_err();
     assert!(matches!(e.kind(), zaro::ErrorKind::Invalid | zaro::ErrorKind::Unsupported), "{e}");
     let after = objects(&store);
     let differ: Vec<&String> =
@@ -484,12 +482,12 @@ fn what_is_unfinished_is_not_taken_for_something_else() {
     let source: SharedStore = sample(IMAGE);
     let store: SharedStore = Arc::new(MemoryStore::new());
     let dying: SharedStore = Arc::new(FaultStore::new(store.clone()).with_all_after(25, Fault::Final));
-    wait(upgrade(&open(&source), "x", "", &dying, "", &to(Version::V05))).unwrap_err();
+    wait(upgrade(&open(&source), "x", "", &dying, "", &to(ImageVersion::V05))).unwrap_err();
     assert!(objects(&store).contains_key(".zaro-journal.json"));
     let before = objects(&store);
     let options = zaro::copy::CopyOptions::default();
     let copied = wait(zaro::copy::copy(&open(&source), "x", "", &store, "", &options)).unwrap_err();
-    let in_place = wait(upgrade_in_place(&store, "", &to(Version::V05))).unwrap_err();
+    let in_place = wait(upgrade_in_place(&store, "", &to(ImageVersion::V05))).unwrap_err();
     let converted = wait(zaro::copy::convert_in_place(&store, "", zaro::meta::Format::V3)).unwrap_err();
     for e in [copied, in_place, converted] {
         assert!(e.to_string().contains("`zaro image upgrade`"), "{e}");

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zaro::image::Version;
-use zaro::image::validate::{Level, Options, RULES, Report, validate, validate_attributes};
+use zaro::image::ImageVersion;
+use zaro::image::validate::{FindingLevel, ImageReport, Options, RULES, validate, validate_attributes};
 use zaro::meta::Json;
-use zaro::store::memory::MemoryStore;
+use zaro::store::MemoryStore;
 use zaro::{OpenOptions, Zarr};
 
 /// The objects of a small store.
@@ -72,7 +72,7 @@ impl Tree {
         zaro::blocking::wait(Zarr::from_store(Arc::new(store), OpenOptions::default())).unwrap()
     }
 
-    fn report(&self, options: &Options) -> Report {
+    fn report(&self, options: &Options) -> ImageReport {
         zaro::blocking::wait(validate(&self.zarr(), "", options)).unwrap()
     }
 }
@@ -311,24 +311,24 @@ fn layout05() -> Tree {
 
 type Base = fn() -> Tree;
 
-const BASES: [(&str, Base, Version); 13] = [
-    ("seed", seed, Version::Seed),
-    ("0.1", v01, Version::V01),
-    ("0.2", v02, Version::V02),
-    ("0.3", v03, Version::V03),
-    ("0.4", v04, Version::V04),
-    ("0.5", v05, Version::V05),
-    ("0.6", v06, Version::V06),
-    ("scene", scene06, Version::V06),
-    ("plate 0.1", plate01, Version::V01),
-    ("plate 0.4", plate04, Version::V04),
-    ("plate 0.5", plate05, Version::V05),
-    ("plate 0.6", plate06, Version::V06),
-    ("layout 0.5", layout05, Version::V05),
+const BASES: [(&str, Base, ImageVersion); 13] = [
+    ("seed", seed, ImageVersion::Seed),
+    ("0.1", v01, ImageVersion::V01),
+    ("0.2", v02, ImageVersion::V02),
+    ("0.3", v03, ImageVersion::V03),
+    ("0.4", v04, ImageVersion::V04),
+    ("0.5", v05, ImageVersion::V05),
+    ("0.6", v06, ImageVersion::V06),
+    ("scene", scene06, ImageVersion::V06),
+    ("plate 0.1", plate01, ImageVersion::V01),
+    ("plate 0.4", plate04, ImageVersion::V04),
+    ("plate 0.5", plate05, ImageVersion::V05),
+    ("plate 0.6", plate06, ImageVersion::V06),
+    ("layout 0.5", layout05, ImageVersion::V05),
 ];
 
 /// Of Zarr v2, a layout states no version; its images do.
-const LAYOUT04: (&str, Base, Version) = ("layout 0.4", layout04, Version::V04);
+const LAYOUT04: (&str, Base, ImageVersion) = ("layout 0.4", layout04, ImageVersion::V04);
 
 #[test]
 fn what_keeps_every_rule_has_no_finding() {
@@ -343,10 +343,11 @@ fn what_keeps_every_rule_has_no_finding() {
     }
 }
 
-use Level::{Lint, Must, Should};
+use FindingLevel::{Lint, Must, Should};
 
 /// A base, an edit (object, text, its replacement), and what is found: rule, level, node, path.
-type Case = (Base, &'static str, &'static str, &'static str, &'static str, Level, &'static str, &'static str);
+type Case =
+    (Base, &'static str, &'static str, &'static str, &'static str, FindingLevel, &'static str, &'static str);
 
 const SCALE0: &str = r#"{"type":"scale","scale":[1,0.5,0.5]}"#;
 const SHAPE1: &str = r#""shape":[2,4,4],"data_type":"uint8","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[2,4,4]}}"#;
@@ -638,17 +639,17 @@ fn what_is_allowed_stays_allowed() {
     }
 }
 
-fn attributes(text: &str, options: &Options) -> Report {
+fn attributes(text: &str, options: &Options) -> ImageReport {
     validate_attributes(&Json::parse(text.as_bytes()).unwrap().value, options)
 }
 
 #[test]
 fn another_version_can_be_asked_for() {
-    let report = v04().report(&Options { version: Some(Version::V05), ..Options::default() });
-    assert!(report.asked && report.version == Version::V05 && report.stated.as_deref() == Some("0.4"));
+    let report = v04().report(&Options { version: Some(ImageVersion::V05), ..Options::default() });
+    assert!(report.asked && report.version == ImageVersion::V05 && report.stated.as_deref() == Some("0.4"));
     assert!(report.findings.iter().any(|f| f.rule == "V2" && f.level == Must), "{:?}", report.findings);
     // 0.1 as 0.2: the separators are wrong, and the versions.
-    let report = v01().report(&Options { version: Some(Version::V02), ..Options::default() });
+    let report = v01().report(&Options { version: Some(ImageVersion::V02), ..Options::default() });
     let rules: Vec<&str> = report.findings.iter().filter(|f| f.level == Must).map(|f| f.rule).collect();
     assert!(rules.contains(&"V7") && rules.contains(&"V4"), "{rules:?}");
 }
@@ -656,9 +657,9 @@ fn another_version_can_be_asked_for() {
 #[test]
 fn a_version_that_is_not_stated_is_assumed_by_the_form() {
     let report = v04().edit(Z, r#""version":"0.4","#, "").report(&Options::default());
-    assert_eq!((report.version, report.stated), (Version::V04, None));
+    assert_eq!((report.version, report.stated), (ImageVersion::V04, None));
     let report = v02().edit(Z, r#""version":"0.2","#, "").report(&Options::default());
-    assert_eq!(report.version, Version::V02);
+    assert_eq!(report.version, ImageVersion::V02);
     assert!(report.is_valid(false));
     // A version to come is judged by the last that is known, but for its axes, which it freed.
     let five = r#""axes":[{"name":"a"},{"name":"b"},{"name":"y","type":"space","unit":"micrometer"},{"name":"x","type":"space","unit":"micrometer"}]"#;
@@ -719,7 +720,7 @@ fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/images").join(name)
 }
 
-fn sample_report(name: &str) -> Report {
+fn sample_report(name: &str) -> ImageReport {
     let uri = sample(name);
     let zarr = zaro::blocking::wait(zaro::open(uri.to_str().unwrap(), &OpenOptions::default())).unwrap();
     zaro::blocking::wait(validate(&zarr, "", &Options::default())).unwrap()
@@ -728,9 +729,9 @@ fn sample_report(name: &str) -> Report {
 #[test]
 fn images_of_other_writers_are_as_they_should_be() {
     for (name, version, nodes) in [
-        ("01-seed001-masks-0.1.zarr", Version::Seed, 6),
-        ("05-omezarrpy-0.4.zarr", Version::V04, 7),
-        ("09-hcs-plate-0.4.zarr", Version::V04, 24),
+        ("01-seed001-masks-0.1.zarr", ImageVersion::Seed, 6),
+        ("05-omezarrpy-0.4.zarr", ImageVersion::V04, 7),
+        ("09-hcs-plate-0.4.zarr", ImageVersion::V04, 24),
     ] {
         let report = sample_report(name);
         assert_eq!((report.version, report.nodes), (version, nodes), "{name}");

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Rng, open_array, sharding, wait};
 use zaro::copy::{CopyOptions, Sizes, copy};
-use zaro::hierarchy;
-use zaro::store::SharedStore;
-use zaro::store::local::LocalStore;
-use zaro::{Array, Context, OpenOptions, Order, ReadOptions, Selection, Task, Values, WriteOptions, Zarr};
+use zaro::store::{LocalStore, SharedStore};
+use zaro::{
+    Array, Context, OpenOptions, Order, ReadOptions, Selection, Task, Values, WriteOptions, Zarr, hierarchy,
+};
 
 const LE: &str = r#"{"name":"bytes","configuration":{"endian":"little"}}"#;
 const ZSTD: &str = r#"{"name":"zstd","configuration":{"level":1,"checksum":true}}"#;

@@ -34,6 +34,7 @@ mod image_upgrade;
 mod image_validate;
 mod kill;
 mod layers;
+mod own_codec;
 #[cfg(all(feature = "testing", feature = "cloud"))]
 mod places;
 mod references;

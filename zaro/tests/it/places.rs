@@ -6,14 +6,9 @@ use std::sync::Arc;
 use crate::common::wait;
 use zaro::copy::{CopyOptions, copy};
 use zaro::hierarchy::{self, Existing};
-use zaro::meta::create::NewArray;
-use zaro::meta::{DataType, Format, Json};
+use zaro::meta::{DataType, Format, Json, NewArray};
 use zaro::open::open_store;
-use zaro::store::SharedStore;
-use zaro::store::StoreExt as _;
-use zaro::store::local::LocalStore;
-use zaro::store::memory::MemoryStore;
-use zaro::store::options::StoreOptions;
+use zaro::store::{LocalStore, MemoryStore, SharedStore, StoreExt as _, StoreOptions};
 use zaro::testing::{Fault, FaultStore, TinyReply, TinyServer};
 use zaro::{
     Array, Context, ErrorKind, OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr,
@@ -595,7 +590,7 @@ fn what_does_not_fit_is_not_begun() {
     chunk.set_len(1 << 42).unwrap();
     for to in [dir.path().join("b"), dir.path().join("b.zip")] {
         let target: SharedStore = match to.extension() {
-            Some(_) => Arc::new(zaro::store::zip::create::ZipCreateStore::create(&to).unwrap()),
+            Some(_) => Arc::new(zaro::store::ZipCreateStore::create(&to).unwrap()),
             None => local(&to),
         };
         if target.free_space().is_none_or(|free| free > 1 << 42) {

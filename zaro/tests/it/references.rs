@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use zaro::open::{SourceOptions, open_with};
 use zaro::reference::ReferenceOptions;
-use zaro::store::StoreExt as _;
-use zaro::store::options::StoreOptions;
+use zaro::store::{StoreExt as _, StoreOptions};
 use zaro::testing::{TinyReply, TinyServer, ZipMaker};
 use zaro::{Error, ErrorKind, Index, OpenOptions, ReadOptions, Result, Selection, Slab, Zarr};
 

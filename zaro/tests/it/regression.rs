@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use crate::common::probe::Probe;
 use crate::common::{BIG, GZIP, LITTLE, Model, V2, V3, sharding};
-use zaro::store::SharedStore;
-use zaro::store::memory::MemoryStore;
+use zaro::store::{MemoryStore, SharedStore};
 use zaro::{ReadOptions, Selection};
 
 /// A chunk looked for under the stated separator while another chunk proved the other one right was never looked for

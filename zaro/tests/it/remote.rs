@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use crate::common::probe::{Probe, span};
 use crate::common::{GZIP, LITTLE, Model, Rng, V2, V3, V3_GROUP, ZSTD, sharding};
 use zaro::meta::Format;
-use zaro::store::memory::MemoryStore;
-use zaro::store::{ByteRange, SharedStore, Store, StoreExt as _};
+use zaro::store::{ByteRange, MemoryStore, SharedStore, Store, StoreExt as _};
 use zaro::{
     Array, CancelToken, ErrorKind, Missing, OpenOptions, Progress, ReadOptions, Selection, Task, Zarr,
 };

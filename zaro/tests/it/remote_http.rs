@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use zaro::codec::chain::Chain;
 use zaro::codec::{Buffer, Repr};
-use zaro::meta::{ArrayMeta, Findings, Json, Mode, NodeMeta, v3};
+use zaro::internal::codec::Chain;
+use zaro::internal::meta::v3;
+use zaro::meta::{ArrayMeta, Findings, Json, Mode, NodeMeta};
 use zaro::testing::TinyServer;
 use zaro::{OpenOptions, ReadOptions, Selection};
 

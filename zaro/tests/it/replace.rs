@@ -8,12 +8,12 @@ use futures::TryStreamExt;
 use crate::common::{V3, wait};
 use zaro::copy::{Copied, CopyOptions, Sizes, copy};
 use zaro::hierarchy::{self, Existing};
-use zaro::meta::create::NewArray;
-use zaro::meta::{DataType, Json, edit};
-use zaro::store::local::LocalStore;
-use zaro::store::memory::MemoryStore;
-use zaro::store::wrap::log::{LogStore, Method, RequestLog};
-use zaro::store::{Condition, SharedStore, StoreExt as _};
+use zaro::internal::meta::edit;
+use zaro::internal::wrap::LogStore;
+use zaro::meta::{DataType, Json, NewArray};
+use zaro::store::{
+    Condition, LocalStore, MemoryStore, RequestLog, RequestMethod, SharedStore, StoreExt as _,
+};
 use zaro::testing::{Fault, FaultStore};
 use zaro::{
     Array, Context, OpenOptions, Order, ReadOptions, Result, Selection, Values, WriteOptions, Zarr, create,
@@ -273,7 +273,7 @@ fn every_write_through_an_opened_array_is_seen_by_who_replaces_it() {
     let marked = Arc::new(Mutex::new(BTreeSet::new()));
     let noted = marked.clone();
     let log = RequestLog::with_sink(move |request| {
-        if request.method == Method::Put && request.key.contains(".zaro-writing") {
+        if request.method == RequestMethod::Put && request.key.contains(".zaro-writing") {
             noted.lock().unwrap().insert(request.key.clone());
         }
     });

@@ -17,11 +17,9 @@ use crate::common::{V2, V3, wait};
 use zaro::copy::{Copied, CopyOptions, Sizes, convert_in_place, copy};
 use zaro::hierarchy::{self, Existing};
 use zaro::meta::{Format, Json};
-use zaro::store::local::LocalStore;
-use zaro::store::memory::MemoryStore;
 use zaro::store::{
-    Condition, Entry, GetOptions, ListOptions, Object, ObjectMeta, Put, SharedStore, Store, StoreExt as _,
-    StoreFacts,
+    Condition, Entry, GetOptions, ListOptions, LocalStore, MemoryStore, Object, ObjectMeta, Put, SharedStore,
+    Store, StoreExt as _, StoreFacts,
 };
 use zaro::testing::{Fault, FaultStore};
 use zaro::{

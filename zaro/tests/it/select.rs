@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::common::probe::{AsFiles, Probe};
 use crate::common::{BIG, GZIP, LITTLE, Model, Rng, V2, V3, ZSTD, regular, sharding, transpose, volume};
-use zaro::store::SharedStore;
-use zaro::store::memory::MemoryStore;
+use zaro::store::{MemoryStore, SharedStore};
 use zaro::{Array, Index, Order, ReadOptions, Selection};
 
 /// Data types with their size and a fill value that is not zero.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::common::probe::{AsFiles, Probe};
 use crate::common::{BIG, GZIP, LITTLE, Model, Rng, V3, ZSTD, sharding, transpose, volume};
-use zaro::store::memory::MemoryStore;
-use zaro::store::{SharedStore, StoreExt as _};
+use zaro::store::{MemoryStore, SharedStore, StoreExt as _};
 use zaro::{Array, Order, ReadOptions, Selection};
 
 const CRC: &str = r#"{"name":"crc32c"}"#;
@@ -178,7 +177,7 @@ fn strings_in_shards() {
                 fill: meta.fill.clone(),
             };
             let items = words[shard * 20..][..20].iter().map(|w| w.as_bytes());
-            let chain = zaro::codec::chain::Chain::build(&meta.codecs, repr, true).unwrap();
+            let chain = zaro::internal::codec::Chain::build(&meta.codecs, repr, true).unwrap();
             let bytes = chain.encode(zaro::codec::Buffer::variable(items).unwrap()).unwrap();
             store.put(&format!("c/{shard}"), bytes).unwrap();
         }

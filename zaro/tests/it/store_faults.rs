@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use zaro::ErrorKind;
 use zaro::open::open_store;
-use zaro::store::options::StoreOptions;
-use zaro::store::wrap::log::RequestLog;
-use zaro::store::{ByteRange, SharedStore, StoreExt as _};
+use zaro::store::{ByteRange, RequestLog, SharedStore, StoreExt as _, StoreOptions};
 use zaro::testing::{Lists, TinyReply, TinyRequest, TinyServer, sample_objects, store_suite_listing};
 
 const BODY: &[u8] = b"0123456789";

@@ -8,13 +8,11 @@ use zaro::store::StoreExt as _;
 
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use zaro::ErrorKind;
+use zaro::internal::wrap::LimitStore;
 use zaro::open::open_store;
-use zaro::store::http::HttpStore;
-use zaro::store::object::CloudStore;
-use zaro::store::options::StoreOptions;
-use zaro::store::wrap::limit::LimitStore;
-use zaro::store::wrap::log::RequestLog;
-use zaro::store::{ByteRange, Condition, SharedStore, Store};
+use zaro::store::{
+    ByteRange, CloudStore, Condition, HttpStore, RequestLog, SharedStore, Store, StoreOptions,
+};
 use zaro::testing::{
     Lists, ZipMaker, count_of, count_up, sample_objects, store_suite, store_suite_listing,
     write_suite_listing,
@@ -350,7 +348,7 @@ async fn web_servers_cannot_be_written_to() {
 fn an_array_in(uri: &str, options: &StoreOptions) {
     use zaro::copy::{CopyOptions, Sizes, copy};
     use zaro::hierarchy::{self, Existing};
-    use zaro::meta::create::NewArray;
+    use zaro::meta::NewArray;
     use zaro::{OpenOptions, Order, ReadOptions, Selection, Values, WriteOptions, Zarr, blocking::wait};
     let store = wait(zaro::open::open_store_for_writing(uri, options)).unwrap();
     let new = NewArray {

@@ -7,10 +7,9 @@ use zaro::blocking::wait;
 
 use zaro::copy::CopyOptions;
 use zaro::open::open_store;
-use zaro::store::memory::MemoryStore;
-use zaro::store::options::StoreOptions;
 use zaro::store::{
-    ByteRange, Condition, GetOptions, Listing, Object, ObjectMeta, SharedStore, StoreExt as _,
+    ByteRange, Condition, GetOptions, Listing, MemoryStore, Object, ObjectMeta, SharedStore, StoreExt as _,
+    StoreOptions,
 };
 use zaro::testing::{TinyReply, TinyRequest, TinyServer};
 use zaro::{Array, ErrorKind, OpenOptions, ReadOptions, Selection};

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use futures::TryStreamExt as _;
 use zaro::open::open_store;
-use zaro::store::local::LocalStore;
-use zaro::store::memory::MemoryStore;
-use zaro::store::options::StoreOptions;
-use zaro::store::wrap::log::RequestLog;
-use zaro::store::zip::ZipStore;
-use zaro::store::{ByteRange, GetOptions, ObjectStream, Pin, SharedStore, Store, StoreExt as _};
+use zaro::store::{
+    ByteRange, GetOptions, LocalStore, MemoryStore, ObjectStream, Pin, RequestLog, SharedStore, Store,
+    StoreExt as _, StoreOptions, ZipStore,
+};
 use zaro::testing::{TinyReply, TinyServer, ZipMaker};
 use zaro::{ErrorKind, Result};
 

@@ -5,23 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
-use zaro::Context;
-use zaro::ErrorKind;
-use zaro::store::local::LocalStore;
-use zaro::store::memory::MemoryStore;
-use zaro::store::wrap::cache::CacheStore;
-use zaro::store::wrap::coalesce::CoalesceStore;
-use zaro::store::wrap::gather::GatherStore;
-use zaro::store::wrap::limit::LimitStore;
-use zaro::store::wrap::log::{LogStore, Method, Outcome, RequestLog};
-use zaro::store::wrap::prefix::PrefixStore;
-use zaro::store::wrap::retry::{RetryPolicy, RetryStore};
-use zaro::store::wrap::withhold::WithholdStore;
+use zaro::internal::wrap::{
+    CacheStore, CoalesceStore, GatherStore, LimitStore, LogStore, RetryStore, WithholdStore,
+};
 use zaro::store::{
-    ByteRange, Condition, Entry, GetOptions, KeyEntry, ListOptions, Object, ObjectMeta, SharedStore, Store,
+    ByteRange, Condition, Entry, GetOptions, KeyEntry, ListOptions, LocalStore, MemoryStore, Object,
+    ObjectMeta, PrefixStore, RequestLog, RequestMethod, RequestOutcome, RetryPolicy, SharedStore, Store,
     StoreExt as _,
 };
 use zaro::testing::{Fault, FaultStore, sample_objects, store_suite};
+use zaro::{Context, ErrorKind};
 
 fn memory(objects: &[(String, Vec<u8>)]) -> Arc<MemoryStore> {
     let store = MemoryStore::new();
@@ -264,9 +257,14 @@ async fn the_log_counts_and_tells() {
     let seen: Vec<_> = lines.iter().map(|r| (r.method, r.key.as_str(), r.bytes)).collect();
     assert_eq!(
         seen,
-        [(Method::Get, "k", 3), (Method::Size, "absent", 0), (Method::List, "", 1), (Method::Get, "k", 0)]
+        [
+            (RequestMethod::Get, "k", 3),
+            (RequestMethod::Size, "absent", 0),
+            (RequestMethod::List, "", 1),
+            (RequestMethod::Get, "k", 0)
+        ]
     );
-    assert_eq!(lines[1].outcome, Outcome::Missing);
+    assert_eq!(lines[1].outcome, RequestOutcome::Missing);
     assert!(lines[0].to_string().starts_with("get memory:/k bytes=-3 -> 3 bytes, "), "{}", lines[0]);
     assert!(lines[3].to_string().contains("not-permitted"), "{}", lines[3]);
 }
@@ -290,11 +288,11 @@ async fn the_log_tells_of_direct_reads_too() {
     assert_eq!((log.requests(), log.bytes()), (5, 13));
     let seen: Vec<_> =
         lines.lock().unwrap().iter().map(|r| (r.key.clone(), r.range, r.bytes, r.outcome.clone())).collect();
-    assert_eq!(seen[0], ("k".to_owned(), None, 10, Outcome::Found));
-    assert_eq!(seen[1], ("k".to_owned(), Some(ByteRange::span(4, 3)), 3, Outcome::Found));
-    assert!(matches!(seen[2].3, Outcome::Failed(ErrorKind::Invalid, _)));
-    assert_eq!((seen[3].0.as_str(), &seen[3].3), ("absent", &Outcome::Missing));
-    assert!(matches!(seen[4].3, Outcome::Failed(ErrorKind::Invalid, _)));
+    assert_eq!(seen[0], ("k".to_owned(), None, 10, RequestOutcome::Found));
+    assert_eq!(seen[1], ("k".to_owned(), Some(ByteRange::span(4, 3)), 3, RequestOutcome::Found));
+    assert!(matches!(seen[2].3, RequestOutcome::Failed(ErrorKind::Invalid, _)));
+    assert_eq!((seen[3].0.as_str(), &seen[3].3), ("absent", &RequestOutcome::Missing));
+    assert!(matches!(seen[4].3, RequestOutcome::Failed(ErrorKind::Invalid, _)));
     // Memory is not read but is there.
     let held = LogStore::new(memory(&[("k".to_owned(), b"0123".to_vec())]), Arc::clone(&log));
     assert_eq!(held.direct().unwrap().open("k").unwrap().unwrap().as_bytes(), Some(&b"0123"[..]));
@@ -305,7 +303,7 @@ async fn the_log_tells_of_direct_reads_too() {
 async fn no_remote_fault_becomes_a_missing_key() {
     for fault in [Fault::Passing(None), Fault::Broken, Fault::Final, Fault::Refused] {
         let options = {
-            let mut o = zaro::store::options::StoreOptions::default();
+            let mut o = zaro::store::StoreOptions::default();
             o.retry = RetryPolicy {
                 attempts: Some(2),
                 first_pause: Duration::from_millis(1),
@@ -381,7 +379,7 @@ impl Store for Endless {
 async fn a_million_keys_do_not_sit_in_memory() {
     let endless = Arc::new(Endless::default());
     let shared: SharedStore = endless.clone();
-    let far = zaro::open::wrapped(shared, "endless", &zaro::store::options::StoreOptions::default());
+    let far = zaro::open::wrapped(shared, "endless", &zaro::store::StoreOptions::default());
     let below: SharedStore = Arc::new(PrefixStore::new(far, "p").unwrap());
     let held = WithholdStore::new(below);
     let mut keys = held.keys("");

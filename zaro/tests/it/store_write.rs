@@ -8,27 +8,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
-use zaro::Context;
-use zaro::ErrorKind;
 use zaro::blocking::wait;
+use zaro::internal::wrap::{CacheStore, CoalesceStore, LimitStore, LogStore, RetryStore};
 use zaro::open::open_store_for_writing;
-use zaro::store::local::LocalStore;
-use zaro::store::memory::MemoryStore;
-use zaro::store::options::StoreOptions;
-use zaro::store::wrap::cache::CacheStore;
-use zaro::store::wrap::coalesce::CoalesceStore;
-use zaro::store::wrap::limit::LimitStore;
-use zaro::store::wrap::log::{LogStore, RequestLog};
-use zaro::store::wrap::prefix::PrefixStore;
-use zaro::store::wrap::read_only::ReadOnlyStore;
-use zaro::store::wrap::retry::{RetryPolicy, RetryStore};
-use zaro::store::zip::ZipStore;
-use zaro::store::zip::create::ZipCreateStore;
 use zaro::store::{
-    Condition, Entry, GetOptions, KeyEntry, ListOptions, Object, ObjectMeta, Put, SharedStore, Store,
-    StoreExt as _,
+    Condition, Entry, GetOptions, KeyEntry, ListOptions, LocalStore, MemoryStore, Object, ObjectMeta,
+    PrefixStore, Put, ReadOnlyStore, RequestLog, RetryPolicy, SharedStore, Store, StoreExt as _,
+    StoreOptions, ZipCreateStore, ZipStore,
 };
 use zaro::testing::{Fault, FaultStore, count_of, count_up, sample_objects, store_suite, write_suite};
+use zaro::{Context, ErrorKind};
 
 fn text(value: &str) -> Bytes {
     Bytes::copy_from_slice(value.as_bytes())

@@ -3,12 +3,9 @@
 use std::process::Command;
 use std::sync::Arc;
 
+use zaro::internal::wrap::CoalesceStore;
 use zaro::open::open_store;
-use zaro::store::memory::MemoryStore;
-use zaro::store::options::StoreOptions;
-use zaro::store::wrap::coalesce::CoalesceStore;
-use zaro::store::zip::ZipStore;
-use zaro::store::{ByteRange, SharedStore, Store, StoreExt as _};
+use zaro::store::{ByteRange, MemoryStore, SharedStore, Store, StoreExt as _, StoreOptions, ZipStore};
 use zaro::testing::{FaultStore, ZipMaker, ZipMethod, sample_objects, store_suite};
 use zaro::{ErrorKind, OpenOptions};
 

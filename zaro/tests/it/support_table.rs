@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use zaro::codec::registry::{self, Request};
+use zaro::codec::CodecRequest;
+use zaro::internal::codec::build;
 use zaro::meta::DataType;
 
 /// Known to the chain itself, which reads around it.
@@ -38,8 +39,8 @@ fn documented() -> (BTreeSet<String>, BTreeSet<String>) {
 
 /// Whether the registry has heard of `name`; settings that are missing do not matter.
 fn is_known(name: &str) -> bool {
-    let request = Request { name, config: &[], strict: false, data_type: &DataType::FLOAT32 };
-    match registry::build(&request) {
+    let request = CodecRequest { name, config: &[], strict: false, data_type: &DataType::FLOAT32 };
+    match build(&request) {
         Ok(_) => true,
         Err(e) => !e.message().contains("is not a codec zaro knows"),
     }
@@ -74,7 +75,7 @@ fn every_documented_codec_is_known() {
 #[test]
 fn every_known_codec_is_documented() {
     let (v3, v2) = documented();
-    let (named, between_bytes) = (arms("make"), arms("bytes_codec"));
+    let (named, between_bytes) = (arms("builtin"), arms("bytes_codec"));
     assert!(named.len() > 30 && between_bytes.len() > 20, "the registry was not understood: {named:?}");
     let missing: Vec<String> = named
         .into_iter()

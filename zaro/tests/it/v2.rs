@@ -4,7 +4,7 @@ use crate::common;
 use std::sync::Arc;
 
 use crate::common::{Model, V2};
-use zaro::store::memory::MemoryStore;
+use zaro::store::MemoryStore;
 use zaro::{Array, ErrorKind, Order, ReadOptions, Result, Selection, Slab};
 
 /// An array with these objects below its document.

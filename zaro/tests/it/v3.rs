@@ -4,7 +4,7 @@ use crate::common;
 use std::sync::Arc;
 
 use crate::common::{BIG, GZIP, LITTLE, Model, V3, V3_GROUP, json};
-use zaro::store::memory::MemoryStore;
+use zaro::store::MemoryStore;
 use zaro::{Array, ErrorKind, Order, ReadOptions, Result, Selection, Slab, Zarr};
 
 /// An array with these objects below its document.

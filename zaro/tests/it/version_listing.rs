@@ -8,8 +8,7 @@ use zaro::blocking::wait;
 
 use futures::TryStreamExt;
 use zaro::ErrorKind;
-use zaro::store::object::bucket::Bucket;
-use zaro::store::options::StoreOptions;
+use zaro::store::{Bucket, StoreOptions};
 use zaro::testing::{TinyReply, TinyServer};
 
 fn bucket(server: &TinyServer) -> Arc<Bucket> {
@@ -245,7 +244,7 @@ async fn a_server_that_has_answered_once_is_given_time() {
 
 #[tokio::test]
 async fn whether_a_bucket_keeps_versions() {
-    use zaro::store::object::tagging::Versioning;
+    use zaro::store::Versioning;
     for (text, wanted) in [
         (
             "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>",
@@ -267,9 +266,10 @@ async fn whether_a_bucket_keeps_versions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_fetched_whole_from_a_bucket_is_no_zarr() {
+    use zaro::manifest::FetchOptions;
     use zaro::manifest::bucket::BucketZarr;
-    use zaro::manifest::fetch::{FetchOptions, Fetched, fetch};
     use zaro::manifest::{Builder, Entry, Fields};
+    use zaro::manifest::{Fetched, fetch};
     const CHUNKS: [&str; 3] = ["a/c/0", "a/c/1", "zzz/c/0"];
     let serving = |refused: &'static str| {
         TinyServer::start(move |r| match r.target.contains(refused) {
@@ -313,10 +313,11 @@ fn inventory(folder: &std::path::Path) -> zaro::manifest::bucket::Inventory {
 
 #[tokio::test]
 async fn an_inventory_without_the_zarr_is_refused() {
-    use zaro::manifest::bucket::{BucketZarr, CreateOptions, Source, create};
+    use zaro::manifest::bucket::{BucketZarr, CreateOptions, ListingSource, create};
     let server = TinyServer::start(|_| TinyReply::status(500));
     let folder = tempfile::tempdir().unwrap();
-    let options = CreateOptions { source: Source::Inventory(inventory(folder.path())), ..Default::default() };
+    let options =
+        CreateOptions { source: ListingSource::Inventory(inventory(folder.path())), ..Default::default() };
     let make = |id: &str| BucketZarr::new(bucket(&server), &format!("zarr/{id}")).unwrap();
     assert!(create(&make("abcdef"), &options).await.is_ok());
     // No manifest of nothing, also not of what only begins so.

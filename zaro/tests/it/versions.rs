@@ -8,11 +8,10 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use zaro::ErrorKind;
 use zaro::open::open_store;
-use zaro::store::object::CloudStore;
-use zaro::store::object::bucket::Bucket;
-use zaro::store::object::versions::{ObjectVersion, Pages};
-use zaro::store::options::StoreOptions;
-use zaro::store::{ByteRange, Condition, Pin, Put, Store, StoreExt as _};
+use zaro::store::{
+    Bucket, ByteRange, CloudStore, Condition, ObjectVersion, Pin, Put, Store, StoreExt as _, StoreOptions,
+    VersionPages,
+};
 use zaro::testing::{TinyReply, TinyServer};
 
 fn options(endpoint: &str) -> StoreOptions {
@@ -40,7 +39,7 @@ fn fresh() -> String {
     format!("t{}", std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos())
 }
 
-async fn collect(pages: Pages) -> Vec<ObjectVersion> {
+async fn collect(pages: VersionPages) -> Vec<ObjectVersion> {
     pages.try_collect::<Vec<_>>().await.unwrap().concat()
 }
 

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::{Model, Rng, V2, V3, open_array, random_index, sharding, step, transpose, volume};
-use zaro::store::Store;
-use zaro::store::StoreExt as _;
-use zaro::store::local::LocalStore;
-use zaro::store::memory::MemoryStore;
+use zaro::store::{LocalStore, MemoryStore, Store, StoreExt as _};
 use zaro::{Array, Order, ReadOptions, Selection, Values, WriteOptions, blocking};
 
 /// Puts `values`, in `order`, at the positions into the model.
@@ -213,7 +210,7 @@ fn text_is_written_and_replaced() {
         for w in ["eins", "zwei", "", "vier", "-", "fünf"] {
             words.push(w.as_bytes()).unwrap();
         }
-        let chunk = source.chain().encode(words).unwrap();
+        let chunk = zaro::internal::codec::chain_of(&source).encode(words).unwrap();
         store
             .put(
                 "zarr.json",

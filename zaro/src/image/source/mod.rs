@@ -34,18 +34,18 @@ pub use ome::metadata_only;
 pub use pattern::expand;
 
 /// The axes of images, in the order of OME-Zarr.
-pub const AXES: [char; 5] = ['t', 'c', 'z', 'y', 'x'];
+pub(crate) const AXES: [char; 5] = ['t', 'c', 'z', 'y', 'x'];
 
 /// Where the axes are in five numbers.
-pub const T: usize = 0;
+pub(crate) const T: usize = 0;
 /// Where channels are.
-pub const C: usize = 1;
+pub(crate) const C: usize = 1;
 /// Where z is.
-pub const Z: usize = 2;
+pub(crate) const Z: usize = 2;
 /// Where rows are.
-pub const Y: usize = 3;
+pub(crate) const Y: usize = 3;
 /// Where columns are.
-pub const X: usize = 4;
+pub(crate) const X: usize = 4;
 
 /// A part of the planes of one time and depth.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Window {
 }
 
 /// What can be read plane by plane.
-pub trait Pixels: Send + Sync {
+pub(crate) trait Pixels: Send + Sync {
     /// Reads a part: little-endian, channel by channel, row by row. It lies within the image, and `out` has its size.
     fn read(&self, window: &Window, out: &mut [u8]) -> Result<()>;
 

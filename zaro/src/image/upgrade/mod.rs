@@ -1,13 +1,13 @@
 //! From one version of OME-Zarr to another: the whole hierarchy.
 //!
 //! Images with all their multiscales, labels and masks, `omero`, plates with their wells and fields, the root of a
-//! `bioformats2raw.layout` and its `OME` group: every group is [lifted](lift::lift) from its version to the new one, and what
+//! `bioformats2raw.layout` and its `OME` group: every group is lifted from its version to the new one, and what
 //! zaro has no word for stays. Chunks stay as they are where the codecs allow; in place they are not even moved, unless
 //! the new version asks for other keys.
 //!
 //! | module | |
 //! |---|---|
-//! | [`lift`] | the attributes of a group |
+//! | `lift` | the attributes of a group |
 //! | `tree` | what is there |
 //! | `arrays`, `masks`, `moves`, `plan` | what it is to become |
 //! | `run`, `sample` | elements, copied, coded anew, or taken from a mask; and compared |
@@ -16,7 +16,7 @@
 mod arrays;
 mod elsewhere;
 mod in_place;
-pub mod lift;
+pub(crate) mod lift;
 mod masks;
 mod moves;
 mod plan;
@@ -31,7 +31,7 @@ use crate::context::Context;
 use crate::copy::CopyOptions;
 use crate::error::{Error, Result};
 use crate::hierarchy::{self, Existing};
-use crate::image::validate::{self, Finding, Level};
+use crate::image::validate::{self, FindingLevel, ImageFinding};
 use crate::image::version::Version;
 use crate::meta::Json;
 use crate::meta::path::join;
@@ -97,12 +97,12 @@ impl UpgradeOptions {
 }
 
 /// What the specification forbids in the groups `tops` of the hierarchy at `root`.
-async fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<Finding>> {
+async fn broken(store: &SharedStore, root: &str, tops: &[String]) -> Result<Vec<ImageFinding>> {
     let zarr = hierarchy::open(store).await?;
     let mut broken = Vec::new();
     for top in tops {
         let report = validate::validate(&zarr, &join(root, top), &validate::Options::default()).await?;
-        broken.extend(report.findings.into_iter().filter(|f| f.level == Level::Must));
+        broken.extend(report.findings.into_iter().filter(|f| f.level == FindingLevel::Must));
     }
     Ok(broken)
 }
@@ -153,7 +153,7 @@ pub struct Upgraded {
     /// What was assumed, left out, or is worth knowing.
     pub notes: Vec<String>,
     /// Rules of the new version that the result breaks, as far as it was validated: faults that were there before.
-    pub broken: Vec<Finding>,
+    pub broken: Vec<ImageFinding>,
     /// Whether an earlier upgrade was taken up.
     pub resumed: bool,
 }
@@ -208,7 +208,7 @@ impl Upgraded {
             ("files", self.files.into()),
             ("arrays", self.arrays.iter().map(array).collect()),
             ("notes", (&self.notes).into()),
-            ("broken", self.broken.iter().map(Finding::json).collect()),
+            ("broken", self.broken.iter().map(ImageFinding::json).collect()),
             ("resumed", self.resumed.into()),
         ])
     }

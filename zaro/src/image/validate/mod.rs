@@ -31,7 +31,7 @@ use crate::group::Zarr;
 use crate::image::version::{self, Stated, Version};
 use crate::meta::{Format, Json};
 
-pub use report::{Finding, Level, Report};
+pub use report::{Finding as ImageFinding, Level as FindingLevel, Report as ImageReport};
 pub use rules::{RULES, Rule};
 
 /// How to validate.
@@ -58,7 +58,7 @@ impl Judged {
 }
 
 /// Checks the node at `path` and all that belongs to it.
-pub async fn validate(zarr: &Zarr, path: &str, options: &Options) -> Result<Report> {
+pub async fn validate(zarr: &Zarr, path: &str, options: &Options) -> Result<ImageReport> {
     walk::validate(zarr, path, options).await
 }
 
@@ -88,7 +88,7 @@ pub fn attributes_in(uri: &str, certain: bool) -> Result<Option<Json>> {
 
 /// Checks one document of attributes, without the hierarchy it is from.
 #[must_use]
-pub fn validate_attributes(attributes: &Json, options: &Options) -> Report {
+pub fn validate_attributes(attributes: &Json, options: &Options) -> ImageReport {
     let stated = version::stated(attributes);
     let format = if attributes.get("ome").is_some() { Format::V3 } else { Format::V2 };
     let judged = judged(&stated, options, || match (format, attributes.get("multiscales")) {
@@ -102,7 +102,7 @@ pub fn validate_attributes(attributes: &Json, options: &Options) -> Report {
         let wanted = "multiscales, plate, well, labels, image-label, series, scene or bioformats2raw.layout";
         sink.must("V1", "", "nothing of OME-Zarr", wanted);
     }
-    Report::new(judged, &stated, options, 1, sink.findings)
+    ImageReport::new(judged, &stated, options, 1, sink.findings)
 }
 
 /// The rules for a document that states `stated`.

@@ -23,18 +23,17 @@ mod verify;
 use std::fmt;
 use std::sync::Arc;
 
-pub use self::backfill::{Backfill, Done, Journal, backfill};
+pub use self::backfill::{Backfill, Done, Journal as BackfillJournal, backfill};
 pub use self::create::{
-    CreateOptions, Created, Source, StoreOptions, checksum, create, current, document_at,
+    CreateOptions, Created, Source as ListingSource, StoreOptions as PublishOptions, checksum, create,
+    current, document_at,
 };
 pub use self::embargo::{EMBARGOED, EmbargoCheck, Unembargoed, unembargo};
 pub use self::gc::{Garbage, GarbageVersion, collect, delete, read_list};
-pub use self::history::{History, State};
+pub use self::history::{History, State as HistoryState};
 pub use self::inventory::Inventory;
 pub use self::verify::{BucketVerdict, verify, verify_bytes};
 use super::digest::Digest;
-use super::model::Manifest;
-use super::parse::parse;
 use crate::error::{Error, Result};
 use crate::store::object::bucket::Bucket;
 use crate::store::object::versions::ObjectVersion;
@@ -104,27 +103,6 @@ impl BucketZarr {
     /// The key of the manifest with this checksum.
     pub fn manifest_key(&self, checksum: &Digest) -> Result<String> {
         Ok(format!("{}{checksum}.json", self.manifests()?))
-    }
-
-    /// The checksums of its manifests in the bucket, by name. What is not called like one is passed over.
-    pub async fn checksums(&self) -> Result<Vec<Digest>> {
-        use futures::TryStreamExt;
-        let folder = self.manifests()?;
-        let mut pages = self.bucket.objects(folder);
-        let mut out = Vec::new();
-        while let Some(page) = pages.try_next().await? {
-            let named =
-                |v: &ObjectVersion| v.key.strip_prefix(folder)?.strip_suffix(".json")?.parse::<Digest>().ok();
-            out.extend(page.iter().filter_map(named));
-        }
-        Ok(out)
-    }
-
-    /// Reads one of its manifests; `None` if there is none with this checksum.
-    pub async fn manifest(&self, checksum: &Digest) -> Result<Option<Manifest>> {
-        let key = self.manifest_key(checksum)?;
-        let Some(text) = self.bucket.get(&key, None).await? else { return Ok(None) };
-        parse(&*text).map(Some).map_err(|e| e.with_key(&key).with_store(&self.bucket))
     }
 
     /// The path of a version's key in the Zarr; `None` for what is not below it.

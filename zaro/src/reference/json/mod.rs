@@ -36,7 +36,11 @@ pub struct JsonMap {
 ///
 /// # Errors
 /// `Invalid` if it is no document of references.
-pub async fn open(store: &SharedStore, key: &str, templates: &[(String, String)]) -> Result<Option<JsonMap>> {
+pub(crate) async fn open(
+    store: &SharedStore,
+    key: &str,
+    templates: &[(String, String)],
+) -> Result<Option<JsonMap>> {
     match feed::read(store, key, templates).await? {
         Some(parsed) => JsonMap::new(parsed).map(Some),
         None => Ok(None),
@@ -44,7 +48,7 @@ pub async fn open(store: &SharedStore, key: &str, templates: &[(String, String)]
 }
 
 impl JsonMap {
-    /// The references of a document in memory; see [`open`].
+    /// The references of a document in memory.
     pub fn parse(bytes: &[u8], templates: &[(String, String)]) -> Result<Self> {
         let mut feed = feed::Feed::new();
         feed.push(bytes)?;

@@ -46,11 +46,12 @@ use layout::{Layout, Metadata};
 use page::File;
 use rows::Rows;
 
+pub use write::RECORD_SIZE;
 pub(in crate::reference) use write::documents;
-pub use write::{RECORD_SIZE, Writer, Written};
+pub(crate) use write::{Writer, Written};
 
 /// The document that makes a folder a store of references.
-pub const ZMETADATA: &str = ".zmetadata";
+pub(crate) const ZMETADATA: &str = ".zmetadata";
 
 /// Bytes read from the end of a file at first. Most files are not longer.
 const END: u64 = 512 << 10;
@@ -65,7 +66,7 @@ const ASKED: u64 = 16;
 const WALKED: u64 = 1 << 20;
 
 /// Opens the references in `store`, which is rooted at the folder of `.zmetadata`.
-pub async fn open(store: SharedStore, context: &Context) -> Result<SharedMap> {
+pub(crate) async fn open(store: SharedStore, context: &Context) -> Result<SharedMap> {
     let found = store.get(ZMETADATA, None).await?;
     let bytes = found.ok_or_else(|| Error::not_found("not there").with_key(ZMETADATA).with_store(&store))?;
     from_metadata(store, &bytes, context)

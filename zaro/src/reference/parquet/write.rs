@@ -59,7 +59,7 @@ pub struct Written {
 /// A partition is written when it is whole, or when memory for those that are not runs out; should more of it come
 /// after that, it is read back. `.zmetadata` comes last: without it a folder is no store.
 #[derive(Debug)]
-pub struct Writer {
+pub(crate) struct Writer {
     target: SharedStore,
     metadata: Arc<Metadata>,
     open: BTreeMap<(usize, u64), Filling>,
@@ -98,7 +98,7 @@ enum What {
 impl Writer {
     /// Into the folder that `target` is rooted at, which should be empty. `documents` are those of all nodes by key
     /// (`v/.zarray`), `record_size` the rows a partition.
-    pub fn new(
+    pub(crate) fn new(
         target: SharedStore,
         record_size: u64,
         documents: impl IntoIterator<Item = (String, Json)>,
@@ -121,13 +121,13 @@ impl Writer {
     }
 
     /// The same with other room for partitions that are not yet whole.
-    #[must_use]
-    pub fn with_memory(self, bytes: usize) -> Self {
+    #[cfg(test)]
+    pub(crate) fn with_memory(self, bytes: usize) -> Self {
         Self { memory: bytes, ..self }
     }
 
     /// Takes the reference of `key`; of one that comes twice the last counts. Documents, given before, are passed over.
-    pub async fn put(&mut self, key: &str, location: &Location) -> Result<()> {
+    pub(crate) async fn put(&mut self, key: &str, location: &Location) -> Result<()> {
         if key == ZMETADATA || self.metadata.documents.contains_key(key) {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Writer {
     }
 
     /// Writes what is left, and `.zmetadata`. An archive still has to be [finished](crate::store::Store::finish).
-    pub async fn finish(mut self) -> Result<Written> {
+    pub(crate) async fn finish(mut self) -> Result<Written> {
         while let Some(at) = self.open.keys().next().copied() {
             self.close(at).await?;
         }

@@ -85,7 +85,7 @@ fn impossible(e: &IoError) -> bool {
 
 /// Gives the folder at `new` the name `path`, in the place of one that has it and is removed then. At every moment one of
 /// them has the name, where the file system can exchange names.
-pub fn replace_folder(new: &Path, path: &Path) -> std::io::Result<()> {
+pub(crate) fn replace_folder(new: &Path, path: &Path) -> std::io::Result<()> {
     if !path.exists() {
         return std::fs::rename(new, path);
     }

@@ -16,9 +16,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
-pub use self::folders::replace_folder;
+pub(crate) use self::folders::replace_folder;
 use self::rings::Rings;
-pub use self::temporary::{Temporary, keep_mode, remove_temporaries, temporary_folder};
+pub(crate) use self::temporary::temporary_folder;
+pub use self::temporary::{Temporary, keep_mode, remove_temporaries};
 pub(crate) use self::temporary::{is_temporary, read_dir};
 use self::write::identity;
 use super::list::{Level, failed, walk};

@@ -146,7 +146,7 @@ pub(super) fn remove(entry: &std::fs::DirEntry) -> std::io::Result<()> {
 /// A path in `folder` for a temporary folder, which is not made yet. Left there by a killed process, it is removed by the
 /// next that asks for one.
 #[must_use]
-pub fn temporary_folder(folder: &Path) -> PathBuf {
+pub(crate) fn temporary_folder(folder: &Path) -> PathBuf {
     sweep(folder);
     folder.join(temporary_name())
 }

@@ -7,16 +7,16 @@
 //! panics on an object shorter than the ranges.
 
 mod azure;
-pub mod bucket;
+pub(crate) mod bucket;
 mod gcs;
 mod packed;
 mod page;
 mod pages;
 mod profile;
 mod s3;
-pub mod tagging;
+pub(crate) mod tagging;
 mod transport;
-pub mod versions;
+pub(crate) mod versions;
 mod write;
 
 use std::fmt;

@@ -13,13 +13,13 @@ use crate::store::{ByteRange, ObjectMeta, SharedStore, Store, each_range};
 
 /// The largest hole, in bytes, that is read along rather than left out: 1 MiB, about what a round trip of 30 ms
 /// costs at 35 MB/s.
-pub const MAX_GAP: u64 = 1 << 20;
+pub(crate) const MAX_GAP: u64 = 1 << 20;
 
 /// The largest block, in bytes, made by joining: 16 MiB. A single range that is longer stays one request.
-pub const MAX_BLOCK: u64 = 16 << 20;
+pub(crate) const MAX_BLOCK: u64 = 16 << 20;
 
-/// Joins the spans of one [`Store::get_ranges`] call that lie at most [`MAX_GAP`] apart into blocks of at most
-/// [`MAX_BLOCK`], asks for the blocks at once, and answers by slicing them.
+/// Joins the spans of one [`Store::get_ranges`] call that lie at most `MAX_GAP` apart into blocks of at most
+/// `MAX_BLOCK`, asks for the blocks at once, and answers by slicing them.
 ///
 /// The answers of one block share its memory. Suffixes and open ranges are asked for as they are.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub struct CoalesceStore {
 }
 
 impl CoalesceStore {
-    /// With the limits [`MAX_GAP`] and [`MAX_BLOCK`].
+    /// With the limits `MAX_GAP` and `MAX_BLOCK`.
     #[must_use]
     pub fn new(inner: SharedStore) -> Self {
         Self::with_limits(inner, MAX_GAP, MAX_BLOCK)

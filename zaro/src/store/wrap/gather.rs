@@ -42,7 +42,7 @@ const MAX_GROUP: u64 = 4 * MAX_BLOCK;
 pub const MAX_RANGE: u64 = 1 << 20;
 
 /// The bytes in holes, of all requests under way, that are read along. Beyond that only what touches is joined.
-pub const MAX_WASTE: u64 = 32 << 20;
+pub(crate) const MAX_WASTE: u64 = 32 << 20;
 
 /// How long a range is held while another request to the same object is under way.
 pub const HOLD: Duration = Duration::from_millis(2);

@@ -117,7 +117,7 @@ impl fmt::Display for Shown {
 }
 
 /// Where finished requests go.
-pub type Sink = Arc<dyn Fn(&Request) + Send + Sync>;
+pub(crate) type Sink = Arc<dyn Fn(&Request) + Send + Sync>;
 
 /// Counts requests and hands each one, when it is over, to a sink. Share one among stores to count them together.
 #[derive(Default)]

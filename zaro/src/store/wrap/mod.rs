@@ -5,15 +5,15 @@
 //! asked for again, what is asked for is joined, across callers and for each, each joined request is repeated for
 //! itself, waits its turn at its host, and every try shows in the log. Around all of it is what opens it anew in a forked child.
 
-pub mod cache;
-pub mod coalesce;
+pub(crate) mod cache;
+pub(crate) mod coalesce;
 pub(crate) mod forward;
-pub mod gather;
-pub mod limit;
-pub mod log;
-pub mod prefix;
-pub mod read_only;
+pub(crate) mod gather;
+pub(crate) mod limit;
+pub(crate) mod log;
+pub(crate) mod prefix;
+pub(crate) mod read_only;
 #[cfg(feature = "cloud")]
 pub(crate) mod reopen;
-pub mod retry;
-pub mod withhold;
+pub(crate) mod retry;
+pub(crate) mod withhold;

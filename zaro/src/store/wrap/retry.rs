@@ -121,7 +121,7 @@ fn chance() -> u8 {
     byte
 }
 
-/// Repeats requests that met a [`Transient`](crate::store::fault::Transient) fault. Missing keys, refusals and
+/// Repeats requests that met a transient fault. Missing keys, refusals and
 /// damaged data are never asked for again.
 ///
 /// Puts and deletes are repeated too, since doing them twice is the same as doing them once. With one exception: a

@@ -6,7 +6,7 @@
 //!
 //! An archive that exists is never changed; [`create`] makes new ones.
 
-pub mod create;
+pub(crate) mod create;
 mod directory;
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::num::{u64_of, usize_of};
 
 /// The largest compressed entry that is unpacked: 1 GiB of content.
-pub const MAX_INFLATED: u64 = 1 << 30;
+pub(crate) const MAX_INFLATED: u64 = 1 << 30;
 
 /// An unpacked entry up to this size is kept until another is read, so that ranges of it do not unpack it each time.
 const MAX_KEPT: u64 = 64 << 20;

@@ -15,11 +15,11 @@ pub mod probe;
 
 use std::sync::Arc;
 
-use zaro::codec::chain::Chain;
 use zaro::codec::{Buffer, Repr};
-use zaro::meta::{ArrayMeta, Findings, Json, Mode, NodeMeta, v2, v3};
-use zaro::store::SharedStore;
-use zaro::store::memory::MemoryStore;
+use zaro::internal::codec::Chain;
+use zaro::internal::meta::{v2, v3};
+use zaro::meta::{ArrayMeta, Findings, Json, Mode, NodeMeta};
+use zaro::store::{MemoryStore, SharedStore};
 use zaro::{Array, Index, OpenOptions, Order, ReadOptions, Result, Selection, Zarr};
 
 /// Numbers that look random and are the same in every run.
@@ -340,7 +340,7 @@ pub fn put_array(store: &MemoryStore, path: &str, document: &str, data: &Model) 
 pub fn put_array_without(store: &MemoryStore, path: &str, document: &str, data: &Model, absent: &[Vec<u64>]) {
     let meta = model(document).unwrap_or_else(|e| panic!("{e}: {document}"));
     let name = if meta.format.number() == 2 { ".zarray" } else { "zarr.json" };
-    store.put(&zaro::meta::path::join(path, name), document.to_owned()).unwrap();
+    store.put(&zaro::internal::path::join(path, name), document.to_owned()).unwrap();
     encode(&meta, path, data, |key, index, bytes| {
         if !absent.iter().any(|a| a == index) {
             store.put(&key, bytes).unwrap();

@@ -9,9 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
-use zaro::store::memory::MemoryStore;
 use zaro::store::{
-    ByteRange, Direct, DirectObject, Entry, GetOptions, ListOptions, Object, ObjectMeta, Store,
+    ByteRange, Direct, DirectObject, Entry, GetOptions, ListOptions, MemoryStore, Object, ObjectMeta, Store,
 };
 use zaro::{Error, ErrorKind, Result};
 

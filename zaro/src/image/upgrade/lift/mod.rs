@@ -33,7 +33,7 @@ const OWN: [&str; 10] = [
 
 /// The array of a level.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LevelArray {
+pub(crate) struct LevelArray {
     /// Its extents.
     pub shape: Vec<u64>,
     /// The type of its elements.
@@ -42,7 +42,7 @@ pub struct LevelArray {
 
 /// What a group's attributes do not say themselves.
 #[derive(Debug, Clone, Default)]
-pub struct Context {
+pub(crate) struct Context {
     /// The arrays of the levels, by their paths in `datasets`.
     pub arrays: BTreeMap<String, LevelArray>,
     /// Whether the group is OME's, even if its attributes say nothing.
@@ -53,7 +53,7 @@ pub struct Context {
 
 /// Attributes of the new version.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Lifted {
+pub(crate) struct Lifted {
     /// The attributes.
     pub attributes: Json,
     /// What had to be assumed or left out.
@@ -75,7 +75,7 @@ struct Draft<'a> {
 /// # Errors
 /// `Unsupported`, if the new version cannot say what the old one says and the context is not lossy, or for a way down
 /// below 0.4. `NotFound`, if a level is needed that is not there.
-pub fn lift(attributes: &Json, from: Version, to: Version, context: &Context) -> Result<Lifted> {
+pub(crate) fn lift(attributes: &Json, from: Version, to: Version, context: &Context) -> Result<Lifted> {
     if to < from && to < Version::V04 {
         return Err(unsupported!("there is no way down from {from} to {to}; 0.4 is the least"));
     }
