@@ -21,7 +21,7 @@ use crate::output::Output;
 use crate::paint::{Paint, plain};
 use crate::path::{output_path, word};
 use crate::progress::Watch;
-use crate::select::{Part, points};
+use crate::select::{ArrayPart, points};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +59,7 @@ pub(crate) struct Read {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
-    part: Part,
+    part: ArrayPart,
 
     /// Output file (- for standard output); its extension (.npy .csv .json .png .raw .bin) sets the format
     #[arg(short, long, value_name = "FILE", value_parser = output_path())]
@@ -129,7 +129,8 @@ impl Read {
         let steady = array.steady().await?;
         let reading = Reading::stored(&array, view);
         let (order, complete, as_text) = (Order::C, false, true);
-        let job = Job { array: &array, steady: &steady, reading: &reading, order, complete, as_text, common };
+        let job =
+            ReadJob { array: &array, steady: &steady, reading: &reading, order, complete, as_text, common };
         job.write(&mut Csv::lines(), Output::open(None)?).await
     }
 
@@ -174,7 +175,8 @@ impl Read {
         };
         let as_text = matches!(format, Format::Table | Format::Csv | Format::Json);
         let (steady, complete, view) = (array.steady().await?, self.complete, reading.view());
-        let job = Job { array: &array, steady: &steady, reading: &reading, order, complete, as_text, common };
+        let job =
+            ReadJob { array: &array, steady: &steady, reading: &reading, order, complete, as_text, common };
         let mut sink: Box<dyn Sink> = match format {
             Format::Table if pointwise => Box::new(table::Whole(mark(common))),
             Format::Table => return job.print_table(self.output.as_deref()).await,
@@ -228,7 +230,7 @@ impl Read {
     }
 
     /// One value per point.
-    async fn read_points(&self, zarr: &Zarr, job: &Job<'_>, mut sink: Box<dyn Sink>) -> Result<()> {
+    async fn read_points(&self, zarr: &Zarr, job: &ReadJob<'_>, mut sink: Box<dyn Sink>) -> Result<()> {
         let (array, lookup) = (job.array, self.part.named.lookup());
         let points = points(if self.points.is_empty() { &self.ipoints } else { &self.points })?;
         let rest = self.part.indexes(array.meta(), None)?;
@@ -377,7 +379,7 @@ fn advice(layout: &Layout) -> String {
 }
 
 /// One read, whatever it is written as.
-struct Job<'a> {
+struct ReadJob<'a> {
     array: &'a Array,
     /// Whether it stays the same while it is read.
     steady: &'a Steady,
@@ -389,7 +391,7 @@ struct Job<'a> {
     common: &'a Common,
 }
 
-impl Job<'_> {
+impl ReadJob<'_> {
     fn options(&self, watch: &Watch) -> ReadOptions {
         ReadOptions {
             order: self.order,

@@ -59,7 +59,7 @@ impl Named {
 
 /// Which part of an array.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Part {
+pub(crate) struct ArrayPart {
     /// The first position in each dimension, such as 0,0,100
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_start, help_heading = "Selection")]
     start: Option<Vec<u64>>,
@@ -78,7 +78,7 @@ pub(crate) struct Part {
     found: OnceLock<Vec<Index>>,
 }
 
-impl Part {
+impl ArrayPart {
     /// Whether nothing was said, so that the whole array is meant.
     pub(crate) fn is_whole(&self) -> bool {
         self.start.is_none() && self.count.is_none() && self.select.is_none() && self.named.is_empty()

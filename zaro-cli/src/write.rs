@@ -18,7 +18,7 @@ use crate::making::{self, Extents, Making};
 use crate::path::{local_path, word};
 use crate::progress::Watch;
 use crate::read::ORDERS;
-use crate::select::Part;
+use crate::select::ArrayPart;
 use crate::{output, resize, signal};
 
 const EXAMPLES: &str = "\
@@ -61,7 +61,7 @@ pub(crate) struct Write {
     #[arg(long)]
     cast: bool,
     #[command(flatten)]
-    part: Part,
+    part: ArrayPart,
     /// Append along this dimension, by name or number
     #[arg(long, value_name = "DIM", conflicts_with_all = ["start", "count", "select", "sel"])]
     append: Option<String>,

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::direct::with_bench;
 use super::read::Reader;
 use super::remote::{RUNS_IN_FLIGHT, WHOLE_SHARD, compute};
-use super::runs::{Indexed, Inside, Item, Joining, Run, join};
+use super::runs::{Indexed, InnerChunks, Item, Joining, Run, join};
 use crate::codec::chain::{Chain, Decoded};
 use crate::codec::shard::Shard;
 use crate::context::{Budget, Key};
@@ -81,7 +81,7 @@ pub(super) async fn fetch(
     reader: &Arc<Reader>,
     chain: &Arc<Chain>,
     key: &str,
-    inside: &Inside,
+    inside: &InnerChunks,
     index: &Arc<Indexed>,
     name: &Key,
     budget: &Budget,
@@ -146,7 +146,7 @@ fn nearest(
     shard: &Shard,
     index: &Indexed,
     name: &Key,
-    inside: &Inside,
+    inside: &InnerChunks,
     size: u64,
     most: u64,
 ) -> (Vec<Item>, bool) {

@@ -4,9 +4,11 @@ use std::cell::RefCell;
 
 use rayon::prelude::*;
 
-use super::plan::Job;
+use super::plan::ChunkJob;
 use super::read::Reader;
-use super::runs::{Indexed, Inside, Joining, Run, Within, index_key, is_one_piece, is_partial, permuted};
+use super::runs::{
+    Indexed, InnerChunks, Joining, Run, Within, index_key, is_one_piece, is_partial, permuted,
+};
 use super::select::Sel;
 use crate::codec::chain::{Chain, Scratch, room};
 use crate::codec::shard::Shard;
@@ -21,18 +23,18 @@ pub(super) const AGAIN: usize = 2;
 
 /// What a thread keeps from chunk to chunk.
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct ThreadBuffers {
     input: Vec<u8>,
     pub(super) scratch: Scratch,
 }
 
 thread_local! {
-    static BENCH: RefCell<Bench> = RefCell::default();
+    static BENCH: RefCell<ThreadBuffers> = RefCell::default();
 }
 
 /// Runs `f` with this thread's memory. Nested calls get memory of their own: the thread may be helping out another
 /// chunk while it waits for parts of the first.
-pub(super) fn with_bench<R>(f: impl FnOnce(&mut Bench) -> R) -> R {
+pub(super) fn with_bench<R>(f: impl FnOnce(&mut ThreadBuffers) -> R) -> R {
     let mut bench = BENCH.take();
     let out = f(&mut bench);
     // Keep what chunks usually need, not what one monster needed.
@@ -119,7 +121,7 @@ impl Reader {
     }
 
     /// Places a chunk, once more if it was replaced meanwhile.
-    fn chunk(&self, direct: &dyn Direct, job: &Job<'_>) -> Result<()> {
+    fn chunk(&self, direct: &dyn Direct, job: &ChunkJob<'_>) -> Result<()> {
         for _ in 0..AGAIN {
             match self.chunk_once(direct, job) {
                 Err(e) if e.kind() == ErrorKind::Conflict => self.blank(job)?,
@@ -129,7 +131,7 @@ impl Reader {
         self.chunk_once(direct, job)
     }
 
-    fn chunk_once(&self, direct: &dyn Direct, job: &Job<'_>) -> Result<()> {
+    fn chunk_once(&self, direct: &dyn Direct, job: &ChunkJob<'_>) -> Result<()> {
         self.check_cancel()?;
         let array = &self.array;
         let chain = array.chain_at(&job.index)?;
@@ -183,7 +185,7 @@ impl Reader {
         if let Some(shard) = chain.shard() {
             let index = self.index(shard, source, name.as_ref(), top)?;
             // Inner chunks that are kept are found when their turn comes.
-            let never = |_: &Inside, _: &super::runs::Item| Ok(false);
+            let never = |_: &InnerChunks, _: &super::runs::Item| Ok(false);
             let inside = self.inside_shard(
                 shard,
                 &index.index,
@@ -199,7 +201,7 @@ impl Reader {
             return Ok(());
         }
         with_bench(|bench| {
-            let Bench { input, scratch } = bench;
+            let ThreadBuffers { input, scratch } = bench;
             self.leaf(chain, source.read(input)?, sels, strides, name, scratch)
         })
     }
@@ -225,7 +227,7 @@ impl Reader {
             return Ok(false);
         };
         let within = Within::Plain(row);
-        with_bench(|Bench { input, scratch }| {
+        with_bench(|ThreadBuffers { input, scratch }| {
             inside.runs.iter().try_for_each(|run| {
                 let part = source.part(run.offset, run.length)?;
                 self.place_run(chain, &inside, run, &within, strides, scratch, || part.read(input))
@@ -251,7 +253,7 @@ impl Reader {
         chain: &Chain,
         shard: &Shard,
         source: Source<'_>,
-        inside: &Inside,
+        inside: &InnerChunks,
         strides: &[usize],
         within: &Within,
     ) -> Result<()> {
@@ -271,7 +273,7 @@ impl Reader {
                     self.encoded(inner, source.part(item.offset, item.length)?, &sels, &strides, None, None)
                 });
             }
-            with_bench(|Bench { input, scratch }| {
+            with_bench(|ThreadBuffers { input, scratch }| {
                 let part = source.part(run.offset, run.length)?;
                 self.place_run(chain, inside, run, within, strides, scratch, || part.read(input))
             })

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::place::Nest;
-use super::plan::{Job, inside};
+use super::place::StridedCopy;
+use super::plan::{ChunkJob, inside};
 use super::runs::permuted;
-use super::select::{Part, Sel, combination, split};
+use super::select::{ChunkPart, Sel, combination, split};
 use super::write::Writer;
 use crate::codec::chain::{Chain, Scratch, room};
 use crate::codec::{Buffer, split_view, view};
@@ -55,7 +55,7 @@ pub(super) fn put_pieces(
 }
 
 /// What is to become of one chunk, as far as it can be told without its old content.
-pub(super) enum Fresh {
+pub(super) enum NewChunk {
     /// Nothing but fill value: not stored.
     Absent,
     /// The encoded chunk.
@@ -66,15 +66,15 @@ pub(super) enum Fresh {
     Mixed,
     /// Inner chunks.
     Shard {
-        parts: Vec<Vec<Part>>,
+        parts: Vec<Vec<ChunkPart>>,
         /// Those that are touched: number in the shard, combination of `parts`, what becomes of it.
-        touched: Vec<(u64, u64, Fresh)>,
+        touched: Vec<(u64, u64, NewChunk)>,
         /// Whether inner chunks that are not touched lie outside the array.
         whole: bool,
     },
 }
 
-impl Fresh {
+impl NewChunk {
     /// Whether the old content is needed.
     pub(super) fn needs_old(&self) -> bool {
         match self {
@@ -87,16 +87,16 @@ impl Fresh {
 
 /// Memory that a thread reuses from chunk to chunk.
 #[derive(Default)]
-struct Bench {
+struct ThreadBuffers {
     chunk: Vec<u8>,
     scratch: Scratch,
     /// What a chunk was encoded to that has been put.
     encoded: Vec<u8>,
 }
 
-fn with_bench<R>(f: impl FnOnce(&mut Bench) -> R) -> R {
+fn with_bench<R>(f: impl FnOnce(&mut ThreadBuffers) -> R) -> R {
     thread_local! {
-        static BENCH: RefCell<Bench> = RefCell::default();
+        static BENCH: RefCell<ThreadBuffers> = RefCell::default();
     }
     let mut bench = BENCH.take();
     let out = f(&mut bench);
@@ -107,8 +107,8 @@ fn with_bench<R>(f: impl FnOnce(&mut Bench) -> R) -> R {
 }
 
 /// Keeps the memory of an encoded chunk that has been put for the next.
-pub(super) fn recycle(fresh: Fresh) {
-    if let Fresh::Encoded(bytes) = fresh {
+pub(super) fn recycle(fresh: NewChunk) {
+    if let NewChunk::Encoded(bytes) = fresh {
         with_bench(|bench| bench.encoded = bytes);
     }
 }
@@ -118,10 +118,10 @@ impl Writer {
     pub(super) fn prepare_job(
         &self,
         chain: &Chain,
-        job: &Job<'_>,
+        job: &ChunkJob<'_>,
         sels: &[&Sel],
         strides: &[usize],
-    ) -> Result<Fresh> {
+    ) -> Result<NewChunk> {
         // What lies beyond the array as we know it may by now belong to somebody who made it longer. So a chunk on the
         // border is changed, not replaced, unless nobody else can have written to it.
         let within = if self.options.blank || self.options.alone {
@@ -136,7 +136,7 @@ impl Writer {
     }
 
     /// Encodes, on the calling thread, what is written to the one chunk that all of it goes to.
-    pub(super) fn encode_one(&mut self, chain: &Chain) -> Result<Fresh> {
+    pub(super) fn encode_one(&mut self, chain: &Chain) -> Result<NewChunk> {
         self.serial = true;
         if self.plan.jobs() != 1 {
             return Err(Error::usage("a part of one chunk was to be written, not of several"));
@@ -148,14 +148,14 @@ impl Writer {
 
     /// Encodes what does not depend on old content. `within` says how much of the chunk lies inside the array;
     /// everything is in the order of [`permuted`].
-    fn prepare(&self, chain: &Chain, sels: &[&Sel], strides: &[usize], within: &[u64]) -> Result<Fresh> {
+    fn prepare(&self, chain: &Chain, sels: &[&Sel], strides: &[usize], within: &[u64]) -> Result<NewChunk> {
         let whole = sels.iter().zip(within).all(|(sel, n)| sel.is_all(*n));
         let Some(shard) = chain.shard() else {
-            return if whole { self.encode(chain, sels, strides) } else { Ok(Fresh::Mixed) };
+            return if whole { self.encode(chain, sels, strides) } else { Ok(NewChunk::Mixed) };
         };
         let inner = shard.inner();
         let shape = &inner.decoded().shape;
-        let parts: Vec<Vec<Part>> =
+        let parts: Vec<Vec<ChunkPart>> =
             sels.iter().zip(shape).map(|(s, n)| split(s, &Axis::Regular(*n))).collect::<Result<_>>()?;
         let total = num::product(&parts.iter().map(|p| num::u64_of(p.len())).collect::<Vec<_>>())?;
         let one = |i: u64| {
@@ -185,34 +185,34 @@ impl Writer {
             });
             Ok((number, i, self.prepare(inner, &sels, &strides, &within)?))
         };
-        let touched: Vec<(u64, u64, Fresh)> = if total > 1 && !self.serial {
+        let touched: Vec<(u64, u64, NewChunk)> = if total > 1 && !self.serial {
             (0..total).into_par_iter().map(one).collect::<Result<_>>()?
         } else {
             (0..total).map(one).collect::<Result<_>>()?
         };
-        Ok(Fresh::Shard { parts, touched, whole })
+        Ok(NewChunk::Shard { parts, touched, whole })
     }
 
     /// Encodes a chunk of which nothing old stays.
-    fn encode(&self, chain: &Chain, sels: &[&Sel], strides: &[usize]) -> Result<Fresh> {
+    fn encode(&self, chain: &Chain, sels: &[&Sel], strides: &[usize]) -> Result<NewChunk> {
         let repr = chain.viewed();
         if repr.data_type.is_variable() {
             return Ok(match self.mix_variable(chain, sels, strides, None)? {
-                Some(bytes) => Fresh::Encoded(bytes),
-                None => Fresh::Absent,
+                Some(bytes) => NewChunk::Encoded(bytes),
+                None => NewChunk::Absent,
             });
         }
         let size = repr.byte_size()?;
-        let nest = Nest::new(&repr.shape, sels, strides, repr.data_type.size())?;
+        let nest = StridedCopy::new(&repr.shape, sels, strides, repr.data_type.size())?;
         let run = nest.as_run(size).and_then(|at| Some(at..at.checked_add(size)?));
         if let Some((at, given)) = run.and_then(|at| Some((at.clone(), self.values.get(at)?))) {
             return Ok(match () {
-                () if !self.options.keep_fill && is_fill(given, &repr.fill.0) => Fresh::Absent,
-                () if chain.stores_as_is() => Fresh::Given(self.values.slice(at)),
+                () if !self.options.keep_fill && is_fill(given, &repr.fill.0) => NewChunk::Absent,
+                () if chain.stores_as_is() => NewChunk::Given(self.values.slice(at)),
                 () => {
                     let mut encoded = with_bench(|bench| std::mem::take(&mut bench.encoded));
                     chain.encode_fixed_into(given, &mut encoded)?;
-                    Fresh::Encoded(encoded)
+                    NewChunk::Encoded(encoded)
                 }
             });
         }
@@ -240,9 +240,9 @@ impl Writer {
             };
             if absent {
                 bench.encoded = encoded;
-                return Ok(Fresh::Absent);
+                return Ok(NewChunk::Absent);
             }
-            Ok(Fresh::Encoded(encoded))
+            Ok(NewChunk::Encoded(encoded))
         })
     }
 
@@ -250,19 +250,19 @@ impl Writer {
     pub(super) fn finish<'b>(
         &'b self,
         chain: &Chain,
-        fresh: &'b Fresh,
+        fresh: &'b NewChunk,
         sels: &[&Sel],
         strides: &[usize],
         old: Option<&'b [u8]>,
     ) -> Result<Option<Vec<Piece<'b>>>> {
         let (parts, touched, whole) = match fresh {
-            Fresh::Absent => return Ok(None),
-            Fresh::Encoded(bytes) => return Ok(Some(vec![Piece::Borrowed(bytes)])),
-            Fresh::Given(bytes) => return Ok(Some(vec![Piece::Borrowed(bytes)])),
-            Fresh::Mixed => {
+            NewChunk::Absent => return Ok(None),
+            NewChunk::Encoded(bytes) => return Ok(Some(vec![Piece::Borrowed(bytes)])),
+            NewChunk::Given(bytes) => return Ok(Some(vec![Piece::Borrowed(bytes)])),
+            NewChunk::Mixed => {
                 return Ok(self.mix(chain, sels, strides, old)?.map(|b| vec![Piece::Owned(b)]));
             }
-            Fresh::Shard { parts, touched, whole } => (parts, touched, *whole),
+            NewChunk::Shard { parts, touched, whole } => (parts, touched, *whole),
         };
         let Some(shard) = chain.shard() else { return Err(Error::invalid("the chunk is not a shard")) };
         let old = match old {
@@ -278,7 +278,7 @@ impl Writer {
             Ok(bytes.get(start..start.saturating_add(num::usize_of(entry.1)?)))
         };
         let count = num::product(shard.counts())?;
-        let mut order: Vec<&(u64, u64, Fresh)> = touched.iter().collect();
+        let mut order: Vec<&(u64, u64, NewChunk)> = touched.iter().collect();
         order.sort_unstable_by_key(|t| t.0);
         let mut order = order.into_iter().peekable();
         let mut entries = Vec::with_capacity(num::usize_of(count)?);
@@ -322,13 +322,13 @@ impl Writer {
             return self.mix_variable(chain, sels, strides, old);
         }
         let size = repr.byte_size()?;
-        with_bench(|Bench { chunk, scratch, .. }| {
+        with_bench(|ThreadBuffers { chunk, scratch, .. }| {
             let chunk = room(chunk, size)?;
             match old {
                 Some(old) => chain.decode_into(old, chunk, scratch)?,
                 None => fill(chunk, &repr.fill.0),
             }
-            let nest = Nest::new(&repr.shape, sels, strides, repr.data_type.size())?;
+            let nest = StridedCopy::new(&repr.shape, sels, strides, repr.data_type.size())?;
             nest.inverse().copy_into(&self.values, chunk)?;
             if !self.options.keep_fill && is_fill(chunk, &repr.fill.0) {
                 return Ok(None);
@@ -356,7 +356,7 @@ impl Writer {
             let length = u32::try_from(repr.fill.0.len()).map_err(|_| Error::invalid("a huge fill value"))?;
             chunk.bytes = view(0, length, 0).repeat(repr.count()?);
         }
-        let nest = Nest::new(&repr.shape, sels, strides, VIEW_SIZE)?;
+        let nest = StridedCopy::new(&repr.shape, sels, strides, VIEW_SIZE)?;
         nest.inverse().copy_into(&self.values, &mut chunk.bytes)?;
         let item = |v: &[u8]| -> Option<&[u8]> {
             let (heap, length, offset) = split_view(v)?;

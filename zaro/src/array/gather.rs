@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::encode::{Fresh, Piece, joined, put_pieces, recycle};
+use super::encode::{NewChunk, Piece, joined, put_pieces, recycle};
 use super::write::{Values, WriteOptions, Writer};
 use super::{Array, Selection};
 use crate::codec::chain::Chain;
@@ -20,7 +20,7 @@ pub(crate) struct Gathering {
     chain: Arc<Chain>,
     key: String,
     /// Inner chunks by their number in the shard; of a chunk without any, itself.
-    parts: Mutex<Vec<(u64, u64, Fresh)>>,
+    parts: Mutex<Vec<(u64, u64, NewChunk)>>,
 }
 
 impl Array {
@@ -38,7 +38,7 @@ impl Gathering {
         let add = || {
             let mut writer = Writer::new(&self.array.inner, selection, values, &self.options)?;
             let touched = match writer.encode_one(&self.chain)? {
-                Fresh::Shard { touched, .. } => touched,
+                NewChunk::Shard { touched, .. } => touched,
                 whole => vec![(0, 0, whole)],
             };
             if touched.iter().any(|(_, _, fresh)| fresh.needs_old()) {
@@ -80,8 +80,8 @@ impl Gathering {
         let encode = || {
             let mut touched = std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));
             let chunk = match self.chain.shard() {
-                Some(_) => Fresh::Shard { parts: Vec::new(), touched, whole: true },
-                None => touched.pop().map_or(Fresh::Absent, |(_, _, chunk)| chunk),
+                Some(_) => NewChunk::Shard { parts: Vec::new(), touched, whole: true },
+                None => touched.pop().map_or(NewChunk::Absent, |(_, _, chunk)| chunk),
             };
             let nothing = vec![0; self.array.shape().len()];
             let writer = Writer::new(

@@ -31,7 +31,7 @@ pub use crate::context::DEFAULT_MEMORY;
 pub(crate) use gather::Gathering;
 pub use odd::odd_texts;
 #[cfg(feature = "image")]
-pub(crate) use place::Nest;
+pub(crate) use place::StridedCopy;
 pub use select::{Index, Selection};
 pub use slab::{Element, Order, Slab};
 pub use steady::Steady;

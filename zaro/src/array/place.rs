@@ -5,7 +5,7 @@
 //! **Why it is sound.** An [`Output`] owns its memory from allocation until it is turned back into a `Vec`, or holds the buffer
 //! it is in, or has borrowed it from somebody who waits until it is dropped ([`Output::lend`]). To get at the memory needs it by
 //! value; while it is shared, nobody holds a reference into it except inside [`Output::window`], see below.
-//! Every write goes through [`Nest::copy`], [`Nest::fill`] or [`Output::window`]; each first computes the lowest and
+//! Every write goes through [`StridedCopy::copy`], [`StridedCopy::fill`] or [`Output::window`]; each first computes the lowest and
 //! highest byte it will touch, on both sides, and refuses if either leaves its buffer. Two threads never write the
 //! same byte: a read cuts the selection at chunk borders, each position of the answer belongs to exactly one position
 //! of the array, each of those to exactly one chunk, and each chunk is placed by one thread. (Even if that were
@@ -175,7 +175,7 @@ struct Loop {
 
 /// A copy between strided places, ready to run.
 #[derive(Debug)]
-pub(crate) struct Nest {
+pub(crate) struct StridedCopy {
     /// Regular loops, outermost first.
     loops: Vec<Loop>,
     /// Loops over pairs of offsets, run outside the regular ones.
@@ -189,7 +189,7 @@ pub(crate) struct Nest {
     empty: bool,
 }
 
-impl Nest {
+impl StridedCopy {
     /// From a C-ordered chunk of `shape` to an answer with `strides` bytes between neighbours in each dimension.
     pub(crate) fn new(shape: &[u64], sels: &[&Sel], strides: &[usize], size: usize) -> Result<Self> {
         let mut nest = Self {
@@ -426,7 +426,7 @@ impl Nest {
         each(&loops, self.src, self.dst, &mut one)
     }
 
-    /// Whether it is made of regular loops alone, as [`Nest::pull`] wants it.
+    /// Whether it is made of regular loops alone, as [`StridedCopy::pull`] wants it.
     pub(crate) fn is_regular(&self) -> bool {
         self.lists.is_empty()
     }
@@ -632,7 +632,7 @@ mod tests {
     fn copy(shape: &[u64], sels: &[Sel], strides: &[usize], src: &[u8], len: usize) -> Vec<u8> {
         let out = Output::zeroed(len).unwrap();
         let sels: Vec<&Sel> = sels.iter().collect();
-        Nest::new(shape, &sels, strides, 1).unwrap().copy(src, &out).unwrap();
+        StridedCopy::new(shape, &sels, strides, 1).unwrap().copy(src, &out).unwrap();
         out.into_vec()
     }
 
@@ -675,7 +675,7 @@ mod tests {
             let len = counts.iter().product();
             for strides in [[counts[1] * counts[2], counts[2], 1], [1, counts[0], counts[0] * counts[1]]] {
                 let whole = copy(&shape, &sels, &strides, &src, len);
-                let nest = Nest::new(&shape, &[&sels[0], &sels[1], &sels[2]], &strides, 1).unwrap();
+                let nest = StridedCopy::new(&shape, &[&sels[0], &sels[1], &sels[2]], &strides, 1).unwrap();
                 for (gap, block) in [(0, 1), (0, 7), (3, 8), (3, 20), (40, 80), (40, 1000)] {
                     let out = Output::zeroed(len).unwrap();
                     let read = |at: usize, buf: &mut [u8]| {
@@ -696,19 +696,19 @@ mod tests {
     fn nothing_is_written_outside() {
         let out = Output::zeroed(4).unwrap();
         let sel = Sel::range(0, 1, 5);
-        assert!(Nest::new(&[5], &[&sel], &[1], 1).unwrap().copy(&[0; 5], &out).is_err());
-        assert!(Nest::new(&[5], &[&sel], &[1], 1).unwrap().fill(&[0], &out).is_err());
+        assert!(StridedCopy::new(&[5], &[&sel], &[1], 1).unwrap().copy(&[0; 5], &out).is_err());
+        assert!(StridedCopy::new(&[5], &[&sel], &[1], 1).unwrap().fill(&[0], &out).is_err());
         let sel = Sel::range(0, 1, 3);
-        assert!(Nest::new(&[5], &[&sel], &[1], 1).unwrap().copy(&[0; 2], &out).is_err());
+        assert!(StridedCopy::new(&[5], &[&sel], &[1], 1).unwrap().copy(&[0; 2], &out).is_err());
         let back = Sel::range(1, -1, 3);
-        assert!(Nest::new(&[5], &[&back], &[1], 1).unwrap().copy(&[0; 5], &out).is_err());
+        assert!(StridedCopy::new(&[5], &[&back], &[1], 1).unwrap().copy(&[0; 5], &out).is_err());
     }
 
     #[test]
     fn fills_repeat_the_element() {
         let out = Output::zeroed(12).unwrap();
         let (a, b) = (Sel::range(0, 1, 2), Sel::range(0, 1, 2));
-        Nest::new(&[2, 2], &[&a, &b], &[6, 2], 2).unwrap().fill(&[7, 8], &out).unwrap();
+        StridedCopy::new(&[2, 2], &[&a, &b], &[6, 2], 2).unwrap().fill(&[7, 8], &out).unwrap();
         assert_eq!(out.into_vec(), [7, 8, 7, 8, 0, 0, 7, 8, 7, 8, 0, 0]);
     }
 
@@ -716,8 +716,8 @@ mod tests {
     fn long_strides_overflow_nowhere() {
         let out = Output::zeroed(4).unwrap();
         let (one, two) = (Sel::range(0, i64::MAX, 1), Sel::range(0, 1 << 61, 2));
-        Nest::new(&[0, 0], &[&two, &one], &[2, 1], 1).unwrap().fill(&[7], &out).unwrap();
-        Nest::new(&[0, 0, 0], &[&two, &two, &one], &[2, 1, 1], 1).unwrap().fill(&[7], &out).unwrap();
+        StridedCopy::new(&[0, 0], &[&two, &one], &[2, 1], 1).unwrap().fill(&[7], &out).unwrap();
+        StridedCopy::new(&[0, 0, 0], &[&two, &two, &one], &[2, 1, 1], 1).unwrap().fill(&[7], &out).unwrap();
         assert_eq!(out.into_vec(), [7, 7, 7, 7]);
     }
 }

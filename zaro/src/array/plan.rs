@@ -1,6 +1,6 @@
 //! What a read and a write share: a selection cut at chunk borders, and where its elements lie in the slab.
 
-use super::select::{Part, Sel, Selection, split};
+use super::select::{ChunkPart, Sel, Selection, split};
 use super::slab::Order;
 use crate::error::{Error, Result};
 use crate::meta::ArrayMeta;
@@ -9,7 +9,7 @@ use crate::num;
 /// A selection of an array, cut into chunks.
 pub(super) struct Plan {
     /// For each dimension, the selection cut at chunk borders.
-    parts: Vec<Vec<Part>>,
+    parts: Vec<Vec<ChunkPart>>,
     /// How many chunks there are along each dimension of the array.
     grid: Vec<u64>,
     /// Whether every chunk of the grid has a number of its own.
@@ -23,7 +23,7 @@ pub(super) struct Plan {
 }
 
 /// One chunk of a plan.
-pub(super) struct Job<'a> {
+pub(super) struct ChunkJob<'a> {
     /// The chunk's index in the grid.
     pub(super) index: Vec<u64>,
     /// Its number, for caches; none in a grid of more than 2^64 chunks, whose numbers would repeat.
@@ -70,9 +70,9 @@ impl Plan {
     }
 
     /// Chunk `i` of those that are touched.
-    pub(super) fn job(&self, i: usize) -> Job<'_> {
+    pub(super) fn job(&self, i: usize) -> ChunkJob<'_> {
         let rank = self.parts.len();
-        let mut job = Job { index: vec![0; rank], number: None, sels: Vec::with_capacity(rank) };
+        let mut job = ChunkJob { index: vec![0; rank], number: None, sels: Vec::with_capacity(rank) };
         let mut left = i;
         for (d, parts) in self.parts.iter().enumerate().rev() {
             let n = parts.len().max(1);
@@ -92,7 +92,7 @@ impl Plan {
 }
 
 /// How much of a chunk lies inside the array, for each dimension.
-pub(super) fn inside(meta: &ArrayMeta, job: &Job<'_>) -> Vec<u64> {
+pub(super) fn inside(meta: &ArrayMeta, job: &ChunkJob<'_>) -> Vec<u64> {
     let axes = meta.grid.axes().iter().zip(&job.index).zip(&meta.shape);
     axes.map(|((axis, i), extent)| {
         let (first, length) = axis.place(*i).unwrap_or((0, 0));

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::odd::odd_texts;
-use super::place::{Nest, Output};
-use super::plan::{Job, Plan, inside};
+use super::place::{Output, StridedCopy};
+use super::plan::{ChunkJob, Plan, inside};
 use super::runs::{Joining, is_partial};
 use super::select::{Sel, Selection};
 use super::slab::Slab;
@@ -223,7 +223,7 @@ impl Reader {
     }
 
     /// The name of what is kept of a chunk.
-    pub(super) fn key(&self, job: &Job<'_>) -> Option<Key> {
+    pub(super) fn key(&self, job: &ChunkJob<'_>) -> Option<Key> {
         job.number.map(|number| self.array.key(self.generation, number, 0, 0))
     }
 
@@ -240,7 +240,7 @@ impl Reader {
     }
 
     /// Whether all of a chunk is wanted that lies inside the array.
-    pub(super) fn wants_whole(&self, job: &Job<'_>) -> bool {
+    pub(super) fn wants_whole(&self, job: &ChunkJob<'_>) -> bool {
         let inside = inside(&self.array.meta, job);
         job.sels.iter().zip(&inside).all(|(sel, n)| sel.is_all(*n))
     }
@@ -270,16 +270,16 @@ impl Reader {
         let zero = self.fill.iter().all(|b| *b == 0);
         if !(zero && self.out.is_zeroed()) {
             let shape: Vec<u64> = vec![0; sels.len()];
-            Nest::new(&shape, sels, strides, self.fill.len())?.fill(&self.fill, &self.out)?;
+            StridedCopy::new(&shape, sels, strides, self.fill.len())?.fill(&self.fill, &self.out)?;
         }
         self.placed(sels);
         Ok(())
     }
 
     /// Makes the place of a chunk what it is without the chunk: the chunk is read again, and may have fewer inner chunks.
-    pub(super) fn blank(&self, job: &Job<'_>) -> Result<()> {
+    pub(super) fn blank(&self, job: &ChunkJob<'_>) -> Result<()> {
         let shape: Vec<u64> = vec![0; job.sels.len()];
-        Nest::new(&shape, &job.sels, &self.plan.strides, self.fill.len())?.fill(&self.fill, &self.out)
+        StridedCopy::new(&shape, &job.sels, &self.plan.strides, self.fill.len())?.fill(&self.fill, &self.out)
     }
 
     /// Decodes one chunk without inner chunks, given whole, and places what is wanted of it.
@@ -296,7 +296,7 @@ impl Reader {
     ) -> Result<()> {
         let repr = chain.viewed();
         let size = repr.data_type.size();
-        let nest = Nest::new(&repr.shape, sels, strides, size)?;
+        let nest = StridedCopy::new(&repr.shape, sels, strides, size)?;
         if chain.can_decode_into()
             && let Some(at) = nest.as_run(repr.byte_size()?)
         {
@@ -352,13 +352,14 @@ impl Reader {
         let Some(buffer) = key.and_then(|key| self.array.context.chunks().get::<Buffer>(key)) else {
             return Ok(false);
         };
-        Nest::new(&repr.shape, sels, strides, repr.data_type.size())?.copy(&buffer.bytes, &self.out)?;
+        StridedCopy::new(&repr.shape, sels, strides, repr.data_type.size())?
+            .copy(&buffer.bytes, &self.out)?;
         self.placed(sels);
         Ok(true)
     }
 
     /// Places variable-length elements, and keeps their heap.
-    fn place_variable(&self, mut buffer: Buffer, nest: &Nest) -> Result<()> {
+    fn place_variable(&self, mut buffer: Buffer, nest: &StridedCopy) -> Result<()> {
         let mut heaps = self.heaps.lock().unwrap_or_else(PoisonError::into_inner);
         let number = u32::try_from(heaps.len()).map_err(|_| Error::invalid("too many chunks in one read"))?;
         for v in buffer.bytes.chunks_exact_mut(crate::meta::dtype::VIEW_SIZE) {
@@ -382,7 +383,7 @@ impl Reader {
         read: &dyn Fn(usize, &mut [u8]) -> Result<()>,
     ) -> Result<bool> {
         let repr = chain.viewed();
-        let nest = Nest::new(&repr.shape, sels, strides, repr.data_type.size())?;
+        let nest = StridedCopy::new(&repr.shape, sels, strides, repr.data_type.size())?;
         if !nest.is_regular() {
             return Ok(false);
         }
@@ -401,7 +402,7 @@ impl Reader {
         strides: &[usize],
     ) -> Result<()> {
         let data_type = &chain.viewed().data_type;
-        let nest = Nest::new(row, sels, strides, data_type.size())?;
+        let nest = StridedCopy::new(row, sels, strides, data_type.size())?;
         match chain.plain() {
             Some(codec) if !codec.is_identity(data_type) => {
                 let mut own = bytes.to_vec();

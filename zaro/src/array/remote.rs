@@ -7,9 +7,9 @@ use std::time::Instant;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::ahead;
-use super::direct::{AGAIN, Bench, with_bench};
+use super::direct::{AGAIN, ThreadBuffers, with_bench};
 use super::read::Reader;
-use super::runs::{Indexed, Inside, Item, Joining, Within, index_key, permuted};
+use super::runs::{Indexed, InnerChunks, Item, Joining, Within, index_key, permuted};
 use crate::codec::chain::Chain;
 use crate::codec::shard::Shard;
 use crate::context::{Budget, Key};
@@ -143,7 +143,7 @@ async fn fetch_once(
             };
             let inner = shard.inner();
             // Inner chunks that an earlier read left behind are not fetched.
-            let kept = |inside: &Inside, item: &Item| {
+            let kept = |inside: &InnerChunks, item: &Item| {
                 let Some(name) = name.as_ref().filter(|_| inner.shard().is_none()) else { return Ok(false) };
                 let (sels, strides) = permuted(inner, &inside.sels(item), &strides);
                 reader.remembered(inner, &sels, &strides, Some(&index.inner_key(name, item)))
@@ -250,7 +250,7 @@ async fn runs(
     reader: &Arc<Reader>,
     chain: &Arc<Chain>,
     key: &str,
-    inside: Inside,
+    inside: InnerChunks,
     within: Within,
     budget: &Budget,
 ) -> Result<bool> {
@@ -277,7 +277,7 @@ async fn runs(
             let place = move |reader: &Reader| {
                 let Some(run) = inside.runs.get(n) else { return Ok(()) };
                 let (_, strides) = permuted(&chain, &[], &reader.plan.strides);
-                with_bench(|Bench { scratch, .. }| {
+                with_bench(|ThreadBuffers { scratch, .. }| {
                     reader.place_run(&chain, &inside, run, &within, &strides, scratch, || Ok(&bytes[..]))
                 })
             };

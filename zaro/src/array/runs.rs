@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use super::Inner;
 use super::ahead::Ledger;
 use super::read::Reader;
-use super::select::{Part, Sel, combination, split};
+use super::select::{ChunkPart, Sel, combination, split};
 use crate::codec::chain::{Chain, Scratch};
 use crate::codec::shard::{Shard, ShardIndex};
 use crate::context::Key;
@@ -65,7 +65,7 @@ pub(super) struct Run {
     pub(super) items: Vec<Item>,
 }
 
-/// An inner chunk: where it lies, and which combination of [`Inside::parts`] it is.
+/// An inner chunk: where it lies, and which combination of [`InnerChunks::parts`] it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
     pub(super) offset: u64,
@@ -81,12 +81,12 @@ impl Item {
 }
 
 /// The inner chunks of one chunk that a read needs.
-pub(super) struct Inside {
-    parts: Vec<Vec<Part>>,
+pub(super) struct InnerChunks {
+    parts: Vec<Vec<ChunkPart>>,
     pub(super) runs: Vec<Run>,
 }
 
-impl Inside {
+impl InnerChunks {
     /// What is wanted of the inner chunk `item`.
     pub(super) fn sels(&self, item: &Item) -> Vec<&Sel> {
         combination(&self.parts, item.combination)
@@ -160,8 +160,8 @@ impl Reader {
         strides: &[usize],
         size: u64,
         joining: Joining,
-        placed: impl Fn(&Inside, &Item) -> Result<bool>,
-    ) -> Result<Inside> {
+        placed: impl Fn(&InnerChunks, &Item) -> Result<bool>,
+    ) -> Result<InnerChunks> {
         let inner = &shard.inner().decoded().shape;
         let entry = |number| {
             let entry = index.entry(usize::try_from(number).unwrap_or(usize::MAX))?;
@@ -182,7 +182,7 @@ impl Reader {
         sels: &[&Sel],
         strides: &[usize],
         joining: Joining,
-    ) -> Result<Option<(Vec<u64>, Inside)>> {
+    ) -> Result<Option<(Vec<u64>, InnerChunks)>> {
         let repr = chain.viewed();
         let shape = &repr.shape;
         let size = num::u64_of(repr.data_type.size());
@@ -219,12 +219,12 @@ impl Reader {
         strides: &[usize],
         joining: Joining,
         entry: impl Fn(u64) -> Result<Option<(u64, u64)>>,
-        placed: impl Fn(&Inside, &Item) -> Result<bool>,
-    ) -> Result<Inside> {
-        let parts: Vec<Vec<Part>> =
+        placed: impl Fn(&InnerChunks, &Item) -> Result<bool>,
+    ) -> Result<InnerChunks> {
+        let parts: Vec<Vec<ChunkPart>> =
             sels.iter().zip(inner).map(|(s, n)| split(s, &Axis::Regular(*n))).collect::<Result<_>>()?;
         let total: u64 = num::product(&parts.iter().map(|p| num::u64_of(p.len())).collect::<Vec<_>>())?;
-        let mut inside = Inside { parts, runs: Vec::new() };
+        let mut inside = InnerChunks { parts, runs: Vec::new() };
         let mut items = Vec::with_capacity(usize::try_from(total).unwrap_or(0));
         let mut at = vec![0usize; inside.parts.len()];
         for combination in 0..total {
@@ -262,7 +262,7 @@ impl Reader {
     pub(super) fn place_run<'b>(
         &self,
         chain: &Chain,
-        inside: &Inside,
+        inside: &InnerChunks,
         run: &Run,
         within: &Within,
         strides: &[usize],

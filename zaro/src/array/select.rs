@@ -22,10 +22,10 @@ pub enum Index {
 
 /// What is wanted of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selection(Kind);
+pub struct Selection(IndexKind);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum IndexKind {
     All,
     /// For the first dimensions, and for the last; those between are [`Index::All`].
     ByPosition(Vec<Index>, Vec<Index>),
@@ -37,7 +37,7 @@ impl Selection {
     /// The whole array.
     #[must_use]
     pub fn all() -> Self {
-        Self(Kind::All)
+        Self(IndexKind::All)
     }
 
     /// A block: `count` positions from `start` on, in each dimension.
@@ -52,7 +52,7 @@ impl Selection {
     /// One index a dimension; dimensions left out at the end are taken whole.
     #[must_use]
     pub fn new(indexes: Vec<Index>) -> Self {
-        Self(Kind::ByPosition(indexes, Vec::new()))
+        Self(IndexKind::ByPosition(indexes, Vec::new()))
     }
 
     /// From text such as `0:10:2, :, 5, [1,4,2], ::-1`. As in numpy, one `...` stands for as many `:` as are missing;
@@ -67,7 +67,7 @@ impl Selection {
         if sides.next().is_some() {
             return Err(Error::usage(format!("{text:?}: only one ... can stand for the missing dimensions")));
         }
-        Ok(Self(Kind::ByPosition(indexes(before)?, indexes(after)?)))
+        Ok(Self(IndexKind::ByPosition(indexes(before)?, indexes(after)?)))
     }
 
     /// The dimensions and indexes of texts such as `time=0,lat=3:9`.
@@ -88,15 +88,15 @@ impl Selection {
     /// For named dimensions, each with text as in [`Selection::parse`].
     pub fn named(items: &[(String, String)]) -> Result<Self> {
         let items = items.iter().map(|(n, t)| Ok((n.clone(), Index::parse(t)?))).collect::<Result<_>>()?;
-        Ok(Self(Kind::ByName(items)))
+        Ok(Self(IndexKind::ByName(items)))
     }
 
     /// What this asks of each dimension of an array with these metadata: exactly one index a dimension.
     pub fn indexes(&self, meta: &ArrayMeta) -> Result<Vec<Index>> {
         let rank = meta.shape.len();
         match &self.0 {
-            Kind::All => Ok(vec![Index::All; rank]),
-            Kind::ByPosition(before, after) => {
+            IndexKind::All => Ok(vec![Index::All; rank]),
+            IndexKind::ByPosition(before, after) => {
                 let given = before.len().saturating_add(after.len());
                 let Some(missing) = rank.checked_sub(given) else {
                     return Err(Error::usage(format!(
@@ -106,7 +106,7 @@ impl Selection {
                 let between = std::iter::repeat_n(&Index::All, missing);
                 Ok(before.iter().chain(between).chain(after).cloned().collect())
             }
-            Kind::ByName(items) => by_name(items, meta),
+            IndexKind::ByName(items) => by_name(items, meta),
         }
     }
 
@@ -285,7 +285,7 @@ impl Sel {
 
 /// The part of a selection that falls into one chunk along one dimension.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct ChunkPart {
     /// The chunk's number along the dimension.
     pub(crate) chunk: u64,
     /// The selection, with `src` counted from the chunk's first position.
@@ -293,7 +293,7 @@ pub(crate) struct Part {
 }
 
 /// The selections of combination `i` of `parts`, counted in C order.
-pub(crate) fn combination(parts: &[Vec<Part>], i: u64) -> Vec<&Sel> {
+pub(crate) fn combination(parts: &[Vec<ChunkPart>], i: u64) -> Vec<&Sel> {
     let mut left = i;
     let mut sels: Vec<&Sel> = Vec::with_capacity(parts.len());
     for parts in parts.iter().rev() {
@@ -311,9 +311,9 @@ pub(crate) fn combination(parts: &[Vec<Part>], i: u64) -> Vec<&Sel> {
 const MAX_PARTS: usize = 1 << 22;
 
 /// Cuts a selection at the chunks of `axis`.
-pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {
+pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<ChunkPart>> {
     let outside = || Error::invalid("the chunk grid does not cover the array");
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<ChunkPart> = Vec::new();
     match sel {
         Sel::Range { start, step, count, dst } => {
             let (mut at, mut done) = (*start, 0);
@@ -333,7 +333,7 @@ pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {
                         "more than {MAX_PARTS} chunks along one dimension at once; read a part of it"
                     )));
                 }
-                parts.push(Part { chunk, sel });
+                parts.push(ChunkPart { chunk, sel });
                 done += n;
                 let moved = stride.saturating_mul(n);
                 at = if *step > 0 { at.saturating_add(moved) } else { at.saturating_sub(moved) };
@@ -348,10 +348,10 @@ pub(crate) fn split(sel: &Sel, axis: &Axis) -> Result<Vec<Part>> {
             sorted.sort_unstable();
             for (chunk, src, dst) in sorted {
                 match parts.last_mut() {
-                    Some(Part { chunk: c, sel: Sel::Listed(list), .. }) if *c == chunk => {
+                    Some(ChunkPart { chunk: c, sel: Sel::Listed(list), .. }) if *c == chunk => {
                         list.push((src, dst))
                     }
-                    _ => parts.push(Part { chunk, sel: Sel::Listed(vec![(src, dst)]) }),
+                    _ => parts.push(ChunkPart { chunk, sel: Sel::Listed(vec![(src, dst)]) }),
                 }
             }
         }
@@ -392,7 +392,7 @@ mod tests {
                 let parts = split_outside_brackets(text);
                 parts.into_iter().map(|t| Index::parse(t).unwrap()).collect::<Vec<_>>()
             };
-            Kind::ByPosition(side(before), side(after))
+            IndexKind::ByPosition(side(before), side(after))
         };
         assert_eq!(Selection::parse("0:2, ... ,5").unwrap().0, kind("0:2", "5"));
         assert_eq!(Selection::parse("...").unwrap().0, kind("", ""));

@@ -20,8 +20,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-use super::encode::{Fresh, Piece, filled, joined, put_pieces, recycle, shift_views};
-use super::plan::{Job, Plan};
+use super::encode::{NewChunk, Piece, filled, joined, put_pieces, recycle, shift_views};
+use super::plan::{ChunkJob, Plan};
 use super::runs::permuted;
 use super::select::{Sel, Selection};
 use super::slab::{Order, Slab};
@@ -210,7 +210,7 @@ enum Step {
     /// It is nothing but fill value.
     Leave,
     /// It is read first.
-    Change(Fresh),
+    Change(NewChunk),
 }
 
 impl Writer {
@@ -273,7 +273,7 @@ impl Writer {
 
     /// The key of a chunk, and another one that it may have: a V2 array may have its chunks under another separator than
     /// it says; what is there is to be changed, not to be hidden by a second chunk.
-    fn keys(&self, job: &Job<'_>) -> (String, Option<String>) {
+    fn keys(&self, job: &ChunkJob<'_>) -> (String, Option<String>) {
         let key = self.array.chunk_key(&job.index);
         let other = if self.options.blank { None } else { self.array.doubtful_key(&job.index, &key) };
         (key, other)
@@ -299,7 +299,7 @@ impl Writer {
         Ok(())
     }
 
-    fn chunk_at_hand(&self, direct: &dyn Direct, job: &Job<'_>, key: &str) -> Result<()> {
+    fn chunk_at_hand(&self, direct: &dyn Direct, job: &ChunkJob<'_>, key: &str) -> Result<()> {
         let chain = self.array.chain_at(&job.index)?;
         let (sels, strides) = permuted(&chain, &job.sels, &self.plan.strides);
         let fresh = self.prepare_job(&chain, job, &sels, &strides)?;
@@ -381,8 +381,8 @@ impl Writer {
             return Ok(Step::Change(fresh));
         }
         Ok(match fresh {
-            Fresh::Encoded(bytes) => Step::Put(bytes.into()),
-            Fresh::Given(bytes) => Step::Put(bytes),
+            NewChunk::Encoded(bytes) => Step::Put(bytes.into()),
+            NewChunk::Given(bytes) => Step::Put(bytes),
             fresh => match self.finish(&chain, &fresh, &sels, &strides, None)? {
                 Some(pieces) => Step::Put(joined(&pieces)?),
                 None => Step::Leave,
@@ -391,7 +391,7 @@ impl Writer {
     }
 
     /// Reads a chunk, changes it and puts it back, until nobody came between.
-    async fn change(self: &Arc<Self>, i: usize, key: &str, fresh: Fresh) -> Result<()> {
+    async fn change(self: &Arc<Self>, i: usize, key: &str, fresh: NewChunk) -> Result<()> {
         let store = &self.array.store;
         let fresh = Arc::new(fresh);
         let _turn = OF_TASKS.get(Turns::new).of(&self.array, key)?.lock().await;
@@ -434,7 +434,7 @@ impl Writer {
     fn changed<'b>(
         &'b self,
         chain: &Chain,
-        fresh: &'b Fresh,
+        fresh: &'b NewChunk,
         sels: &[&Sel],
         strides: &[usize],
         old: Option<&'b [u8]>,
@@ -446,7 +446,7 @@ impl Writer {
         })
     }
 
-    fn advance(&self, job: &Job<'_>) {
+    fn advance(&self, job: &ChunkJob<'_>) {
         if self.meter.is_watched() {
             let elements: u64 = job.sels.iter().map(|s| s.count()).product();
             self.meter.advance(elements.saturating_mul(num::u64_of(self.array.meta.data_type.size())));

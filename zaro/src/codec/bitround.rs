@@ -93,18 +93,18 @@ impl BytesToBytes for OnBytes {
 
 /// What an element is made of.
 #[derive(Clone, Copy)]
-enum Part {
+enum FloatPart {
     Float(Float),
     Int { signed: bool, size: usize },
 }
 
-fn part(data_type: &DataType) -> Result<Part> {
+fn part(data_type: &DataType) -> Result<FloatPart> {
     Ok(match data_type {
-        DataType::Float(f) | DataType::Complex(f) if f.bits() >= 16 => Part::Float(*f),
+        DataType::Float(f) | DataType::Complex(f) if f.bits() >= 16 => FloatPart::Float(*f),
         DataType::Int(8 | 16 | 32 | 64) | DataType::DateTime(..) | DataType::TimeDelta(..) => {
-            Part::Int { signed: true, size: data_type.size() }
+            FloatPart::Int { signed: true, size: data_type.size() }
         }
-        DataType::UInt(8 | 16 | 32 | 64) => Part::Int { signed: false, size: data_type.size() },
+        DataType::UInt(8 | 16 | 32 | 64) => FloatPart::Int { signed: false, size: data_type.size() },
         other => return Err(unsupported!("{other} elements")),
     })
 }
@@ -112,17 +112,17 @@ fn part(data_type: &DataType) -> Result<Part> {
 fn round(bytes: &mut [u8], data_type: &DataType, keep: u32) -> Result<()> {
     let part = part(data_type)?;
     let size = match part {
-        Part::Float(f) => f.size(),
-        Part::Int { size, .. } => size,
+        FloatPart::Float(f) => f.size(),
+        FloatPart::Int { size, .. } => size,
     };
     for element in bytes.chunks_exact_mut(size.max(1)) {
         let mut word = [0; 8];
         word.iter_mut().zip(element.iter()).for_each(|(w, b)| *w = *b);
         let bits = u64::from_le_bytes(word);
         let rounded = match part {
-            Part::Float(f) if float::to_f64(f, bits).is_nan() => bits,
-            Part::Float(f) => nearest(bits, float::mantissa_bits(f).saturating_sub(keep)),
-            Part::Int { signed, .. } => {
+            FloatPart::Float(f) if float::to_f64(f, bits).is_nan() => bits,
+            FloatPart::Float(f) => nearest(bits, float::mantissa_bits(f).saturating_sub(keep)),
+            FloatPart::Int { signed, .. } => {
                 let width = 8 * element.len();
                 let top = if signed { 1u64 << (width - 1) } else { 0 };
                 let all = u64::MAX >> (64 - width);

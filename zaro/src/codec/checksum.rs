@@ -18,12 +18,12 @@ const LEN: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Checksum {
-    kind: Kind,
+    kind: ChecksumKind,
     at_start: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum ChecksumKind {
     Crc32c,
     Crc32,
     Adler32,
@@ -34,24 +34,24 @@ enum Kind {
 impl Checksum {
     /// V3's `crc32c`, which has no configuration.
     pub(super) fn crc32c() -> Self {
-        Self { kind: Kind::Crc32c, at_start: false }
+        Self { kind: ChecksumKind::Crc32c, at_start: false }
     }
 
     pub(super) fn crc32c_at(config: &Config<'_>) -> Result<Self> {
-        Ok(Self { kind: Kind::Crc32c, at_start: at_start(config, false)? })
+        Ok(Self { kind: ChecksumKind::Crc32c, at_start: at_start(config, false)? })
     }
 
     pub(super) fn crc32(config: &Config<'_>) -> Result<Self> {
-        Ok(Self { kind: Kind::Crc32, at_start: at_start(config, true)? })
+        Ok(Self { kind: ChecksumKind::Crc32, at_start: at_start(config, true)? })
     }
 
     pub(super) fn adler32(config: &Config<'_>) -> Result<Self> {
-        Ok(Self { kind: Kind::Adler32, at_start: at_start(config, true)? })
+        Ok(Self { kind: ChecksumKind::Adler32, at_start: at_start(config, true)? })
     }
 
     /// `fletcher32`, which has no configuration.
     pub(super) fn fletcher32() -> Self {
-        Self { kind: Kind::Fletcher32, at_start: false }
+        Self { kind: ChecksumKind::Fletcher32, at_start: false }
     }
 
     pub(super) fn jenkins(config: &Config<'_>) -> Result<Self> {
@@ -66,17 +66,19 @@ impl Checksum {
                 list.items().ok_or_else(wrong)?.iter().map(byte).collect::<Option<_>>().ok_or_else(wrong)?
             }
         };
-        Ok(Self { kind: Kind::Jenkins { initval, prefix }, at_start: false })
+        Ok(Self { kind: ChecksumKind::Jenkins { initval, prefix }, at_start: false })
     }
 
     fn sum(&self, data: &[u8]) -> u32 {
         match &self.kind {
-            Kind::Crc32c => crc32c::crc32c(data),
-            Kind::Crc32 => crc32fast::hash(data),
-            Kind::Adler32 => libdeflater::adler32(data),
-            Kind::Fletcher32 => fletcher32::sum(data),
-            Kind::Jenkins { initval, prefix } if prefix.is_empty() => jenkins::lookup3(data, *initval),
-            Kind::Jenkins { initval, prefix } => jenkins::lookup3(&[prefix, data].concat(), *initval),
+            ChecksumKind::Crc32c => crc32c::crc32c(data),
+            ChecksumKind::Crc32 => crc32fast::hash(data),
+            ChecksumKind::Adler32 => libdeflater::adler32(data),
+            ChecksumKind::Fletcher32 => fletcher32::sum(data),
+            ChecksumKind::Jenkins { initval, prefix } if prefix.is_empty() => {
+                jenkins::lookup3(data, *initval)
+            }
+            ChecksumKind::Jenkins { initval, prefix } => jenkins::lookup3(&[prefix, data].concat(), *initval),
         }
     }
 
@@ -91,7 +93,9 @@ impl Checksum {
         let stored = u32::from_le_bytes(*stored);
         let computed = self.sum(data);
         // HDF5 before 1.6.3 summed in another byte order, and HDF5 has accepted both since.
-        if stored == computed || self.kind == Kind::Fletcher32 && stored == fletcher32::swapped(computed) {
+        if stored == computed
+            || self.kind == ChecksumKind::Fletcher32 && stored == fletcher32::swapped(computed)
+        {
             return Ok(data);
         }
         Err(invalid!(
@@ -115,11 +119,11 @@ fn at_start(config: &Config<'_>, default: bool) -> Result<bool> {
 impl BytesToBytes for Checksum {
     fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Crc32c => "crc32c",
-            Kind::Crc32 => "crc32",
-            Kind::Adler32 => "adler32",
-            Kind::Fletcher32 => "fletcher32",
-            Kind::Jenkins { .. } => "jenkins_lookup3",
+            ChecksumKind::Crc32c => "crc32c",
+            ChecksumKind::Crc32 => "crc32",
+            ChecksumKind::Adler32 => "adler32",
+            ChecksumKind::Fletcher32 => "fletcher32",
+            ChecksumKind::Jenkins { .. } => "jenkins_lookup3",
         }
     }
 

@@ -26,7 +26,7 @@ enum Padding {
 }
 
 /// How the components of a type are stored.
-struct Layout {
+struct PackedLayout {
     /// Components of an element.
     components: usize,
     /// Bytes of a component in memory.
@@ -56,7 +56,7 @@ impl PackBits {
         Ok(Self { padding, first, last })
     }
 
-    fn layout(&self, data_type: &DataType) -> Result<Layout> {
+    fn layout(&self, data_type: &DataType) -> Result<PackedLayout> {
         let (bits, components) = match data_type {
             DataType::Bool => (1, 1),
             DataType::Int(b) | DataType::UInt(b) => (*b, 1),
@@ -71,7 +71,7 @@ impl PackBits {
             return Err(invalid!("bits {first} to {last} are not in the {bits} of {data_type}"));
         }
         let narrow = |n: u64| u32::try_from(n).map_err(|_| Error::invalid("absurd bit numbers"));
-        Ok(Layout {
+        Ok(PackedLayout {
             components,
             bytes: data_type.size() / components,
             first: narrow(self.first)?,
@@ -81,7 +81,7 @@ impl PackBits {
     }
 
     /// Bytes of the bit stream, and bits of padding at its end.
-    fn stream(decoded: &Repr, l: &Layout) -> Result<(usize, u8)> {
+    fn stream(decoded: &Repr, l: &PackedLayout) -> Result<(usize, u8)> {
         let width = usize::try_from(l.width).unwrap_or(64);
         let bits = decoded.count()?.checked_mul(l.components).and_then(|n| n.checked_mul(width));
         let bits = bits.ok_or_else(|| Error::invalid("the chunk is too large"))?;

@@ -31,20 +31,20 @@ type Cell<V> = OnceCell<std::result::Result<Arc<V>, Arc<Error>>>;
 /// Values by name.
 pub(crate) struct Cache {
     capacity: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
 }
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     /// By owner first, so that all of one can be dropped.
-    held: HashMap<u64, HashMap<[u64; 4], Held>>,
+    held: HashMap<u64, HashMap<[u64; 4], CachedValue>>,
     /// Names by time of last use.
     order: BTreeMap<u64, Key>,
     clock: u64,
     bytes: usize,
 }
 
-struct Held {
+struct CachedValue {
     value: Value,
     bytes: usize,
     used: u64,
@@ -70,8 +70,8 @@ pub(crate) fn hashed(what: impl Hash) -> [u64; 2] {
     [a.hash_one(&what), b.hash_one(&what)]
 }
 
-impl State {
-    fn held(&mut self, key: &Key) -> Option<&mut Held> {
+impl CacheState {
+    fn held(&mut self, key: &Key) -> Option<&mut CachedValue> {
         self.held.get_mut(&key.owner)?.get_mut(&key.part)
     }
 
@@ -99,7 +99,10 @@ impl State {
     fn put(&mut self, key: Key, value: Value, bytes: usize) -> Option<Value> {
         let old = self.remove(&key);
         self.clock += 1;
-        self.held.entry(key.owner).or_default().insert(key.part, Held { value, bytes, used: self.clock });
+        self.held
+            .entry(key.owner)
+            .or_default()
+            .insert(key.part, CachedValue { value, bytes, used: self.clock });
         self.order.insert(self.clock, key);
         self.bytes += bytes;
         old
@@ -135,7 +138,7 @@ impl Cache {
         drop(state);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -85,11 +85,11 @@ struct Common {
     options: ContextOptions,
     /// The process it was made in.
     born: u64,
-    state: PerProcess<State>,
+    state: PerProcess<ProcessState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ProcessState {
     pool: OnceLock<Pool>,
     /// Places at each host, by host and limit.
     hosts: Mutex<HashMap<(String, usize), Arc<Semaphore>>>,
@@ -246,8 +246,8 @@ impl Context {
         *far
     }
 
-    fn state(&self) -> &State {
-        self.common.state.get(State::default)
+    fn state(&self) -> &ProcessState {
+        self.common.state.get(ProcessState::default)
     }
 
     /// The places for requests to `host`, of which there are `limit`.

@@ -56,7 +56,7 @@ pub(super) struct Cutting<'a> {
 
 /// How the elements go from one chunking to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum CopyRoute {
     /// Block by block.
     Direct(Blocks),
     /// Block by block into an array of pieces in between, each chunk of which is whole in a block of either side; so
@@ -75,7 +75,7 @@ const BLOCK: u128 = 32 << 20;
 
 impl Cutting<'_> {
     /// The best way with blocks of at most `memory` bytes.
-    pub(super) fn way(&self, memory: usize) -> Result<Way> {
+    pub(super) fn way(&self, memory: usize) -> Result<CopyRoute> {
         let most = u128::from(num::u64_of(memory));
         let least = self.bytes(self.to);
         if least > most {
@@ -85,7 +85,7 @@ impl Cutting<'_> {
         }
         let write = self.grow(self.to, self.from, most);
         if self.rereads(&write, self.from) <= REREADS || self.bytes(self.from) > most {
-            return Ok(Way::Direct(Blocks::new(self.shape, write)));
+            return Ok(CopyRoute::Direct(Blocks::new(self.shape, write)));
         }
         let read = Cutting { to: self.from, from: &write, ..*self }.grow(self.from, &write, most);
         let pieces: Vec<Vec<u64>> =
@@ -93,9 +93,9 @@ impl Cutting<'_> {
         let typical: Vec<u64> = read.iter().zip(&write).map(|(r, w)| *r.min(w)).collect();
         if self.bytes(&typical) < SMALLEST_PIECE {
             // So many small files would cost more than reading again.
-            return Ok(Way::Direct(Blocks::new(self.shape, write)));
+            return Ok(CopyRoute::Direct(Blocks::new(self.shape, write)));
         }
-        Ok(Way::Between {
+        Ok(CopyRoute::Between {
             read: Blocks::new(self.shape, read),
             pieces,
             write: Blocks::new(self.shape, write),
@@ -241,10 +241,10 @@ mod tests {
     #[test]
     fn chunks_into_shards_are_read_once() {
         let cut = Cutting { shape: &[1024; 3], from: &[64; 3], to: &[256; 3], size: 2 };
-        let Way::Direct(blocks) = cut.way(64 << 20).unwrap() else { panic!("not direct") };
+        let CopyRoute::Direct(blocks) = cut.way(64 << 20).unwrap() else { panic!("not direct") };
         assert_eq!(cut.rereads(blocks.block(), cut.from), 1.0);
         let cut = Cutting { shape: &[1000; 3], from: &[100; 3], to: &[64; 3], size: 2 };
-        let Way::Direct(blocks) = cut.way(64 << 20).unwrap() else { panic!("not direct") };
+        let CopyRoute::Direct(blocks) = cut.way(64 << 20).unwrap() else { panic!("not direct") };
         assert!(cut.rereads(blocks.block(), cut.from) < REREADS);
     }
 
@@ -255,7 +255,7 @@ mod tests {
         let cut = Cutting { shape: &[n; 3], from: &[1, n, n], to: &[n, 16, 16], size: 4 };
         let memory = 512 * 512 * 512 * 4 / 20;
         let most = u128::from(num::u64_of(memory));
-        let Way::Between { read, pieces, write } = cut.way(memory).unwrap() else { panic!("direct") };
+        let CopyRoute::Between { read, pieces, write } = cut.way(memory).unwrap() else { panic!("direct") };
         assert_eq!(cut.rereads(read.block(), cut.from), 1.0);
         assert!(cut.bytes(read.block()) <= most && cut.bytes(write.block()) <= most);
         // Every piece lies in one block of either side, or is cut only where it is read.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::Run;
-use super::blocks::{Blocks, Cutting, Way};
+use super::blocks::{Blocks, CopyRoute, Cutting};
 use super::cells;
 use super::scratch::Scratch;
 use super::target::{Region, Target};
@@ -40,15 +40,15 @@ pub(super) async fn copy(run: &Run<'_>, source: &Array, made: &Array, target: &T
     // Two blocks, as much again while they are encoded, a quarter for the reader: just below all of it.
     let way = match cutting.way(run.memory / 6)? {
         // Temporary chunks hold elements of a fixed size only.
-        Way::Between { write, .. } if source.meta().data_type.is_variable() => Way::Direct(write),
+        CopyRoute::Between { write, .. } if source.meta().data_type.is_variable() => CopyRoute::Direct(write),
         way => way,
     };
     match way {
-        Way::Direct(blocks) => {
+        CopyRoute::Direct(blocks) => {
             let path = progress_of(made, &blocks);
             write_blocks(run, &blocks, run.before(&path), Some(&path), source, target, made).await
         }
-        Way::Between { read: reading, pieces, write: writing } => {
+        CopyRoute::Between { read: reading, pieces, write: writing } => {
             let path = progress_of(made, &writing);
             let before = run.before(&path);
             if before >= writing.count()? {
@@ -176,8 +176,8 @@ pub(super) async fn verify(run: &Run<'_>, source: &Array, made: &Array, target: 
     let from = target.region.chunks(source.meta());
     let cutting = Cutting { shape: made.shape(), from: &from, to: &to, size };
     let blocks = match cutting.way(run.memory / 8) {
-        Ok(Way::Direct(blocks)) => blocks,
-        Ok(Way::Between { write, .. }) => write,
+        Ok(CopyRoute::Direct(blocks)) => blocks,
+        Ok(CopyRoute::Between { write, .. }) => write,
         // Reading needs no whole chunks.
         Err(_) => cutting.smaller(run.memory / 8),
     };

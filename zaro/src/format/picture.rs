@@ -39,13 +39,13 @@ pub fn transparent(meta: &ArrayMeta) -> Vec<f64> {
 #[derive(Debug)]
 pub struct Picture {
     drawing: Drawing,
-    frame: Option<Frame>,
+    frame: Option<GrowingPicture>,
     next: u64,
 }
 
 /// The picture while it grows.
 #[derive(Debug)]
-struct Frame {
+struct GrowingPicture {
     rows: u64,
     columns: u64,
     height: usize,
@@ -103,7 +103,7 @@ impl Sink for Picture {
         let side = |n: u64| num::usize_of(n.div_ceil(factor));
         let (height, width) = (side(rows)?, side(columns)?);
         let pixels = height.saturating_mul(width).saturating_mul(channels);
-        self.frame = Some(Frame {
+        self.frame = Some(GrowingPicture {
             rows,
             columns,
             height,
@@ -155,7 +155,7 @@ impl Sink for Picture {
 
 impl Picture {
     /// Pixels of numbers.
-    fn colour(&self, frame: &Frame, means: &[Option<f64>]) -> Vec<u8> {
+    fn colour(&self, frame: &GrowingPicture, means: &[Option<f64>]) -> Vec<u8> {
         let (low, high) = self.drawing.range.unwrap_or_else(|| range(frame, means));
         let span = high - low;
         let mut out = Vec::with_capacity(means.len() * 4);
@@ -175,7 +175,7 @@ impl Picture {
 
 /// The numbers that get the first and the last colour: all but the extreme 1 % below and 0.1 % above, so that a
 /// few outliers do not make everything else one colour.
-fn range(frame: &Frame, means: &[Option<f64>]) -> (f64, f64) {
+fn range(frame: &GrowingPicture, means: &[Option<f64>]) -> (f64, f64) {
     if frame.is_bool {
         return (0.0, 1.0);
     }
@@ -191,7 +191,7 @@ fn range(frame: &Frame, means: &[Option<f64>]) -> (f64, f64) {
 }
 
 /// Pixels that are colours already.
-fn plain_colour(frame: &Frame, means: &[Option<f64>]) -> Vec<u8> {
+fn plain_colour(frame: &GrowingPicture, means: &[Option<f64>]) -> Vec<u8> {
     let mut out = Vec::with_capacity(frame.width * frame.height * 4);
     for pixel in means.chunks_exact(frame.channels) {
         out.extend(pixel.iter().map(|x| num::u8_of_f64(x.unwrap_or(0.0))));
@@ -202,7 +202,7 @@ fn plain_colour(frame: &Frame, means: &[Option<f64>]) -> Vec<u8> {
     out
 }
 
-fn encode(frame: &Frame, pixels: &[u8], out: &mut dyn Write) -> Result<()> {
+fn encode(frame: &GrowingPicture, pixels: &[u8], out: &mut dyn Write) -> Result<()> {
     let side = |n: usize| u32::try_from(n).map_err(|_| Error::usage("the picture is too large"));
     let fault = |e: png::EncodingError| match e {
         png::EncodingError::IoError(e) => Error::from(e),

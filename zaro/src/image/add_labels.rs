@@ -102,7 +102,7 @@ pub async fn add(
         let nodes = [path.to_owned()];
         hierarchy::check_apart(array.store(), path, &nodes, store, &at, options.existing).await?;
     }
-    Job { store, zarr: &zarr, image: &image, name, at: at.clone(), from, options }
+    LabelJob { store, zarr: &zarr, image: &image, name, at: at.clone(), from, options }
         .run()
         .await
         .map_err(|e| e.with_node(shown(&at)))
@@ -159,7 +159,7 @@ fn checked_name(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-struct Job<'a> {
+struct LabelJob<'a> {
     store: &'a SharedStore,
     zarr: &'a Zarr,
     image: &'a Image,
@@ -171,13 +171,13 @@ struct Job<'a> {
 }
 
 #[async_trait]
-impl List for Job<'_> {
+impl List for LabelJob<'_> {
     async fn tell(&self, there: bool) -> Result<()> {
         self.edit_list(there).await
     }
 }
 
-impl Job<'_> {
+impl LabelJob<'_> {
     async fn run(&self) -> Result<Added> {
         let version = self.image.version;
         if self.options.as_mask && version > Version::V01 {

@@ -142,7 +142,7 @@ pub async fn convert(
     }
     // The smaller levels are counted as often as the largest, since all of it is read for them.
     let total = if options.levels == Some(1) { total } else { total.saturating_mul(2) };
-    let job = Job { version, options, meter: Arc::new(options.task.meter(Unit::Bytes, total)) };
+    let job = ConvertJob { version, options, meter: Arc::new(options.task.meter(Unit::Bytes, total)) };
     // What cannot work is found before anything is written.
     let plans = sources.iter().map(|s| job.plan(s)).collect::<Result<Vec<_>>>()?;
     if sources.is_empty() {
@@ -186,7 +186,7 @@ fn too_large() -> Error {
 }
 
 /// A conversion under way.
-struct Job<'a> {
+struct ConvertJob<'a> {
     version: Version,
     options: &'a ConvertOptions,
     meter: Arc<Meter>,
@@ -201,7 +201,7 @@ struct Plan {
     array: NewArray,
 }
 
-impl Job<'_> {
+impl ConvertJob<'_> {
     fn plan(&self, source: &Source) -> Result<Plan> {
         let used = source.used(self.options.keep_axes);
         let mut axes = source.axes(&used);
@@ -279,15 +279,15 @@ impl Job<'_> {
 
 /// The same, in the place that was taken for it.
 struct Making<'a> {
-    job: &'a Job<'a>,
+    job: &'a ConvertJob<'a>,
     store: &'a SharedStore,
     journal: &'a Journal,
 }
 
 impl<'a> std::ops::Deref for Making<'a> {
-    type Target = Job<'a>;
+    type Target = ConvertJob<'a>;
 
-    fn deref(&self) -> &Job<'a> {
+    fn deref(&self) -> &ConvertJob<'a> {
         self.job
     }
 }

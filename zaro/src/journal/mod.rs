@@ -101,13 +101,13 @@ struct Kept {
     store: SharedStore,
     key: String,
     owner: Owner,
-    state: Mutex<State>,
+    state: Mutex<JournalState>,
     /// One put comes after another.
     putting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
-struct State {
+struct JournalState {
     document: Json,
     put: Instant,
     /// Whether something was cleared away for this work.
@@ -251,12 +251,12 @@ impl Journal {
             store: store.clone(),
             key,
             owner,
-            state: Mutex::new(State { document, put: Instant::now(), replaced: false }),
+            state: Mutex::new(JournalState { document, put: Instant::now(), replaced: false }),
             putting: tokio::sync::Mutex::default(),
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JournalState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

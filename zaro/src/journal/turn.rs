@@ -119,11 +119,11 @@ fn other(text: &[u8]) -> Option<String> {
 
 /// The right to change the shape of an array, until it is ended or dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<Held>);
+pub(crate) struct Turn(Option<HeldTurn>);
 
 /// Who keeps it alive is a task of its own, which also ends it.
 #[derive(Debug)]
-struct Held {
+struct HeldTurn {
     journal: Journal,
     over: oneshot::Sender<End>,
     ended: oneshot::Receiver<Result<()>>,
@@ -240,7 +240,7 @@ impl Turn {
             let _ = tell.send(done);
             drop(last);
         })?;
-        Ok(Self(Some(Held { journal, over, ended, gone: Mutex::new(gone) })))
+        Ok(Self(Some(HeldTurn { journal, over, ended, gone: Mutex::new(gone) })))
     }
 
     /// The last change of the shape, from what and to what, of the process from which this was taken since it was killed.
@@ -285,7 +285,7 @@ impl Turn {
     }
 
     async fn over(mut self, end: End) -> Result<()> {
-        let Some(Held { journal, over, ended, .. }) = self.0.take() else { return Ok(()) };
+        let Some(HeldTurn { journal, over, ended, .. }) = self.0.take() else { return Ok(()) };
         drop(journal);
         let _ = over.send(end);
         ended.await.unwrap_or_else(|_| Err(Error::io("the keeper of a turn was lost")))
@@ -293,7 +293,7 @@ impl Turn {
 
     /// The same in the end of something that is dropped: waits for the one request, as the next may come at once.
     fn over_now(&mut self, end: End) {
-        let Some(Held { journal, over, gone, .. }) = self.0.take() else { return };
+        let Some(HeldTurn { journal, over, gone, .. }) = self.0.take() else { return };
         drop(journal);
         let _ = over.send(end);
         let _ = gone.into_inner().map(|gone| gone.recv());

@@ -18,13 +18,13 @@ const MAX_NAME: usize = 0x7fff;
 #[derive(Debug)]
 pub struct Builder {
     made: Manifest,
-    open: Vec<Frame>,
+    open: Vec<DirectoryFrame>,
     /// The path of the innermost open directory, with a slash at its end; kept by [`Builder::push`] only.
     path: String,
 }
 
 #[derive(Debug, Default)]
-struct Frame {
+struct DirectoryFrame {
     name: u32,
     /// Where its rows begin in the table.
     first: usize,
@@ -78,7 +78,7 @@ impl Builder {
             stated: Statistics::default(),
             schema_version: None,
         };
-        let mut builder = Self { made, open: vec![Frame::default()], path: String::new() };
+        let mut builder = Self { made, open: vec![DirectoryFrame::default()], path: String::new() };
         // The root's name is the empty one at the start of the arena.
         builder.made.names.0.push(0);
         builder
@@ -130,7 +130,7 @@ impl Builder {
             parent.apart = true;
             parent.rows.extend(made.rows.drain(parent.first.min(made.rows.len())..));
         }
-        self.open.push(Frame { name, first: made.rows.len(), ..Frame::default() });
+        self.open.push(DirectoryFrame { name, first: made.rows.len(), ..DirectoryFrame::default() });
         Ok(())
     }
 

@@ -57,12 +57,13 @@ pub fn diff<'m>(
     after: &'m Manifest,
     tell: &mut dyn FnMut(Difference<'m>) -> Result<()>,
 ) -> Result<Summary> {
-    let mut job = Job { digests: (before.digests()?, after.digests()?), tell, summary: Summary::default() };
+    let mut job =
+        DiffJob { digests: (before.digests()?, after.digests()?), tell, summary: Summary::default() };
     job.dirs("", before.root(), after.root())?;
     Ok(job.summary)
 }
 
-struct Job<'m, 'f> {
+struct DiffJob<'m, 'f> {
     digests: (Digests, Digests),
     tell: &'f mut dyn FnMut(Difference<'m>) -> Result<()>,
     summary: Summary,
@@ -91,7 +92,7 @@ fn merged<A: Copy, B: Copy>(
     }
 }
 
-impl<'m> Job<'m, '_> {
+impl<'m> DiffJob<'m, '_> {
     fn dirs(&mut self, path: &str, before: Dir<'m>, after: Dir<'m>) -> Result<()> {
         if self.digests.0.of(&before) == self.digests.1.of(&after) {
             self.summary.same_directories = self.summary.same_directories.saturating_add(1);

@@ -96,7 +96,7 @@ pub fn files(root: &Path, options: &LocalOptions<'_>) -> Result<Vec<LocalFile>> 
         Some(path) => Some(Cache::load(path, root)?),
         None => None,
     };
-    let job = Job {
+    let job = HashJob {
         root,
         options,
         cache: cache.as_ref(),
@@ -201,7 +201,7 @@ impl Scratch {
     }
 }
 
-struct Job<'a> {
+struct HashJob<'a> {
     root: &'a Path,
     options: &'a LocalOptions<'a>,
     cache: Option<&'a Cache>,
@@ -214,7 +214,7 @@ struct Job<'a> {
     meter: Meter,
 }
 
-impl<'a> Job<'a> {
+impl<'a> HashJob<'a> {
     fn fail(&self, e: Error) {
         self.failed.store(true, Ordering::Relaxed);
         if let Ok(mut fault) = self.fault.lock() {

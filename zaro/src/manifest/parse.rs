@@ -210,7 +210,7 @@ impl<'r> Parser<'r> {
     }
 
     fn entry(&mut self, order: &Order) -> Result<()> {
-        let mut found = Found::default();
+        let mut found = ParsedEntry::default();
         if order.bare {
             for field in &order.fields {
                 self.value(*field, &mut found)?;
@@ -245,7 +245,7 @@ impl<'r> Parser<'r> {
             .fault(format_args!("an entry that has not {} values, one for each field", order.fields.len()))
     }
 
-    fn value(&mut self, field: Field, found: &mut Found) -> Result<()> {
+    fn value(&mut self, field: Field, found: &mut ParsedEntry) -> Result<()> {
         let into = match field {
             Field::Size => {
                 found.size = self.scanner.unsigned().map_err(|e| e.with_field("size"))?;
@@ -289,7 +289,7 @@ impl<'r> Parser<'r> {
 
 /// What of an entry was found; texts are with the parser.
 #[derive(Default)]
-struct Found {
+struct ParsedEntry {
     version: bool,
     etag: bool,
     size: u64,

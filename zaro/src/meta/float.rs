@@ -29,7 +29,7 @@ enum Top {
     Power,
 }
 
-struct Layout {
+struct FloatLayout {
     mantissa: u32,
     bias: i32,
     top: Top,
@@ -38,7 +38,7 @@ struct Layout {
     sign: u64,
 }
 
-fn layout(float: Float) -> Layout {
+fn layout(float: Float) -> FloatLayout {
     let (exponent, mantissa, bias, top): (u32, u32, i32, Top) = match float {
         Float::F4E2M1FN => (2, 1, 1, Top::Finite),
         Float::F6E2M3FN => (2, 3, 1, Top::Finite),
@@ -57,10 +57,10 @@ fn layout(float: Float) -> Layout {
         Float::F64 => (11, 52, 1023, Top::Ieee),
     };
     let sign = 1u64 << (exponent + mantissa);
-    Layout { mantissa, bias, top, magnitude: sign - 1, sign: if top == Top::Power { 0 } else { sign } }
+    FloatLayout { mantissa, bias, top, magnitude: sign - 1, sign: if top == Top::Power { 0 } else { sign } }
 }
 
-impl Layout {
+impl FloatLayout {
     /// The greatest magnitude that is a number.
     fn greatest(&self) -> u64 {
         match self.top {

@@ -19,7 +19,7 @@ pub(super) struct Address {
     /// A path within what the place holds: within the archive, if it is one.
     pub(super) inner: String,
     /// What was said of the kind of store.
-    pub(super) kind: Kind,
+    pub(super) kind: StoreKind,
     /// The address without what says the kind.
     pub(super) text: String,
     /// Where a manifest says that its objects are (`manifest+URI::OBJECTS`).
@@ -28,7 +28,7 @@ pub(super) struct Address {
 
 /// What an address says of the kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum StoreKind {
     /// Nothing: what is there tells.
     Any,
     /// A reference store, JSON or Parquet.
@@ -43,7 +43,7 @@ pub(super) enum Kind {
     Manifest,
 }
 
-impl Kind {
+impl StoreKind {
     /// The kind that `text` begins with, and the rest.
     fn of(text: &str) -> (Self, &str) {
         let lower = text.to_ascii_lowercase();
@@ -106,9 +106,9 @@ impl Address {
             return Err(Error::usage("the address is empty"));
         }
         // What exists as it is written is meant as it is written, odd characters and all.
-        let (mut kind, mut text) = Kind::of(text);
+        let (mut kind, mut text) = StoreKind::of(text);
         let mut objects = None;
-        if kind == Kind::Manifest
+        if kind == StoreKind::Manifest
             && let Some((manifest, place)) = text.split_once("::")
         {
             (text, objects) = (manifest, Some(place.to_owned()));
@@ -130,7 +130,7 @@ impl Address {
             match format {
                 "zip" => zip = true,
                 "zarr" | "zarr2" | "zarr3" => {}
-                "icechunk" => kind = Kind::Icechunk,
+                "icechunk" => kind = StoreKind::Icechunk,
                 other => return Err(Error::unsupported(format!("{other:?} in {text:?} is no known format"))),
             }
             inner.push(trimmed(path.trim_start_matches('/')).to_owned());

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Found;
+use super::OpenedStore;
 use super::address::is_archive_name;
-use super::spot::Spot;
+use super::spot::StoreLocation;
 use crate::error::{Error, Result};
 use crate::store::Listing;
 use crate::store::StoreExt as _;
@@ -32,10 +32,14 @@ pub(super) fn is_archive(path: &Path) -> Result<bool> {
 
 /// Opens the archive called `name` in the folder `around`, at `inside` or, without that, at the folder the archive was
 /// made of.
-pub(super) async fn open_zip(around: &Spot, name: &str, inside: &str) -> Result<Option<Found>> {
+pub(super) async fn open_zip(
+    around: &StoreLocation,
+    name: &str,
+    inside: &str,
+) -> Result<Option<OpenedStore>> {
     let Some(zip) = ZipStore::open(Arc::clone(&around.store), name).await? else { return Ok(None) };
     let made_of = zip.common_folder().filter(|f| inside.is_empty() && is_made_of(name, f)).map(str::to_owned);
-    let mut found = Found::folder(Spot {
+    let mut found = OpenedStore::folder(StoreLocation {
         path: made_of.as_deref().unwrap_or(inside).to_owned(),
         place: None,
         remote: around.remote,

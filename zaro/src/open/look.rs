@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::address::Place;
-use super::spot::Spot;
+use super::spot::StoreLocation;
 use crate::error::{Error, ErrorKind, Hint, Result};
 use crate::meta::Json;
 use crate::store::local::LocalStore;
@@ -20,9 +20,9 @@ pub(super) enum Holds {
 }
 
 /// The same spot, so that looking at it is not taken down in the log of requests.
-pub(super) fn unlogged(spot: &Spot) -> Spot {
+pub(super) fn unlogged(spot: &StoreLocation) -> StoreLocation {
     match &spot.place {
-        Some(Place::Local(path)) => Spot { store: Arc::new(LocalStore::new(path)), ..spot.clone() },
+        Some(Place::Local(path)) => StoreLocation { store: Arc::new(LocalStore::new(path)), ..spot.clone() },
         _ => spot.clone(),
     }
 }
@@ -70,7 +70,7 @@ fn refused<T>(e: Error) -> Result<Option<T>> {
 }
 
 /// What to say of a file that is no Zarr, and what helps.
-pub(super) async fn no_zarr(spot: &Spot) -> Result<Error> {
+pub(super) async fn no_zarr(spot: &StoreLocation) -> Result<Error> {
     let spot = unlogged(spot);
     let size = spot.store.size(&spot.path).await?.unwrap_or(0).min(8);
     let start = spot.store.get(&spot.path, Some(ByteRange::span(0, size))).await?.unwrap_or_default();
@@ -90,7 +90,7 @@ pub(super) async fn no_zarr(spot: &Spot) -> Result<Error> {
 }
 
 /// Whether a file begins as a JSON object does, or as what may hold one.
-pub(super) async fn begins_as_document(spot: &Spot) -> Result<bool> {
+pub(super) async fn begins_as_document(spot: &StoreLocation) -> Result<bool> {
     let spot = unlogged(spot);
     let Some(size) = spot.store.size(&spot.path).await? else { return Ok(true) };
     let start = spot.store.get(&spot.path, Some(ByteRange::span(0, size.min(64)))).await?.unwrap_or_default();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::address::{Address, Place};
-use super::spot::Spot;
+use super::spot::StoreLocation;
 use super::{SourceOptions, find};
 use crate::error::{Error, Result};
 use crate::manifest::store::{ManifestMap, objects_beside};
@@ -48,7 +48,7 @@ pub async fn read_manifest(uri: &str, options: &StoreOptions) -> Result<Manifest
 /// of the manifest.
 pub(super) async fn open(
     name: &str,
-    spot: &Spot,
+    spot: &StoreLocation,
     objects: Option<&str>,
     options: &SourceOptions,
 ) -> Result<ReferenceStore> {
@@ -56,7 +56,7 @@ pub(super) async fn open(
     // A place that was taken for a folder is taken for an object of the folder above it.
     let spot = match &spot.place {
         Some(place) if spot.path.is_empty() => match place.split() {
-            Some((above, file)) => Spot { path: file, ..Spot::at(above, &near)? },
+            Some((above, file)) => StoreLocation { path: file, ..StoreLocation::at(above, &near)? },
             None => return Err(Error::usage("this is no place of a manifest").with_store(name)),
         },
         _ => spot.clone(),
@@ -80,7 +80,12 @@ pub(super) async fn open(
 }
 
 /// Where the objects are, by where the manifest is.
-fn beside(name: &str, spot: &Spot, manifest: &Manifest, options: &StoreOptions) -> Result<Spot> {
+fn beside(
+    name: &str,
+    spot: &StoreLocation,
+    manifest: &Manifest,
+    options: &StoreOptions,
+) -> Result<StoreLocation> {
     let unknown = || {
         let what = "where the objects of this manifest are does not follow from where it is";
         Error::usage(what).with_hint("objects", "names the place").with_store(name)
@@ -102,5 +107,5 @@ fn beside(name: &str, spot: &Spot, manifest: &Manifest, options: &StoreOptions) 
         }
         _ => return Err(unknown()),
     };
-    Spot::at(place, options)
+    StoreLocation::at(place, options)
 }

@@ -22,7 +22,7 @@ mod top;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::address::{Address, Kind, Place};
+use self::address::{Address, Place, StoreKind};
 use self::archive::{archive_in, is_archive, open_zip};
 #[cfg(feature = "cloud")]
 pub use self::bucket::{is_bucket, open_bucket};
@@ -34,7 +34,7 @@ pub use self::connect::wrapped;
 pub use self::manifest::read_manifest;
 pub use self::options::SourceOptions;
 use self::reference::ReferenceStore;
-use self::spot::Spot;
+use self::spot::StoreLocation;
 pub use self::top::{from_the_top, is_of_zarr};
 use crate::error::{Error, ErrorKind, Result, redacted};
 use crate::group::{OpenOptions, Zarr};
@@ -67,7 +67,7 @@ pub async fn open_with(uri: &str, source: &SourceOptions, options: &OpenOptions)
         check_exists(path)?;
     }
     let zarr = Zarr::from_store(found.spot.rooted()?, options.clone()).await;
-    if found.is_settled() || address.kind != Kind::Any {
+    if found.is_settled() || address.kind != StoreKind::Any {
         return Ok(zarr?.inside(found.entered));
     }
     let other = match &zarr {
@@ -83,7 +83,12 @@ pub async fn open_with(uri: &str, source: &SourceOptions, options: &OpenOptions)
 }
 
 /// The Zarr that references make up.
-async fn referenced(found: &Found, store: ReferenceStore, uri: &str, options: &OpenOptions) -> Result<Zarr> {
+async fn referenced(
+    found: &OpenedStore,
+    store: ReferenceStore,
+    uri: &str,
+    options: &OpenOptions,
+) -> Result<Zarr> {
     let (store, noun) = reference::shared(store);
     let zarr = Zarr::from_store(found.within(store)?, options.clone()).await?;
     if !zarr.has_root() && zarr.store().list("").await? == Listing::default() && found.beyond.is_empty() {
@@ -159,7 +164,7 @@ pub async fn open_store(uri: &str, options: impl Into<SourceOptions>) -> Result<
 pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<ZipStore>> {
     let address = Address::parse(uri)?;
     let options = options.for_uri(&address.text)?;
-    if address.kind != Kind::Any || !address.inner.is_empty() {
+    if address.kind != StoreKind::Any || !address.inner.is_empty() {
         return Ok(None);
     }
     let (folder, name) = match &address.place {
@@ -179,7 +184,7 @@ pub async fn open_archive(uri: &str, options: &StoreOptions) -> Result<Option<Zi
         #[cfg(not(feature = "cloud"))]
         _ => return Ok(None),
     };
-    ZipStore::open(Spot::at(folder, &options)?.store, &name).await
+    ZipStore::open(StoreLocation::at(folder, &options)?.store, &name).await
 }
 
 /// Opens the reference store that `uri` names: its map can be asked where bytes lie, and its targets how to get there.
@@ -197,7 +202,7 @@ pub async fn open_references(uri: &str, options: impl Into<SourceOptions>) -> Re
     let other = match found.is_settled() {
         true => None,
         false => {
-            let said = Address { kind: Kind::Reference, ..address.clone() };
+            let said = Address { kind: StoreKind::Reference, ..address.clone() };
             match reference::open(&found, &said, options).await {
                 Ok(store) => store,
                 Err(e) if e.is_not_found() => reference::second_look(&found, &address, options).await?,
@@ -210,9 +215,9 @@ pub async fn open_references(uri: &str, options: impl Into<SourceOptions>) -> Re
 
 /// What an address leads to.
 #[derive(Debug)]
-struct Found {
+struct OpenedStore {
     /// The folder, or the object.
-    spot: Spot,
+    spot: StoreLocation,
     /// Whether it is an object, and no archive.
     file: bool,
     /// What of the path lies beyond that object.
@@ -221,8 +226,8 @@ struct Found {
     entered: Option<String>,
 }
 
-impl Found {
-    fn folder(spot: Spot) -> Self {
+impl OpenedStore {
+    fn folder(spot: StoreLocation) -> Self {
         Self { spot, file: false, beyond: String::new(), entered: None }
     }
 
@@ -241,7 +246,7 @@ impl Found {
 }
 
 /// What the address leads to, and the reference store that it is, if it is known to be one.
-async fn locate(address: &Address, options: &SourceOptions) -> Result<(Found, Option<ReferenceStore>)> {
+async fn locate(address: &Address, options: &SourceOptions) -> Result<(OpenedStore, Option<ReferenceStore>)> {
     tracing::debug!(target: "zaro::open", address = &*redacted(&address.text), "open");
     let found = find(address, &options.for_uri(&address.text)?).await?;
     let reference = reference::open(&found, address, options).await?;
@@ -249,17 +254,17 @@ async fn locate(address: &Address, options: &SourceOptions) -> Result<(Found, Op
 }
 
 /// What the address leads to, as far as names tell, and files on this machine.
-async fn find(address: &Address, options: &StoreOptions) -> Result<Found> {
+async fn find(address: &Address, options: &StoreOptions) -> Result<OpenedStore> {
     match &address.place {
         Place::Local(path) => open_local(path, address, options).await,
         Place::Memory => {
-            let spot = Spot {
+            let spot = StoreLocation {
                 store: Arc::new(MemoryStore::new()),
                 path: address.inner.clone(),
                 place: Some(Place::Memory),
                 remote: false,
             };
-            Ok(Found::folder(spot))
+            Ok(OpenedStore::folder(spot))
         }
         remote => open_remote(remote, address, options).await,
     }
@@ -276,7 +281,7 @@ async fn find(address: &Address, options: &StoreOptions) -> Result<Found> {
 pub async fn open_store_for_writing(uri: &str, options: &StoreOptions) -> Result<SharedStore> {
     tracing::debug!(target: "zaro::open", address = &*redacted(uri), "open for writing");
     let address = Address::parse(uri)?;
-    if address.kind != Kind::Any {
+    if address.kind != StoreKind::Any {
         return Err(Error::unsupported("a reference store cannot be written to").with_store(uri));
     }
     let options = options.for_uri(&address.text)?;
@@ -333,7 +338,7 @@ fn joined(outer: &str, inner: &str) -> String {
     }
 }
 
-async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> Result<Found> {
+async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> Result<OpenedStore> {
     // The longest part of the path that is a file: an archive, with the rest of the path inside.
     let mut outside = path.to_owned();
     let mut inside: Vec<String> = Vec::new();
@@ -347,8 +352,8 @@ async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> R
         if address.zip {
             return Err(Error::not_found(format!("there is no archive {}", path.display())));
         }
-        let spot = Spot::at(Place::Local(path.to_owned()), options)?;
-        return Ok(Found::folder(spot.child(&address.inner)));
+        let spot = StoreLocation::at(Place::Local(path.to_owned()), options)?;
+        return Ok(OpenedStore::folder(spot.child(&address.inner)));
     }
     let name = outside.file_name().and_then(|n| n.to_str());
     let Some(name) = name.map(str::to_owned) else {
@@ -358,10 +363,10 @@ async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> R
         outside.parent().filter(|p| !p.as_os_str().is_empty()).map_or(PathBuf::from("."), Path::to_owned);
     inside.extend(address.inner.split('/').filter(|p| !p.is_empty()).map(str::to_owned));
     let inside = inside.join("/");
-    let spot = Spot::at(Place::Local(parent), options)?;
+    let spot = StoreLocation::at(Place::Local(parent), options)?;
     if !address.zip && !is_archive(&outside)? {
         let spot = spot.child(&name);
-        return Ok(Found { spot, file: true, beyond: inside, entered: None });
+        return Ok(OpenedStore { spot, file: true, beyond: inside, entered: None });
     }
     match open_zip(&spot, &name, &inside).await? {
         Some(found) => Ok(found),
@@ -370,10 +375,10 @@ async fn open_local(path: &Path, address: &Address, options: &StoreOptions) -> R
 }
 
 #[cfg(feature = "cloud")]
-async fn open_remote(place: &Place, address: &Address, options: &StoreOptions) -> Result<Found> {
+async fn open_remote(place: &Place, address: &Address, options: &StoreOptions) -> Result<OpenedStore> {
     // Where an archive may lie on the way: `a/b.zip/c` is the entries below `c` of `b.zip` in `a`.
     if let Some((folder, name, inside)) = place.archive(address.zip) {
-        let spot = Spot::at(folder, options)?;
+        let spot = StoreLocation::at(folder, options)?;
         match open_zip(&spot, &name, &joined(&inside, &address.inner)).await {
             Ok(Some(found)) => return Ok(found),
             Ok(None) if address.zip => return Err(Error::not_found(format!("there is no archive {name}"))),
@@ -382,7 +387,7 @@ async fn open_remote(place: &Place, address: &Address, options: &StoreOptions) -
             Err(e) => return Err(e),
         }
     }
-    Ok(Found::folder(Spot::at(place.clone(), options)?.child(&address.inner)))
+    Ok(OpenedStore::folder(StoreLocation::at(place.clone(), options)?.child(&address.inner)))
 }
 
 /// The store at a remote place that can be written to.
@@ -408,6 +413,6 @@ fn writable_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<SharedSto
 }
 
 #[cfg(not(feature = "cloud"))]
-async fn open_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<Found> {
+async fn open_remote(_: &Place, _: &Address, _: &StoreOptions) -> Result<OpenedStore> {
     Err(Error::unsupported("this zaro was built without remote stores (feature `cloud`)"))
 }

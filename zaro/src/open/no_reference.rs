@@ -2,7 +2,7 @@
 
 use super::address::{Address, Kind};
 use super::look::{begins_as_document, folder, no_zarr};
-use super::{Found, SourceOptions};
+use super::{OpenedStore, SourceOptions};
 use crate::error::{Error, Result};
 use crate::store::SharedStore;
 
@@ -15,7 +15,7 @@ pub(super) fn shared(store: ReferenceStore) -> (SharedStore, &'static str) {
 }
 
 pub(super) async fn open(
-    found: &Found,
+    found: &OpenedStore,
     address: &Address,
     _: &SourceOptions,
 ) -> Result<Option<ReferenceStore>> {
@@ -36,10 +36,14 @@ pub(super) async fn open(
     Ok(None)
 }
 
-pub(super) async fn second_look(_: &Found, _: &Address, _: &SourceOptions) -> Result<Option<ReferenceStore>> {
+pub(super) async fn second_look(
+    _: &OpenedStore,
+    _: &Address,
+    _: &SourceOptions,
+) -> Result<Option<ReferenceStore>> {
     Ok(None)
 }
 
-pub(super) async fn parquet(_: &Found, address: &Address, _: &SourceOptions) -> Result<ReferenceStore> {
+pub(super) async fn parquet(_: &OpenedStore, address: &Address, _: &SourceOptions) -> Result<ReferenceStore> {
     Err(Error::without("references").with_store(&address.text))
 }

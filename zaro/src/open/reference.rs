@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::address::{Address, Kind, Place};
+use super::address::{Address, Place, StoreKind};
 use super::look::{Holds, begins_as_document, folder, icechunk_here, no_zarr, unlogged};
-use super::spot::Spot;
+use super::spot::StoreLocation;
 use super::targets::AnyTargets;
-use super::{Found, SourceOptions, find};
+use super::{OpenedStore, SourceOptions, find};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 pub(super) use crate::reference::ReferenceStore;
@@ -19,24 +19,27 @@ const JSON_NAMES: [&str; 5] = [".json", ".json.gz", ".json.zst", ".json.zstd", "
 
 /// The reference store that was found; `None` if what was found is none, as far as it is known.
 pub(super) async fn open(
-    found: &Found,
+    found: &OpenedStore,
     address: &Address,
     options: &SourceOptions,
 ) -> Result<Option<ReferenceStore>> {
-    let Found { spot, file, .. } = found;
+    let OpenedStore { spot, file, .. } = found;
     let opening = Opening { name: &address.text, options };
-    if address.kind != Kind::Icechunk && address.kind != Kind::Any && address.kind != Kind::Reference {
+    if address.kind != StoreKind::Icechunk
+        && address.kind != StoreKind::Any
+        && address.kind != StoreKind::Reference
+    {
         opening.no_version()?;
     }
     match address.kind {
-        Kind::Manifest => return opening.manifest(spot, address.objects.as_deref()).await.map(Some),
-        Kind::Json => return opening.certain_json(spot, address).await.map(Some),
-        Kind::Parquet => return opening.parquet(spot).await.map(Some),
-        Kind::Icechunk => return opening.icechunk(spot).await.map(Some),
-        Kind::Reference | Kind::Any => {}
+        StoreKind::Manifest => return opening.manifest(spot, address.objects.as_deref()).await.map(Some),
+        StoreKind::Json => return opening.certain_json(spot, address).await.map(Some),
+        StoreKind::Parquet => return opening.parquet(spot).await.map(Some),
+        StoreKind::Icechunk => return opening.icechunk(spot).await.map(Some),
+        StoreKind::Reference | StoreKind::Any => {}
     }
     if *file {
-        if address.kind == Kind::Any && !begins_as_document(spot).await? {
+        if address.kind == StoreKind::Any && !begins_as_document(spot).await? {
             return Err(no_zarr(spot).await?.with_store(&address.text));
         }
         return opening.certain_json(spot, address).await.map(Some);
@@ -49,7 +52,7 @@ pub(super) async fn open(
         }
         return match folder(&spot.rooted()?).await? {
             Some(holds) => opening.folder(&found.spot, holds).await.map(Some),
-            None if address.kind == Kind::Reference => Err(opening.none()),
+            None if address.kind == StoreKind::Reference => Err(opening.none()),
             None => Ok(None),
         };
     }
@@ -58,7 +61,7 @@ pub(super) async fn open(
     {
         return Ok(Some(store));
     }
-    if address.kind == Kind::Any {
+    if address.kind == StoreKind::Any {
         return Ok(None);
     }
     if let Some(holds) = folder(&spot.rooted()?).await? {
@@ -72,7 +75,7 @@ pub(super) async fn open(
 
 /// What a remote folder turns out to be that is no Zarr; `None` if it is nothing that is known.
 pub(super) async fn second_look(
-    found: &Found,
+    found: &OpenedStore,
     address: &Address,
     options: &SourceOptions,
 ) -> Result<Option<ReferenceStore>> {
@@ -94,7 +97,7 @@ pub(super) async fn second_look(
 
 /// The folder that is known to hold references in Parquet.
 pub(super) async fn parquet(
-    found: &Found,
+    found: &OpenedStore,
     address: &Address,
     options: &SourceOptions,
 ) -> Result<ReferenceStore> {
@@ -102,7 +105,7 @@ pub(super) async fn parquet(
 }
 
 /// Whether the name at the end of the address is that of a JSON document.
-fn is_named_json(spot: &Spot, address: &Address) -> bool {
+fn is_named_json(spot: &StoreLocation, address: &Address) -> bool {
     let path = match &spot.place {
         _ if !spot.path.is_empty() => spot.path.clone(),
         Some(Place::Http(url)) => url.path().to_owned(),
@@ -142,11 +145,11 @@ impl Opening<'_> {
     }
 
     /// A map, with its targets from where `base` is on.
-    async fn store(&self, map: SharedMap, base: Spot) -> Result<ReferenceStore> {
+    async fn store(&self, map: SharedMap, base: StoreLocation) -> Result<ReferenceStore> {
         Ok(ReferenceStore::new(self.name, map, self.targets(base).await?))
     }
 
-    async fn targets(&self, base: Spot) -> Result<Arc<AnyTargets>> {
+    async fn targets(&self, base: StoreLocation) -> Result<Arc<AnyTargets>> {
         let guarded = base.remote;
         let Some(root) = &self.options.references.root else {
             return Ok(Arc::new(AnyTargets::new(base, false, guarded, self.options)));
@@ -156,7 +159,7 @@ impl Opening<'_> {
         Ok(Arc::new(AnyTargets::new(found.spot, true, guarded, self.options)))
     }
 
-    async fn folder(&self, spot: &Spot, holds: Holds) -> Result<ReferenceStore> {
+    async fn folder(&self, spot: &StoreLocation, holds: Holds) -> Result<ReferenceStore> {
         if holds == Holds::Parquet {
             self.no_version()?;
         }
@@ -167,13 +170,13 @@ impl Opening<'_> {
     }
 
     /// Kerchunk's Parquet in the folder `spot`.
-    async fn parquet(&self, spot: &Spot) -> Result<ReferenceStore> {
+    async fn parquet(&self, spot: &StoreLocation) -> Result<ReferenceStore> {
         let map = parquet_map(&spot.rooted()?, &self.options.store.context).await?;
         self.store(map, spot.clone()).await
     }
 
     /// An Icechunk repository in the folder `spot`, whose own chunks have relative addresses (`chunks/ID`).
-    async fn icechunk(&self, spot: &Spot) -> Result<ReferenceStore> {
+    async fn icechunk(&self, spot: &StoreLocation) -> Result<ReferenceStore> {
         let version = self.options.version.clone().unwrap_or_default();
         let repository =
             Repository::open(spot.rooted()?, &version).await?.with_context(&self.options.store.context);
@@ -214,7 +217,7 @@ impl Opening<'_> {
     }
 
     /// One version of a Zarr, by its manifest.
-    async fn manifest(&self, spot: &Spot, objects: Option<&str>) -> Result<ReferenceStore> {
+    async fn manifest(&self, spot: &StoreLocation, objects: Option<&str>) -> Result<ReferenceStore> {
         let objects = objects.or(self.options.objects.as_deref());
         #[cfg(feature = "manifest")]
         return super::manifest::open(self.name, spot, objects, self.options).await;
@@ -226,22 +229,22 @@ impl Opening<'_> {
     }
 
     /// The document at `spot`, which must be there.
-    async fn certain_json(&self, spot: &Spot, address: &Address) -> Result<ReferenceStore> {
+    async fn certain_json(&self, spot: &StoreLocation, address: &Address) -> Result<ReferenceStore> {
         match self.json(spot).await? {
             Some(store) => Ok(store),
-            None if address.kind == Kind::Any => Err(self.none()),
+            None if address.kind == StoreKind::Any => Err(self.none()),
             None => Err(Error::not_found("there is no such document").with_store(self.name)),
         }
     }
 
     /// The document at `spot`; `None` if there is none.
-    async fn json(&self, spot: &Spot) -> Result<Option<ReferenceStore>> {
+    async fn json(&self, spot: &StoreLocation) -> Result<Option<ReferenceStore>> {
         // A place that was taken for a folder is taken for an object of the folder above it.
         let spot = match &spot.place {
             Some(place) if spot.path.is_empty() => match place.split() {
                 Some((above, name)) => {
                     let near = self.options.for_uri(self.name)?;
-                    Spot { path: name, ..Spot::at(above, &near)? }
+                    StoreLocation { path: name, ..StoreLocation::at(above, &near)? }
                 }
                 None => return Ok(None),
             },

@@ -12,7 +12,7 @@ use crate::store::{SharedStore, join};
 
 /// An object or folder of a store.
 #[derive(Debug, Clone)]
-pub(super) struct Spot {
+pub(super) struct StoreLocation {
     pub(super) store: SharedStore,
     /// Its path in the store; `""` for the store's root.
     pub(super) path: String,
@@ -22,7 +22,7 @@ pub(super) struct Spot {
     pub(super) remote: bool,
 }
 
-impl Spot {
+impl StoreLocation {
     /// A place, reached with these options.
     pub(super) fn at(place: Place, options: &StoreOptions) -> Result<Self> {
         let (store, remote) = match &place {
@@ -55,7 +55,7 @@ impl Spot {
     }
 
     /// What the relative path `path` leads to from here.
-    pub(super) fn below(&self, path: &str) -> Result<Below> {
+    pub(super) fn below(&self, path: &str) -> Result<RelativePath> {
         let mut parts: Vec<&str> = self.path.split('/').filter(|p| !p.is_empty()).collect();
         let mut up: Vec<&str> = Vec::new();
         for part in path.split('/') {
@@ -68,12 +68,12 @@ impl Spot {
             }
         }
         if up.is_empty() {
-            return Ok(Below::Here(parts.join("/")));
+            return Ok(RelativePath::Here(parts.join("/")));
         }
         let beyond = || Error::invalid(format!("{path:?} leads out of the store that names it"));
         let up = up.join("/");
         match self.place.as_ref().ok_or_else(beyond)? {
-            Place::Local(root) => Ok(Below::Elsewhere(Place::Local(climbed(root, &up)?))),
+            Place::Local(root) => Ok(RelativePath::Elsewhere(Place::Local(climbed(root, &up)?))),
             Place::Http(url) => {
                 // As a path that is not encoded, like those that stay inside.
                 let mut joined = url.clone();
@@ -87,7 +87,7 @@ impl Spot {
                         }
                     }
                 }
-                Ok(Below::Elsewhere(Place::Http(joined)))
+                Ok(RelativePath::Elsewhere(Place::Http(joined)))
             }
             place => {
                 let mut place = place.clone();
@@ -104,7 +104,7 @@ impl Spot {
                     }
                 }
                 *path = parts.join("/");
-                Ok(Below::Elsewhere(place))
+                Ok(RelativePath::Elsewhere(place))
             }
         }
     }
@@ -118,7 +118,7 @@ impl Spot {
 
 /// Where a relative path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Below {
+pub(super) enum RelativePath {
     /// To a key of the same store.
     Here(String),
     /// Out of its root.

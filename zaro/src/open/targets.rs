@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use super::SourceOptions;
 use super::address::{Place, is_archive_name};
 use super::connect::{connect, folder};
-use super::spot::{Below, Spot};
+use super::spot::{RelativePath, StoreLocation};
 use crate::error::{Error, Result};
 use crate::reference::{Remote, Target, Targets};
 use crate::store::options::{Applied, StoreOptions};
@@ -37,18 +37,18 @@ pub(super) struct AnyTargets {
     /// The object meant by references that name none.
     target: Option<String>,
     /// Where relative addresses begin: the folder that the references lie in, or the one the caller named.
-    base: Spot,
+    base: StoreLocation,
     /// Whether the caller named it.
     named: bool,
     /// Whether the references come from elsewhere, and local files are closed to them.
     guarded: bool,
     /// Which of the places for relative addresses held the last object that was looked for.
     last: std::sync::atomic::AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<KnownTargets>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KnownTargets {
     found: HashMap<(Arc<str>, Option<Arc<str>>), Target>,
     stores: HashMap<(String, Applied), SharedStore>,
     archives: HashMap<String, Arc<OnceCell<SharedStore>>>,
@@ -56,7 +56,7 @@ struct State {
 
 impl AnyTargets {
     /// The targets of references that lie in `base`, or of those from elsewhere (`guarded`) if `base` was `named`.
-    pub(super) fn new(base: Spot, named: bool, guarded: bool, options: &SourceOptions) -> Self {
+    pub(super) fn new(base: StoreLocation, named: bool, guarded: bool, options: &SourceOptions) -> Self {
         Self {
             guarded: guarded && !options.references.allow_local,
             options: options.store.clone(),
@@ -68,7 +68,7 @@ impl AnyTargets {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, KnownTargets> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,7 +154,7 @@ impl AnyTargets {
     }
 
     /// What `path` leads to from `base`.
-    async fn from(&self, base: &Spot, path: &str, trusted: bool) -> Result<Target> {
+    async fn from(&self, base: &StoreLocation, path: &str, trusted: bool) -> Result<Target> {
         // What is written as a part of a web address is read as one.
         if let Some(Place::Http(url)) = &base.place
             && path.contains(['%', '?', '#'])
@@ -168,7 +168,7 @@ impl AnyTargets {
             return self.at(Place::Http(joined), &text, trusted).await;
         }
         match base.below(path)? {
-            Below::Here(key) => {
+            RelativePath::Here(key) => {
                 check_key(&key)
                     .map_err(|_| Error::invalid(format!("{path:?} is not a path of an object")))?;
                 if let (Some(Place::Local(root)), true) =
@@ -178,7 +178,7 @@ impl AnyTargets {
                 }
                 Ok(Target { store: Arc::clone(&base.store), key })
             }
-            Below::Elsewhere(place) => {
+            RelativePath::Elsewhere(place) => {
                 if self.named && self.guarded && !trusted {
                     return Err(leads_out());
                 }

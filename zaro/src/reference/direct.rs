@@ -38,7 +38,7 @@ impl Direct for ReferenceStore {
             )));
         }
         let place = (key.to_owned(), self.to_string());
-        Ok(Some(Box::new(Part { object, offset, length, remote, place })))
+        Ok(Some(Box::new(ObjectSlice { object, offset, length, remote, place })))
     }
 }
 
@@ -64,7 +64,7 @@ impl DirectObject for Inline {
 }
 
 /// A part of an object, as if it were one.
-struct Part {
+struct ObjectSlice {
     object: Box<dyn DirectObject>,
     offset: u64,
     length: u64,
@@ -73,7 +73,7 @@ struct Part {
     place: (String, String),
 }
 
-impl DirectObject for Part {
+impl DirectObject for ObjectSlice {
     fn size(&self) -> u64 {
         self.length
     }

@@ -149,7 +149,8 @@ pub async fn stat(map: &dyn Map, arrays: &Arrays) -> Result<Stat> {
         ..Stat::default()
     };
     let mut objects = Objects::default();
-    let mut of_array: Vec<Seen> = arrays.list().iter().map(|_| Seen::default()).collect();
+    let mut of_array: Vec<DistinctObjects> =
+        arrays.list().iter().map(|_| DistinctObjects::default()).collect();
     let mut hint = 0;
     let mut entries = map.entries("");
     while let Some(entry) = entries.next().await {
@@ -226,12 +227,12 @@ impl ArrayStat {
 
 /// The distinct objects of one array.
 #[derive(Debug, Default)]
-struct Seen {
+struct DistinctObjects {
     ids: HashSet<u64>,
     last: Option<u64>,
 }
 
-impl Seen {
+impl DistinctObjects {
     fn add(&mut self, id: u64) {
         if self.last != Some(id) {
             self.ids.insert(id);

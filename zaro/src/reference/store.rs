@@ -23,7 +23,7 @@ use crate::store::{
 const SIZES_AT_ONCE: usize = 32;
 
 /// The states of objects that were asked for already: by address, and what that is relative to.
-type Seen = Mutex<HashMap<(Arc<str>, Option<Arc<str>>), Option<String>>>;
+type KnownStates = Mutex<HashMap<(Arc<str>, Option<Arc<str>>), Option<String>>>;
 
 /// A Zarr whose bytes lie where a [`Map`](super::Map) says.
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ impl ReferenceStore {
 
     /// What tells the state of what `location` stands for from others: where it is, and the state of the object there;
     /// `None` if the target cannot tell. Objects in `seen` are not asked for again.
-    async fn state_of(&self, key: &str, location: &Location, seen: &Seen) -> Result<Option<String>> {
+    async fn state_of(&self, key: &str, location: &Location, seen: &KnownStates) -> Result<Option<String>> {
         let remote = match location {
             Location::Inline(bytes) => return Ok(Some(md5_hex(bytes))),
             Location::Remote(remote) => remote,

@@ -20,19 +20,19 @@ use crate::num::u64_of;
 /// A store in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    state: RwLock<State>,
+    state: RwLock<MemoryObjects>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    objects: BTreeMap<String, Held>,
+struct MemoryObjects {
+    objects: BTreeMap<String, StoredObject>,
     /// How many puts there were.
     puts: u64,
 }
 
 /// An object, and the number of the put that brought it.
 #[derive(Debug, Clone)]
-struct Held {
+struct StoredObject {
     bytes: Bytes,
     put: u64,
 }
@@ -64,7 +64,7 @@ impl MemoryStore {
             return Ok(Put::Refused);
         }
         state.puts += 1;
-        let held = Held { bytes, put: state.puts };
+        let held = StoredObject { bytes, put: state.puts };
         state.objects.insert(key.to_owned(), held);
         Ok(Put::Done)
     }
@@ -75,7 +75,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    fn held(&self, key: &str) -> Result<Option<Held>> {
+    fn held(&self, key: &str) -> Result<Option<StoredObject>> {
         check_key(key).map_err(|e| e.with_store(self))?;
         Ok(self.state.read().unwrap_or_else(PoisonError::into_inner).objects.get(key).cloned())
     }
@@ -187,7 +187,7 @@ impl Direct for MemoryStore {
     }
 }
 
-impl DirectObject for Held {
+impl DirectObject for StoredObject {
     fn size(&self) -> u64 {
         u64_of(self.bytes.len())
     }

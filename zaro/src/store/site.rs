@@ -27,10 +27,10 @@ pub enum Relation {
 
 /// A folder or an object: where its bytes lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Site(Kind);
+pub struct Site(SiteKind);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum SiteKind {
     File(FileSite),
     /// A host with its port, and the path there.
     Host(String, Vec<String>),
@@ -86,7 +86,7 @@ impl Site {
         for folder in found.ancestors() {
             ids.insert(0, sys::id_at(folder).map_err(fault)?);
         }
-        Ok(Self(Kind::File(FileSite { ids, rest })))
+        Ok(Self(SiteKind::File(FileSite { ids, rest })))
     }
 
     /// What a server has at `path`.
@@ -103,24 +103,24 @@ impl Site {
             aws if aws.ends_with(".amazonaws.com") => "s3.amazonaws.com",
             other => other,
         };
-        Self(Kind::Host(format!("{name}:{port}"), parts(path)))
+        Self(SiteKind::Host(format!("{name}:{port}"), parts(path)))
     }
 
     /// What this process alone has, such as memory; `number` tells one from another.
     #[must_use]
     pub fn own(number: usize, path: &str) -> Self {
-        Self(Kind::Own(number, parts(path)))
+        Self(SiteKind::Own(number, parts(path)))
     }
 
     /// Whether this process alone has it, as far as is known.
     pub(crate) fn is_own(&self) -> bool {
-        matches!(self.0, Kind::Own(..))
+        matches!(self.0, SiteKind::Own(..))
     }
 
     /// What lies below `path` in the archive that lies here.
     #[must_use]
     pub fn entry(self, path: &str) -> Self {
-        Self(Kind::Entry(Box::new(self), parts(path)))
+        Self(SiteKind::Entry(Box::new(self), parts(path)))
     }
 
     /// How this place lies to `other`.
@@ -137,14 +137,14 @@ impl Site {
     /// Whether `other` is this place or lies in it.
     fn holds(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kind::File(a), Kind::File(b)) => a.holds(b),
-            (Kind::Host(a, path), Kind::Host(b, below)) => a == b && below.starts_with(path),
-            (Kind::Own(a, path), Kind::Own(b, below)) => a == b && below.starts_with(path),
-            (Kind::Entry(a, path), Kind::Entry(b, below)) => {
+            (SiteKind::File(a), SiteKind::File(b)) => a.holds(b),
+            (SiteKind::Host(a, path), SiteKind::Host(b, below)) => a == b && below.starts_with(path),
+            (SiteKind::Own(a, path), SiteKind::Own(b, below)) => a == b && below.starts_with(path),
+            (SiteKind::Entry(a, path), SiteKind::Entry(b, below)) => {
                 (a.relation(b) == Relation::Same && below.starts_with(path)) || self.holds(b)
             }
             // An archive lies where its file does.
-            (_, Kind::Entry(archive, _)) => self.holds(archive),
+            (_, SiteKind::Entry(archive, _)) => self.holds(archive),
             _ => false,
         }
     }

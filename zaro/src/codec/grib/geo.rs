@@ -182,7 +182,7 @@ impl<'a> Grid<'a> {
             let unit = 0f64.acos() / 90.0;
             let standard = self.angle(46)? * unit;
             return Ok(Map {
-                kind: project::Kind::EqualArea,
+                kind: project::MapProjection::EqualArea,
                 earth,
                 latitude: self.angle(38)? * unit,
                 longitude: self.angle(42)? * unit,
@@ -205,9 +205,9 @@ impl<'a> Grid<'a> {
             _ => [standard; 2],
         };
         let kind = match self.template {
-            10 => project::Kind::Mercator,
-            20 => project::Kind::Stereographic,
-            _ => project::Kind::Lambert,
+            10 => project::MapProjection::Mercator,
+            20 => project::MapProjection::Stereographic,
+            _ => project::MapProjection::Lambert,
         };
         Ok(Map { kind, earth, latitude, longitude, standard, meridian: meridian * RADIANS, parallels, steps })
     }

@@ -37,7 +37,7 @@ const MISSING: f64 = 9999.0;
 
 /// What is wanted of a message.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Part {
+enum MessagePart {
     /// The values; missing ones are this.
     Values(f64),
     /// Where the points are.
@@ -46,7 +46,7 @@ enum Part {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Grib {
-    part: Part,
+    part: MessagePart,
     data_type: DataType,
     order: Bytes,
     /// Whether points in another order than rows of one direction are refused.
@@ -57,16 +57,16 @@ pub(super) fn from_config(request: &Request<'_>, config: &Config<'_>) -> Result<
     let name = request.name;
     let mut codec = Grib {
         part: match config.str("var")? {
-            Some("latitude") => Part::Place(geo::Axis::Latitude),
-            Some("longitude") => Part::Place(geo::Axis::Longitude),
-            _ => Part::Values(f64::NAN),
+            Some("latitude") => MessagePart::Place(geo::Axis::Latitude),
+            Some("longitude") => MessagePart::Place(geo::Axis::Longitude),
+            _ => MessagePart::Values(f64::NAN),
         },
         data_type: number::plain(request.data_type)?.into_owned(),
         order: Bytes { endian: None, mixed: Vec::new() },
         plain_order: name.ends_with("gribberish"),
     };
     if name.ends_with("rawgrib") {
-        (codec.part, codec.data_type) = (Part::Values(MISSING), DataType::FLOAT64);
+        (codec.part, codec.data_type) = (MessagePart::Values(MISSING), DataType::FLOAT64);
     }
     for setting in ["adjust_longitude_range", "north_up"] {
         if config.bool(setting)? == Some(true) {
@@ -91,7 +91,7 @@ impl Grib {
     fn numbers(&self, message: &[u8], n: usize) -> Result<Vec<f64>> {
         let field = match (message::edition(message)?, self.part) {
             (2, _) => message::parse(message)?,
-            (1, Part::Values(missing)) => return edition1::values(message, n, missing),
+            (1, MessagePart::Values(missing)) => return edition1::values(message, n, missing),
             (1, _) => return Err(Error::unsupported("the places of points of GRIB 1")),
             (edition, _) => return Err(unsupported!("GRIB edition {edition}")),
         };
@@ -99,8 +99,8 @@ impl Grib {
             return Err(Error::unsupported("points that are not in rows of one direction"));
         }
         match self.part {
-            Part::Values(missing) => values(&field, n, missing),
-            Part::Place(axis) => geo::places(&field, axis, n),
+            MessagePart::Values(missing) => values(&field, n, missing),
+            MessagePart::Place(axis) => geo::places(&field, axis, n),
         }
     }
 

@@ -62,7 +62,7 @@ impl Earth {
 
 /// A kind of map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MapProjection {
     Mercator,
     Stereographic,
     Lambert,
@@ -72,7 +72,7 @@ pub(super) enum Kind {
 /// A map, and the points on it. Angles are in radians, lengths in metres.
 #[derive(Debug, Clone)]
 pub(super) struct Map {
-    pub(super) kind: Kind,
+    pub(super) kind: MapProjection,
     pub(super) earth: Earth,
     /// Where the first point is.
     pub(super) latitude: f64,
@@ -94,7 +94,7 @@ pub(super) fn places(map: &Map, [columns, rows]: [usize; 2], axis: Axis) -> Resu
     let pick = |(latitude, longitude): (f64, f64)| if axis == Axis::Latitude { latitude } else { longitude };
     let index = |i: usize| u32::try_from(i).map_or(0.0, f64::from);
     match (map.kind, map.earth) {
-        (Kind::Stereographic, Earth::Sphere(radius)) => {
+        (MapProjection::Stereographic, Earth::Sphere(radius)) => {
             let map = Stereographic::new(map, radius);
             let mut y = 0.0;
             for _ in 0..rows {
@@ -106,17 +106,17 @@ pub(super) fn places(map: &Map, [columns, rows]: [usize; 2], axis: Axis) -> Resu
                 y += dy;
             }
         }
-        (Kind::Stereographic, Earth::Oblate(..)) => {
+        (MapProjection::Stereographic, Earth::Oblate(..)) => {
             return Err(Error::unsupported("places on a polar stereographic map of an oblate earth"));
         }
-        (Kind::Lambert, Earth::Sphere(radius)) => {
+        (MapProjection::Lambert, Earth::Sphere(radius)) => {
             let map = RoundLambert::new(map, radius)?;
             for j in 0..rows {
                 let y = map.start.1 + index(j) * dy;
                 out.extend((0..columns).map(|i| pick(map.place(map.start.0 + index(i) * dx, y))));
             }
         }
-        (Kind::Lambert, Earth::Oblate(..)) => {
+        (MapProjection::Lambert, Earth::Oblate(..)) => {
             let map = OblateLambert::new(map)?;
             for j in 0..rows {
                 for i in 0..columns {
@@ -124,7 +124,7 @@ pub(super) fn places(map: &Map, [columns, rows]: [usize; 2], axis: Axis) -> Resu
                 }
             }
         }
-        (Kind::EqualArea, earth) => {
+        (MapProjection::EqualArea, earth) => {
             let map = EqualArea::new(map, earth)?;
             let mut y = map.start.1;
             for _ in 0..rows {
@@ -136,7 +136,7 @@ pub(super) fn places(map: &Map, [columns, rows]: [usize; 2], axis: Axis) -> Resu
                 y += dy / map.unit;
             }
         }
-        (Kind::Mercator, _) => {
+        (MapProjection::Mercator, _) => {
             let map = Mercator::new(map)?;
             for j in 0..rows {
                 for i in 0..columns {

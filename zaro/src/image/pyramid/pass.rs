@@ -16,7 +16,7 @@ use super::gaussian::{Gaussian, Region};
 use super::kernel::{Kernel, strides};
 use super::{Method, PyramidOptions};
 use crate::array::select::Sel;
-use crate::array::{Array, Gathering, Nest, Order, ReadOptions, Selection, Values, WriteOptions};
+use crate::array::{Array, Gathering, Order, ReadOptions, Selection, StridedCopy, Values, WriteOptions};
 use crate::codec::shard::advance;
 use crate::copy::Blocks;
 use crate::error::{Error, Result};
@@ -389,6 +389,7 @@ fn place_part(pixels: &[u8], part: &Region, bytes: &mut [u8], chunk: &Region, si
     let sides = part.start.iter().zip(&part.count).zip(chunk.start.iter().zip(&chunk.count));
     let shared: Vec<Sel> = sides.map(along).collect();
     let strides = strides(&chunk.count, size)?;
-    Nest::new(&part.count, &shared.iter().collect::<Vec<_>>(), &strides, size)?.copy_into(pixels, bytes)?;
+    StridedCopy::new(&part.count, &shared.iter().collect::<Vec<_>>(), &strides, size)?
+        .copy_into(pixels, bytes)?;
     num::product(&shared.iter().map(Sel::count).collect::<Vec<_>>())
 }

@@ -22,7 +22,7 @@ const MAX_LINE: u64 = 1 << 16;
 /// Files of a listing, and what their columns are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
-    files: Vec<Part>,
+    files: Vec<InventoryFile>,
     columns: Vec<String>,
     /// The bucket it is of, where its document says so.
     bucket: Option<String>,
@@ -30,7 +30,7 @@ pub struct Inventory {
 
 /// A file of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Part {
+struct InventoryFile {
     path: PathBuf,
     /// The digest of its bytes as they lie there, where the document states it.
     md5: Option<String>,
@@ -64,7 +64,7 @@ impl Inventory {
                     return Err(named(Error::invalid("one of the inventory's files has no key")));
                 };
                 let md5 = file.get("MD5checksum").and_then(Json::as_str).map(str::to_ascii_lowercase);
-                files.push(Part { path: find(folder, key).map_err(named)?, md5 });
+                files.push(InventoryFile { path: find(folder, key).map_err(named)?, md5 });
             }
             let bucket = document.get("sourceBucket").and_then(Json::as_str).map(plain_name);
             (files, columns.to_owned(), bucket)
@@ -74,7 +74,7 @@ impl Inventory {
                     "a CSV file of an inventory does not name its columns; give its manifest.json, or say them",
                 )));
             };
-            (vec![Part { path: path.to_owned(), md5: None }], columns.to_owned(), None)
+            (vec![InventoryFile { path: path.to_owned(), md5: None }], columns.to_owned(), None)
         };
         let columns: Vec<String> = columns.split(',').map(|c| c.trim().to_owned()).collect();
         let missing: Vec<&str> =
@@ -99,7 +99,7 @@ impl Inventory {
             return Err(foreign(own, bucket));
         }
         let mut out = Vec::new();
-        for Part { path, md5 } in &self.files {
+        for InventoryFile { path, md5 } in &self.files {
             let named = |e: Error| e.with_store(path.display());
             let file = File::open(path).map_err(|e| named(e.into()))?;
             let mut hashed = Hashing { from: file, md5: Md5::new() };

@@ -116,19 +116,19 @@ fn what_is_no_store_says_so() {
 #[test]
 fn a_kind_of_store_may_stand_in_front() {
     for (uri, kind, text) in [
-        ("reference+json://x.json", Kind::Json, "x.json"),
-        ("reference+json:///a/x.json", Kind::Json, "/a/x.json"),
-        ("reference+json://https://h/x.json", Kind::Json, "https://h/x.json"),
-        ("reference+parquet://s3://b/x.parq", Kind::Parquet, "s3://b/x.parq"),
-        ("virtualizarr://x", Kind::Reference, "x"),
-        ("kerchunk://gs://b/x", Kind::Reference, "gs://b/x"),
-        ("reference://::s3://b/x.json", Kind::Reference, "s3://b/x.json"),
-        ("reference::zip://r.json::s3://b/x.zip", Kind::Reference, "zip://r.json::s3://b/x.zip"),
-        ("icechunk+s3://b/x", Kind::Icechunk, "s3://b/x"),
-        ("icechunk:///a/b", Kind::Icechunk, "/a/b"),
-        ("s3://b/x|icechunk:", Kind::Icechunk, "s3://b/x|icechunk:"),
-        ("manifest+https://h/m.json", Kind::Manifest, "https://h/m.json"),
-        ("s3://b/x", Kind::Any, "s3://b/x"),
+        ("reference+json://x.json", StoreKind::Json, "x.json"),
+        ("reference+json:///a/x.json", StoreKind::Json, "/a/x.json"),
+        ("reference+json://https://h/x.json", StoreKind::Json, "https://h/x.json"),
+        ("reference+parquet://s3://b/x.parq", StoreKind::Parquet, "s3://b/x.parq"),
+        ("virtualizarr://x", StoreKind::Reference, "x"),
+        ("kerchunk://gs://b/x", StoreKind::Reference, "gs://b/x"),
+        ("reference://::s3://b/x.json", StoreKind::Reference, "s3://b/x.json"),
+        ("reference::zip://r.json::s3://b/x.zip", StoreKind::Reference, "zip://r.json::s3://b/x.zip"),
+        ("icechunk+s3://b/x", StoreKind::Icechunk, "s3://b/x"),
+        ("icechunk:///a/b", StoreKind::Icechunk, "/a/b"),
+        ("s3://b/x|icechunk:", StoreKind::Icechunk, "s3://b/x|icechunk:"),
+        ("manifest+https://h/m.json", StoreKind::Manifest, "https://h/m.json"),
+        ("s3://b/x", StoreKind::Any, "s3://b/x"),
     ] {
         let a = Address::parse(uri).unwrap();
         assert_eq!((a.kind, a.text.as_str()), (kind, text), "{uri}");

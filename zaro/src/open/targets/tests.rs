@@ -6,7 +6,7 @@ fn targets(place: Place, set: impl FnOnce(&mut SourceOptions)) -> AnyTargets {
     options.store.anonymous = true;
     options.store.region = Some("us-east-1".to_owned());
     set(&mut options);
-    let base = Spot::at(place, &options.store).unwrap();
+    let base = StoreLocation::at(place, &options.store).unwrap();
     let guarded = base.remote;
     AnyTargets::new(base, false, guarded, &options)
 }
@@ -119,7 +119,7 @@ async fn a_link_does_not_lead_out_of_the_root() {
         std::os::unix::fs::symlink(to, root.join(name)).unwrap();
     }
     let options = SourceOptions::default();
-    let base = Spot::at(Place::Local(root), &options.store).unwrap();
+    let base = StoreLocation::at(Place::Local(root), &options.store).unwrap();
     let guarded = AnyTargets::new(base.clone(), true, true, &options);
     for out in ["file", "folder/secret", "../secret", "in/../file"] {
         assert_eq!(found(&guarded, out).await.unwrap_err().kind(), ErrorKind::NotPermitted, "{out}");

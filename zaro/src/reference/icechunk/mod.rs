@@ -42,7 +42,7 @@ pub use repo::{Named, Version, Versions};
 use file::Kind;
 use manifest::{Manifest, Place};
 use repo::Repo;
-use snapshot::{Array, Form, Node, Part, Snapshot};
+use snapshot::{Array, Form, ManifestPart, Node, Snapshot};
 
 /// How many manifests are fetched at once for many keys.
 const FETCHES: usize = 8;
@@ -228,7 +228,7 @@ impl Repository {
     fn batches<'a>(
         &'a self,
         node: &'a Node,
-        part: &'a Part,
+        part: &'a ManifestPart,
     ) -> impl futures::Stream<Item = Result<Vec<(Vec<u32>, Place)>>> + Send + 'a {
         stream::try_unfold(0, move |start| async move {
             let manifest = self.manifest(part.manifest).await?;

@@ -33,7 +33,7 @@ pub(super) struct Node {
 #[derive(Debug)]
 pub(super) struct Array {
     /// By where they begin along the first dimension.
-    parts: Vec<Part>,
+    parts: Vec<ManifestPart>,
     /// How far along the first dimension any part up to this one reaches.
     reach: Vec<u32>,
     form: OnceLock<Form>,
@@ -41,7 +41,7 @@ pub(super) struct Array {
 
 /// A manifest that names chunks of an array.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct ManifestPart {
     pub(super) manifest: Id,
     /// `[from, to)` of the chunks' indexes along each dimension; empty for all there are.
     extents: Box<[[u32; 2]]>,
@@ -54,7 +54,7 @@ pub(super) struct Form {
     pub(super) rank: usize,
 }
 
-impl Part {
+impl ManifestPart {
     /// Whether a chunk would be named here.
     pub(super) fn has(&self, index: &[u32]) -> bool {
         self.extents.iter().zip(index).all(|([from, to], i)| (from..to).contains(&i))
@@ -144,7 +144,7 @@ impl Snapshot {
 
 impl Array {
     /// The manifests that may name the chunk.
-    pub(super) fn parts_with<'a>(&'a self, index: &'a [u32]) -> impl Iterator<Item = &'a Part> {
+    pub(super) fn parts_with<'a>(&'a self, index: &'a [u32]) -> impl Iterator<Item = &'a ManifestPart> {
         let first = index.first().copied().unwrap_or(0);
         let end = self.parts.partition_point(|p| p.begin() <= first);
         let begin = self.reach.partition_point(|reach| *reach <= first).min(end);
@@ -153,7 +153,7 @@ impl Array {
     }
 
     /// All its manifests.
-    pub(super) fn parts(&self) -> &[Part] {
+    pub(super) fn parts(&self) -> &[ManifestPart] {
         &self.parts
     }
 
@@ -173,7 +173,7 @@ impl Array {
     }
 }
 
-impl Part {
+impl ManifestPart {
     fn begin(&self) -> u32 {
         self.extents.first().map_or(0, |[from, _]| *from)
     }
@@ -209,9 +209,9 @@ fn array(table: &Table<'_>, budget: &mut Budget) -> Result<Array> {
         let range = |[a, b, c, d, e, f, g, h]: &[u8; 8]| {
             [u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h])]
         };
-        parts.push(Part { manifest, extents: ranges.iter().map(range).collect() });
+        parts.push(ManifestPart { manifest, extents: ranges.iter().map(range).collect() });
     }
-    parts.sort_by_key(Part::begin);
+    parts.sort_by_key(ManifestPart::begin);
     let mut furthest = 0;
     let ends = parts.iter().map(|p| p.extents.first().map_or(u32::MAX, |[_, to]| *to));
     let reach = ends

@@ -28,7 +28,7 @@ const SPECIAL: [&[u8]; 4] = [b"version", b"templates", b"gen", b"refs"];
 
 /// Where in the document the bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ParserState {
     Before,
     /// Among the members of the document, the first of which may still come.
     Top {
@@ -44,7 +44,7 @@ enum State {
 /// What is known of a document so far.
 #[derive(Debug)]
 pub(super) struct Builder {
-    state: State,
+    state: ParserState,
     table: Table,
     urls: Interner,
     /// The texts of the members that are no references, for the end.
@@ -70,7 +70,7 @@ pub(super) struct Parsed {
 impl Builder {
     pub(super) fn new() -> Self {
         Self {
-            state: State::Before,
+            state: ParserState::Before,
             table: Table::default(),
             urls: Interner::default(),
             version: None,
@@ -92,7 +92,7 @@ impl Builder {
                 Ok(()) => taken = taken.saturating_add(cursor.position()),
                 Err(Halt::Bad(e)) => return Err(e),
                 Err(Halt::More) if !last => return Ok(taken),
-                Err(Halt::More) if self.state == State::After => return Ok(bytes.len()),
+                Err(Halt::More) if self.state == ParserState::After => return Ok(bytes.len()),
                 Err(Halt::More) => return Err(Error::invalid("the document ends too early")),
             }
         }
@@ -100,16 +100,16 @@ impl Builder {
 
     fn step(&mut self, c: &mut Cursor<'_>) -> Scan<()> {
         match self.state {
-            State::Before => {
+            ParserState::Before => {
                 c.expect(b'{', "a document of references is an object")?;
-                self.state = State::Top { first: true };
+                self.state = ParserState::Top { first: true };
             }
-            State::After => {
+            ParserState::After => {
                 c.peek()?;
                 return c.bad("there is something after the document");
             }
-            State::Top { first } => {
-                if !self.more(c, first, State::After)? {
+            ParserState::Top { first } => {
+                if !self.more(c, first, ParserState::After)? {
                     return Ok(());
                 }
                 let name = c.name()?;
@@ -120,19 +120,19 @@ impl Builder {
                         return c.bad("there are two members called \"refs\"");
                     }
                     self.has_refs = true;
-                    self.state = State::Refs { first: true };
+                    self.state = ParserState::Refs { first: true };
                     return Ok(());
                 }
                 self.top_member(&name, c)?;
-                self.state = State::Top { first: false };
+                self.state = ParserState::Top { first: false };
             }
-            State::Refs { first } => {
-                if !self.more(c, first, State::Top { first: false })? {
+            ParserState::Refs { first } => {
+                if !self.more(c, first, ParserState::Top { first: false })? {
                     return Ok(());
                 }
                 let name = c.name()?;
                 self.reference(&name, c)?;
-                self.state = State::Refs { first: false };
+                self.state = ParserState::Refs { first: false };
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Builder {
 
     /// Whether another member comes; if not, the closing brace is taken and the state is `after`.
     #[inline]
-    fn more(&mut self, c: &mut Cursor<'_>, first: bool, after: State) -> Scan<bool> {
+    fn more(&mut self, c: &mut Cursor<'_>, first: bool, after: ParserState) -> Scan<bool> {
         match c.peek()? {
             b'}' => {
                 c.bump();
@@ -269,7 +269,7 @@ impl Builder {
 
     /// The document, with `overrides` in place of templates of the same names.
     pub(super) fn finish(mut self, overrides: &[(String, String)]) -> Result<Parsed> {
-        if self.state != State::After {
+        if self.state != ParserState::After {
             return Err(Error::invalid("the document ends too early"));
         }
         let versioned = self.version.is_some() || self.has_refs;

@@ -22,10 +22,10 @@ pub(super) enum Value {
 
 /// Text with expressions in it.
 #[derive(Debug, Clone)]
-pub(super) struct Template(Vec<Part>);
+pub(super) struct Template(Vec<TemplatePart>);
 
 #[derive(Debug, Clone)]
-enum Part {
+enum TemplatePart {
     Text(String),
     Value(Expr),
 }
@@ -78,8 +78,8 @@ impl Templates {
         let mut out = String::new();
         for part in &template.0 {
             match part {
-                Part::Text(text) => out.push_str(text),
-                Part::Value(expr) => match self.value(expr, scope, depth)? {
+                TemplatePart::Text(text) => out.push_str(text),
+                TemplatePart::Value(expr) => match self.value(expr, scope, depth)? {
                     Value::Int(n) => out.push_str(&n.to_string()),
                     Value::Text(text) => out.push_str(&text),
                 },
@@ -168,18 +168,18 @@ impl Template {
         let mut rest = text;
         while let Some(at) = rest.find("{{") {
             if at > 0 {
-                parts.push(Part::Text(rest.get(..at).unwrap_or_default().to_owned()));
+                parts.push(TemplatePart::Text(rest.get(..at).unwrap_or_default().to_owned()));
             }
             let mut p = Parser { rest: rest.get(at.saturating_add(2)..).unwrap_or_default() };
             let expr = p.sum(MAX_DEPTH).map_err(|e| e.within(format!("{text:?}")))?;
             let Some(after) = p.rest.trim_start().strip_prefix("}}") else {
                 return Err(invalid!("{text:?} is no template that is understood"));
             };
-            parts.push(Part::Value(expr));
+            parts.push(TemplatePart::Value(expr));
             rest = after;
         }
         if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
+            parts.push(TemplatePart::Text(rest.to_owned()));
         }
         Ok(Self(parts))
     }

@@ -23,7 +23,7 @@ pub(super) struct Metadata {
     /// The text of each document, by key.
     pub(super) documents: BTreeMap<String, Bytes>,
     /// The arrays, by path, each with the number it has in this list; or why its chunks cannot be found.
-    pub(super) layouts: Vec<Arc<Layout>>,
+    pub(super) layouts: Vec<Arc<RowLayout>>,
     by_path: BTreeMap<String, Result<usize, String>>,
     /// Whether documents of V3 are among them.
     v3: bool,
@@ -31,7 +31,7 @@ pub(super) struct Metadata {
 
 /// Where the chunks of an array are among the rows.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct RowLayout {
     pub(super) path: Arc<str>,
     /// Chunks along each dimension.
     counts: Vec<u64>,
@@ -149,7 +149,7 @@ impl Metadata {
 
     /// The arrays that have keys below `prefix/`, and which of their chunks those are.
     pub(super) fn below(&self, prefix: &str) -> Vec<(usize, Range<u64>)> {
-        let some = |(n, layout): (usize, &Arc<Layout>)| layout.below(prefix).map(|range| (n, range));
+        let some = |(n, layout): (usize, &Arc<RowLayout>)| layout.below(prefix).map(|range| (n, range));
         let mut found: Vec<_> = self.layouts.iter().enumerate().filter_map(some).collect();
         found.sort_by(|a, b| {
             self.layouts.get(a.0).map(|l| &l.path).cmp(&self.layouts.get(b.0).map(|l| &l.path))
@@ -194,7 +194,7 @@ impl Metadata {
     }
 }
 
-impl Layout {
+impl RowLayout {
     fn new(path: &str, shape: &[u64], grid: &Grid, keys: ChunkKeys) -> Result<Self> {
         let counts = grid.counts(shape);
         let total = product(&counts)?;
@@ -255,7 +255,7 @@ impl Layout {
 }
 
 /// The layout of an array from its `.zarray`. What else is wrong with the document is for others to say.
-fn v2(path: &str, document: &Json) -> Result<Layout> {
+fn v2(path: &str, document: &Json) -> Result<RowLayout> {
     let shape = extents(document.get("shape"), "shape")?;
     let chunks = extents(document.get("chunks"), "chunks")?;
     if shape.len() != chunks.len() {
@@ -266,11 +266,11 @@ fn v2(path: &str, document: &Json) -> Result<Layout> {
         _ => '.',
     };
     let keys = ChunkKeys { prefixed: false, separator };
-    Layout::new(path, &shape, &Grid::regular(&some_length(&chunks, &shape))?, keys)
+    RowLayout::new(path, &shape, &Grid::regular(&some_length(&chunks, &shape))?, keys)
 }
 
 /// The layout of an array from its `zarr.json`.
-fn v3(path: &str, document: &Json) -> Result<Layout> {
+fn v3(path: &str, document: &Json) -> Result<RowLayout> {
     let shape = extents(document.get("shape"), "shape")?;
     let grid = document.get("chunk_grid").ok_or_else(|| Error::invalid("\"chunk_grid\" is missing"))?;
     let configuration = grid.get("configuration").unwrap_or(&Json::Null);
@@ -294,7 +294,7 @@ fn v3(path: &str, document: &Json) -> Result<Layout> {
         _ if prefixed => '/',
         _ => '.',
     };
-    Layout::new(path, &shape, &grid, ChunkKeys { prefixed, separator })
+    RowLayout::new(path, &shape, &grid, ChunkKeys { prefixed, separator })
 }
 
 /// Chunks of length 0 are written for dimensions without elements.

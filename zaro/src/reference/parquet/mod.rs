@@ -42,7 +42,7 @@ mod write;
 mod write_tests;
 
 use footer::{Footer, TAIL};
-use layout::{Layout, Metadata};
+use layout::{Metadata, RowLayout};
 use page::File;
 use rows::Rows;
 
@@ -122,7 +122,7 @@ struct Row {
 
 /// Some rows of one file.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct RowSpan {
     array: usize,
     partition: u64,
     block: usize,
@@ -138,7 +138,7 @@ impl ParquetMap {
         Self { store, metadata, context: context.clone(), owner: owner() }
     }
 
-    fn layout(&self, array: usize) -> Result<&Arc<Layout>> {
+    fn layout(&self, array: usize) -> Result<&Arc<RowLayout>> {
         self.metadata.layouts.get(array).ok_or_else(|| Error::invalid("there is no such array"))
     }
 
@@ -176,8 +176,8 @@ impl ParquetMap {
         Ok(Some(Partition { footer, whole, state }))
     }
 
-    async fn rows(&self, part: Part, from: &Partition) -> Result<Arc<Rows>> {
-        let Part { array, partition, block } = part;
+    async fn rows(&self, part: RowSpan, from: &Partition) -> Result<Arc<Rows>> {
+        let RowSpan { array, partition, block } = part;
         let read = async {
             let key = self.file(array, partition)?;
             let named = |e: Error| e.within(&key);
@@ -207,7 +207,7 @@ impl ParquetMap {
         let (partition, row) = self.row(number);
         let Some(from) = &*self.partition(array, partition).await? else { return Ok(None) };
         let Some(block) = from.footer.block_of(row) else { return Ok(None) };
-        let rows = self.rows(Part { array, partition, block }, from).await?;
+        let rows = self.rows(RowSpan { array, partition, block }, from).await?;
         self.located(&rows, array, partition, row)
     }
 
@@ -251,22 +251,22 @@ impl ParquetMap {
     }
 
     /// The blocks of a partition that hold rows of these chunks.
-    async fn parts(&self, array: usize, partition: u64, chunks: &Range<u64>) -> Result<Vec<Part>> {
+    async fn parts(&self, array: usize, partition: u64, chunks: &Range<u64>) -> Result<Vec<RowSpan>> {
         let Some(from) = &*self.partition(array, partition).await? else { return Ok(Vec::new()) };
         let start = partition.saturating_mul(self.metadata.record_size);
         let some = from.footer.blocks.iter().enumerate().filter(|(_, b)| {
             let first = start.saturating_add(b.first);
             first < chunks.end && first.saturating_add(b.rows) > chunks.start
         });
-        Ok(some.map(|(block, _)| Part { array, partition, block }).collect())
+        Ok(some.map(|(block, _)| RowSpan { array, partition, block }).collect())
     }
 
     async fn references(
         &self,
-        part: Part,
+        part: RowSpan,
         chunks: Range<u64>,
     ) -> Result<impl Iterator<Item = Result<(String, Location)>> + use<'_>> {
-        let Part { array, partition, .. } = part;
+        let RowSpan { array, partition, .. } = part;
         let layout = self.layout(array)?;
         let rows = match &*self.partition(array, partition).await? {
             Some(from) => self.rows(part, from).await?,
@@ -293,7 +293,7 @@ impl ParquetMap {
             let Some(block) = from.footer.block_of(row) else { continue };
             let rows = match last.take() {
                 Some((of, rows)) if of == block => rows,
-                _ => self.rows(Part { array, partition, block }, from).await?,
+                _ => self.rows(RowSpan { array, partition, block }, from).await?,
             };
             found.push((asked, self.located(&rows, array, partition, row)?));
             last = Some((block, rows));

@@ -94,7 +94,7 @@ impl Rows {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ListingKind {
     Versions,
     Objects,
 }
@@ -103,7 +103,7 @@ enum Kind {
 #[derive(Debug, Clone)]
 struct Walk {
     bucket: Arc<Bucket>,
-    kind: Kind,
+    kind: ListingKind,
     walkers: Arc<AtomicUsize>,
     shared: Arc<Semaphore>,
 }
@@ -112,17 +112,17 @@ impl Bucket {
     /// Every version and delete marker whose key begins with `prefix`.
     #[must_use]
     pub fn versions(self: &Arc<Self>, prefix: &str) -> Pages {
-        self.list(prefix, Kind::Versions)
+        self.list(prefix, ListingKind::Versions)
     }
 
     /// Every object whose key begins with `prefix`, as it is now; without its version, which a plain listing does not
     /// name.
     #[must_use]
     pub fn objects(self: &Arc<Self>, prefix: &str) -> Pages {
-        self.list(prefix, Kind::Objects)
+        self.list(prefix, ListingKind::Objects)
     }
 
-    fn list(self: &Arc<Self>, prefix: &str, kind: Kind) -> Pages {
+    fn list(self: &Arc<Self>, prefix: &str, kind: ListingKind) -> Pages {
         let mut once = Once::default();
         let bucket = Arc::clone(self);
         let pages = Walk::new(self, kind).below(prefix.to_owned());
@@ -133,15 +133,15 @@ impl Bucket {
     /// The names of what lies directly below `prefix`, which is empty or ends with a slash: folders only, without their
     /// slash.
     pub async fn folders(self: &Arc<Self>, prefix: &str) -> Result<Vec<String>> {
-        self.list_folders(prefix, Kind::Objects).await
+        self.list_folders(prefix, ListingKind::Objects).await
     }
 
     /// The same with those in which there is nothing any more but old versions and delete markers.
     pub async fn folders_ever(self: &Arc<Self>, prefix: &str) -> Result<Vec<String>> {
-        self.list_folders(prefix, Kind::Versions).await
+        self.list_folders(prefix, ListingKind::Versions).await
     }
 
-    async fn list_folders(self: &Arc<Self>, prefix: &str, kind: Kind) -> Result<Vec<String>> {
+    async fn list_folders(self: &Arc<Self>, prefix: &str, kind: ListingKind) -> Result<Vec<String>> {
         let mut chain = Walk::new(self, kind).chain(prefix.to_owned(), true);
         let mut out = Vec::new();
         while let Some(page) = chain.next().await? {
@@ -244,7 +244,7 @@ fn print(what: &impl Hash) -> u64 {
 }
 
 impl Walk {
-    fn new(bucket: &Arc<Bucket>, kind: Kind) -> Self {
+    fn new(bucket: &Arc<Bucket>, kind: ListingKind) -> Self {
         let shared = Arc::new(Semaphore::new(SHARED));
         Self { bucket: Arc::clone(bucket), kind, walkers: Arc::default(), shared }
     }
@@ -259,21 +259,23 @@ impl Walk {
             ask = ask.query("delimiter", "/");
         }
         match (self.kind, next) {
-            (Kind::Versions, Some(Next::Version { key, version })) => {
+            (ListingKind::Versions, Some(Next::Version { key, version })) => {
                 ask = ask.query("key-marker", key.as_str());
                 if let Some(version) = version {
                     ask = ask.query("version-id-marker", version.as_str());
                 }
             }
             // A server that names no token is asked for what comes after the last key it named.
-            (Kind::Objects, Some(Next::Version { key, .. })) => ask = ask.query("start-after", key.as_str()),
+            (ListingKind::Objects, Some(Next::Version { key, .. })) => {
+                ask = ask.query("start-after", key.as_str())
+            }
             (_, Some(Next::Token(token))) => ask = ask.query("continuation-token", token.as_str()),
             (_, None) => {}
         }
         ask = ask.query("max-keys", "1000").query("prefix", prefix);
         ask = match self.kind {
-            Kind::Versions => ask.query("versions", ""),
-            Kind::Objects => ask.query("list-type", "2"),
+            ListingKind::Versions => ask.query("versions", ""),
+            ListingKind::Objects => ask.query("list-type", "2"),
         };
         // In order, as signers want it.
         ask.query.sort();

@@ -39,7 +39,7 @@ pub struct CacheStore {
     inner: SharedStore,
     context: Context,
     owner: u64,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AnswerState>>,
     max_age: Option<Duration>,
 }
 
@@ -47,7 +47,7 @@ pub struct CacheStore {
 type Place = (Arc<str>, Option<ByteRange>);
 
 #[derive(Debug, Default)]
-struct State {
+struct AnswerState {
     /// By the state that is meant, too: what is refused to who wants another state is not refused to all.
     flights: HashMap<(Place, Option<ObjectMeta>), Arc<Flight>>,
     /// How often something was forgotten among the keys of each part. It is in the names of what is held, so that what was held
@@ -57,7 +57,7 @@ struct State {
 
 /// What the last answer about an object said of its state, and when.
 #[derive(Debug)]
-struct Seen {
+struct LastAnswer {
     state: ObjectMeta,
     at: Instant,
 }
@@ -71,7 +71,7 @@ struct Flight {
     over: watch::Receiver<()>,
 }
 
-impl State {
+impl AnswerState {
     /// Forgets what is held of `key`, and what is on its way: it may have set out before the change.
     fn forget(&mut self, key: &str) {
         self.flights.retain(|((k, _), _), _| **k != *key);
@@ -90,7 +90,7 @@ fn part_of(key: &str) -> u64 {
 }
 
 /// What a caller has to do about one range.
-enum Part {
+enum CachedRange {
     Ready(Object),
     Wait(Arc<Flight>),
     Fetch(Ours),
@@ -100,13 +100,13 @@ enum Part {
 struct Ours {
     place: (Place, Option<ObjectMeta>),
     flight: Arc<Flight>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AnswerState>>,
     _over: watch::Sender<()>,
 }
 
 impl Ours {
     /// Whether the table still has it: a put since it set out has taken it off, since it may bring what was before.
-    fn is_current(&self, state: &State) -> bool {
+    fn is_current(&self, state: &AnswerState) -> bool {
         state.flights.get(&self.place).is_some_and(|f| Arc::ptr_eq(f, &self.flight))
     }
 }
@@ -120,7 +120,7 @@ impl Drop for Ours {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<AnswerState>) -> MutexGuard<'_, AnswerState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -145,24 +145,24 @@ impl CacheStore {
     }
 
     /// The name of what is held of an object: its state, all of it, or a range.
-    fn name(&self, state: &State, key: &str, what: impl Hash) -> Key {
+    fn name(&self, state: &AnswerState, key: &str, what: impl Hash) -> Key {
         let forgotten = state.forgotten.get(&part_of(key)).copied().unwrap_or_default();
         let [a, b] = hashed((key, what));
         Key { owner: self.owner, part: [a, b, forgotten, 0] }
     }
 
-    fn seen(&self, state: &State, key: &str) -> Option<Arc<Seen>> {
+    fn seen(&self, state: &AnswerState, key: &str) -> Option<Arc<LastAnswer>> {
         self.context.answers().get(&self.name(state, key, "state"))
     }
 
-    fn keep_seen(&self, state: &State, key: &str, of: &ObjectMeta) {
-        let seen = Seen { state: of.clone(), at: Instant::now() };
+    fn keep_seen(&self, state: &AnswerState, key: &str, of: &ObjectMeta) {
+        let seen = LastAnswer { state: of.clone(), at: Instant::now() };
         let gone = self.context.answers().put(self.name(state, key, "state"), Arc::new(seen), 200);
         drop(gone);
     }
 
     /// Holds an answer, of which `whole` says that it is no part of a larger block.
-    fn keep(&self, state: &mut State, place: &Place, object: &Object, whole: bool) {
+    fn keep(&self, state: &mut AnswerState, place: &Place, object: &Object, whole: bool) {
         let known = self.seen(state, &place.0);
         if known.as_ref().is_some_and(|seen| !seen.state.agrees(&object.meta)) {
             state.drop_held(&place.0);
@@ -206,10 +206,10 @@ impl CacheStore {
         Ok(())
     }
 
-    fn part(&self, key: &Arc<str>, range: Option<ByteRange>, of: Option<&ObjectMeta>) -> Result<Part> {
+    fn part(&self, key: &Arc<str>, range: Option<ByteRange>, of: Option<&ObjectMeta>) -> Result<CachedRange> {
         let place = (Arc::clone(key), range);
         let mut state = lock(&self.state);
-        let held = |state: &State, range: Option<ByteRange>| {
+        let held = |state: &AnswerState, range: Option<ByteRange>| {
             self.context.answers().get::<Object>(&self.name(state, key, range)).map(|o| Object::clone(&o))
         };
         let mut found = held(&state, range);
@@ -225,17 +225,17 @@ impl CacheStore {
         match found {
             // Who means another state than the one that is held has seen it.
             Some(object) if of.is_some_and(|of| !object.meta.agrees(of)) => state.drop_held(key),
-            Some(object) => return Ok(Part::Ready(object)),
+            Some(object) => return Ok(CachedRange::Ready(object)),
             None => {}
         }
         let place = (place, of.cloned());
         if let Some(flight) = state.flights.get(&place) {
-            return Ok(Part::Wait(Arc::clone(flight)));
+            return Ok(CachedRange::Wait(Arc::clone(flight)));
         }
         let (sender, over) = watch::channel(());
         let flight = Arc::new(Flight { answer: OnceLock::new(), over });
         state.flights.insert(place.clone(), Arc::clone(&flight));
-        Ok(Part::Fetch(Ours { place, flight, state: Arc::clone(&self.state), _over: sender }))
+        Ok(CachedRange::Fetch(Ours { place, flight, state: Arc::clone(&self.state), _over: sender }))
     }
 
     /// Ranges of one state: those that are held, those that others have asked for, and the rest in one go.
@@ -252,13 +252,13 @@ impl CacheStore {
         let mut fetches = Vec::new();
         for (slot, range) in out.iter_mut().zip(ranges) {
             match self.part(&name, Some(*range), of)? {
-                Part::Ready(object) => {
+                CachedRange::Ready(object) => {
                     object.meta.check(Some(&state)).map_err(|e| e.with_key(key).with_store(&self.inner))?;
                     state = object.meta;
                     *slot = Some(object.bytes);
                 }
-                Part::Wait(flight) => waits.push((slot, *range, flight)),
-                Part::Fetch(ours) => fetches.push((slot, *range, ours)),
+                CachedRange::Wait(flight) => waits.push((slot, *range, flight)),
+                CachedRange::Fetch(ours) => fetches.push((slot, *range, ours)),
             }
         }
         let meant = |state: &ObjectMeta| Some(state.clone()).filter(|s| *s != ObjectMeta::Unknown);
@@ -369,13 +369,13 @@ impl Store for CacheStore {
         let name = Arc::from(key);
         loop {
             match self.part(&name, options.range, options.state)? {
-                Part::Ready(object) => return Ok(Some(object)),
-                Part::Wait(flight) => {
+                CachedRange::Ready(object) => return Ok(Some(object)),
+                CachedRange::Wait(flight) => {
                     if let Some(answer) = wait(&flight).await {
                         return answer;
                     }
                 }
-                Part::Fetch(ours) => {
+                CachedRange::Fetch(ours) => {
                     let answer = self.inner.get_opts(key, options).await;
                     self.land(ours, &answer, true);
                     return answer;

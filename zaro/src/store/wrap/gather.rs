@@ -66,7 +66,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone)]
 pub struct GatherStore {
     inner: SharedStore,
-    desks: Arc<Desks>,
+    desks: Arc<PendingObjects>,
 }
 
 /// An object, in the state that is meant.
@@ -80,16 +80,16 @@ struct Meant {
 }
 
 #[derive(Debug, Default)]
-struct Desks {
-    open: Mutex<HashMap<Place, Desk>>,
+struct PendingObjects {
+    open: Mutex<HashMap<Place, PendingObject>>,
     wasted: AtomicU64,
 }
 
 /// What is going on at one object. There is none when nothing is.
 #[derive(Debug, Default)]
-struct Desk {
+struct PendingObject {
     /// Those who wait to be sent off.
-    waiting: Vec<Seat>,
+    waiting: Vec<Waiter>,
     /// The sum of their lengths.
     bytes: u64,
     /// Which group they are: counted up whenever one is sent off.
@@ -102,16 +102,16 @@ struct Desk {
 
 /// A caller who waits.
 #[derive(Debug)]
-struct Seat {
+struct Waiter {
     range: ByteRange,
     tell: oneshot::Sender<Flight>,
 }
 
 /// A request under way, driven by all who wait for it; gone when they are.
-type Flight = Shared<BoxFuture<'static, Arc<Vec<Part>>>>;
+type Flight = Shared<BoxFuture<'static, Arc<Vec<SpanAnswer>>>>;
 
 /// What came of one span.
-struct Part {
+struct SpanAnswer {
     start: u64,
     end: u64,
     got: Result<Option<Object>>,
@@ -135,8 +135,8 @@ impl Drop for Counted {
     }
 }
 
-impl Desks {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Place, Desk>> {
+impl PendingObjects {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Place, PendingObject>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -213,9 +213,9 @@ impl GatherStore {
     }
 
     /// Waits with the others: with which group, whether as the first, and whether requests are under way.
-    fn take_seat(&self, place: &Place, seat: Seat, length: u64) -> (u64, bool, bool) {
+    fn take_seat(&self, place: &Place, seat: Waiter, length: u64) -> (u64, bool, bool) {
         let mut open = self.desks.lock();
-        let full = |d: &Desk| d.bytes.saturating_add(length) > MAX_GROUP;
+        let full = |d: &PendingObject| d.bytes.saturating_add(length) > MAX_GROUP;
         if let Some(group) = open.get(place).filter(|d| full(d)).map(|d| d.group) {
             drop(open);
             self.send_off(place, Some(group));
@@ -231,7 +231,7 @@ impl GatherStore {
     async fn gathered(&self, place: &Place, offset: u64, length: u64) -> Result<Option<Object>> {
         let range = ByteRange::span(offset, length);
         let (tell, told) = oneshot::channel();
-        let (group, first, busy) = self.take_seat(place, Seat { range, tell }, length);
+        let (group, first, busy) = self.take_seat(place, Waiter { range, tell }, length);
         let flight = if first {
             let lead = Lead { store: self, place, group };
             lead.hold(busy).await;
@@ -242,7 +242,8 @@ impl GatherStore {
         };
         let parts = flight.map_err(|_| Error::io("a range was left without an answer"))?.await;
         let end = offset.saturating_add(length);
-        let mut covering: Vec<&Part> = parts.iter().filter(|p| p.start <= offset && end <= p.end).collect();
+        let mut covering: Vec<&SpanAnswer> =
+            parts.iter().filter(|p| p.start <= offset && end <= p.end).collect();
         covering.sort_by_key(|p| p.got.is_err());
         let Some(part) = covering.first() else {
             return Err(Error::io("a range was left without an answer"));
@@ -386,7 +387,11 @@ fn joined(ranges: &[ByteRange], gap: u64) -> Vec<Joined> {
 }
 
 /// Asks for all of `ranges` at once, and, if they do not all lie in the object, for each half of them.
-fn fetch(inner: &SharedStore, place: &Arc<Place>, ranges: Vec<ByteRange>) -> BoxFuture<'static, Vec<Part>> {
+fn fetch(
+    inner: &SharedStore,
+    place: &Arc<Place>,
+    ranges: Vec<ByteRange>,
+) -> BoxFuture<'static, Vec<SpanAnswer>> {
     let (inner, place) = (Arc::clone(inner), Arc::clone(place));
     async move {
         let (start, end) = around(&ranges);
@@ -399,7 +404,7 @@ fn fetch(inner: &SharedStore, place: &Arc<Place>, ranges: Vec<ByteRange>) -> Box
                 let halves = [head, tail].map(|half| fetch(&inner, &place, half.to_vec()));
                 join_all(halves).await.into_iter().flatten().collect()
             }
-            got => vec![Part { start, end, got }],
+            got => vec![SpanAnswer { start, end, got }],
         }
     }
     .boxed()

@@ -41,13 +41,13 @@ pub struct ZipCreateStore {
     path: PathBuf,
     file: Arc<File>,
     form: Form,
-    state: Mutex<State>,
+    state: Mutex<ArchiveState>,
 }
 
-struct State {
+struct ArchiveState {
     /// The file under its temporary name; `None` when the archive is finished.
     temporary: Option<Temporary>,
-    entries: BTreeMap<String, Held>,
+    entries: BTreeMap<String, StoredEntry>,
     /// Where the next entry begins.
     end: u64,
     /// How many puts there were.
@@ -56,7 +56,7 @@ struct State {
 
 /// An entry, and the number of the put that brought it, which is its tag.
 #[derive(Clone)]
-struct Held {
+struct StoredEntry {
     content: Content,
     put: u64,
 }
@@ -67,7 +67,7 @@ enum Content {
     Written { record: Record, start: u64 },
 }
 
-impl Held {
+impl StoredEntry {
     fn meta(&self) -> ObjectMeta {
         ObjectMeta::of_put(self.put, self.size())
     }
@@ -104,15 +104,15 @@ impl ZipCreateStore {
         let folder = folder_of(&path);
         std::fs::create_dir_all(folder).map_err(|e| place(e.into()))?;
         let (temporary, file) = Temporary::create(folder).map_err(|e| place(e.into()))?;
-        let state = State { temporary: Some(temporary), entries: BTreeMap::new(), end: 0, puts: 0 };
+        let state = ArchiveState { temporary: Some(temporary), entries: BTreeMap::new(), end: 0, puts: 0 };
         Ok(Self { path, file: Arc::new(file), form, state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ArchiveState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held(&self, key: &str) -> Result<Option<Held>> {
+    fn held(&self, key: &str) -> Result<Option<StoredEntry>> {
         check_key(key)?;
         Ok(self.lock().entries.get(key).cloned())
     }
@@ -133,7 +133,7 @@ impl ZipCreateStore {
         }
         state.puts += 1;
         let put = state.puts;
-        state.entries.insert(key.to_owned(), Held { content, put });
+        state.entries.insert(key.to_owned(), StoredEntry { content, put });
         Ok(Put::Done)
     }
 
@@ -185,7 +185,7 @@ impl ZipCreateStore {
         Ok(EntryWriter { store: self, key: key.to_owned(), record, start, written: 0, crc })
     }
 
-    fn read(&self, held: &Held, range: Option<ByteRange>) -> Result<Bytes> {
+    fn read(&self, held: &StoredEntry, range: Option<ByteRange>) -> Result<Bytes> {
         match &held.content {
             Content::InMemory(bytes) => slice(bytes, range),
             Content::Written { record, start } => {
@@ -259,11 +259,11 @@ impl ZipCreateStore {
     }
 
     /// Writes everything once more, in an order of its own.
-    fn arrange(&self, state: &State, arrangement: Arrangement) -> Result<Temporary> {
+    fn arrange(&self, state: &ArchiveState, arrangement: Arrangement) -> Result<Temporary> {
         let (temporary, file) = Temporary::create(folder_of(&self.path))?;
         let root = state.entries.get("zarr.json").map(|held| self.read(held, None)).transpose()?;
         let form = Form { comment: (arrangement.comment)(root.as_deref()), ..self.form.clone() };
-        let mut entries: Vec<(&String, &Held)> = state.entries.iter().collect();
+        let mut entries: Vec<(&String, &StoredEntry)> = state.entries.iter().collect();
         entries.sort_by_key(|(key, _)| (arrangement.place)(key));
         let mut records = Vec::with_capacity(entries.len());
         let mut end = 0u64;
@@ -332,12 +332,12 @@ impl EntryWriter<'_> {
         state.puts += 1;
         let (put, start) = (state.puts, self.start);
         let content = Content::Written { record: self.record.clone(), start };
-        state.entries.insert(self.key.clone(), Held { content, put });
+        state.entries.insert(self.key.clone(), StoredEntry { content, put });
         Ok(())
     }
 }
 
-impl State {
+impl ArchiveState {
     /// Whether a put may take place.
     fn allows(&self, key: &str, when: &Condition) -> Result<bool> {
         if self.temporary.is_none() {
@@ -473,7 +473,7 @@ impl Direct for ZipCreateStore {
 
 /// An entry of the archive as it was when it was opened.
 struct Opened {
-    held: Held,
+    held: StoredEntry,
     file: Arc<File>,
 }
 

@@ -55,7 +55,7 @@ pub(super) type Colors = Arc<[[u8; 3]]>;
 
 /// What the tags of a page say of its pixels. Pages of one stack share it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Layout {
+pub(super) struct PageLayout {
     pub(super) width: u64,
     pub(super) height: u64,
     pub(super) samples: u64,
@@ -79,7 +79,7 @@ pub(super) struct Layout {
     pub(super) has_alpha: bool,
 }
 
-impl Layout {
+impl PageLayout {
     pub(super) fn read(tiff: &Tiff, handle: &Handle, ifd: &Ifd) -> Result<Self> {
         let number = |tag: u16| tiff.number(handle, ifd, tag);
         let need =

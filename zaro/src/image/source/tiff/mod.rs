@@ -17,7 +17,7 @@ use crate::image::model::Channel;
 use crate::meta::Json;
 use crate::num;
 use ifd::{Ifd, Tiff};
-use layout::{Layout, PALETTE, RGB, WHITE_IS_ZERO, YCBCR, tag};
+use layout::{PALETTE, PageLayout, RGB, WHITE_IS_ZERO, YCBCR, tag};
 pub(super) use multi::{is_set, open_companion};
 use page::Page;
 pub(super) use page::{jpeg, jpeg_size};
@@ -72,7 +72,7 @@ impl File {
             {
                 file.shaped.push((file.pages.len(), text.trim_start().to_owned()));
             }
-            let layout = Layout::read(&tiff, handle, ifd)?;
+            let layout = PageLayout::read(&tiff, handle, ifd)?;
             let layout = match file.pages.last() {
                 Some(last) if *last.layout == layout => last.layout.clone(),
                 _ => Arc::new(layout),

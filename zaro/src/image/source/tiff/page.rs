@@ -9,7 +9,7 @@ use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
 use super::ifd::{Entry, Ifd, Tiff};
-use super::layout::{JPEG, Layout, YCBCR, tag};
+use super::layout::{JPEG, PageLayout, YCBCR, tag};
 use crate::codec::config::Config;
 use crate::codec::lzw::Lzw;
 use crate::codec::registry::{self, Request};
@@ -33,7 +33,7 @@ pub(in super::super) const JPEG_RATIO: u64 = 4096;
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     pub(super) tiff: Arc<Tiff>,
-    pub(super) layout: Arc<Layout>,
+    pub(super) layout: Arc<PageLayout>,
     offsets: Entry,
     lengths: Option<Entry>,
     /// Where the pixels of this one begin after those of the first page, in stacks that have one directory only.
@@ -49,7 +49,7 @@ struct Places {
 }
 
 impl Page {
-    pub(super) fn new(tiff: &Arc<Tiff>, layout: Arc<Layout>, ifd: &Ifd) -> Result<Self> {
+    pub(super) fn new(tiff: &Arc<Tiff>, layout: Arc<PageLayout>, ifd: &Ifd) -> Result<Self> {
         let (offsets, lengths) = if layout.is_tiled {
             (
                 ifd.get(tag::TILE_OFFSETS).or(ifd.get(tag::STRIP_OFFSETS)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::layout::{Colors, Layout};
+use super::layout::{Colors, PageLayout};
 use super::page::Page;
 use crate::error::{Error, Result, invalid};
 use crate::image::source::{Pixels, Window};
@@ -13,7 +13,7 @@ pub(super) struct Planes {
     pages: Vec<Option<Page>>,
     /// How many there are along t, c, z.
     tcz: [u64; 3],
-    layout: Arc<Layout>,
+    layout: Arc<PageLayout>,
     /// What numbers stand for, if they are looked up.
     colors: Option<Colors>,
 }
@@ -22,7 +22,7 @@ impl Planes {
     pub(super) fn new(
         pages: Vec<Option<Page>>,
         tcz: [u64; 3],
-        layout: Arc<Layout>,
+        layout: Arc<PageLayout>,
         colors: Option<Colors>,
     ) -> Result<Self> {
         if num::product(&tcz)? != num::u64_of(pages.len()) {
